@@ -24,7 +24,7 @@ import text_sources
 from text_sources import Debian
 
 from lexbench.collecting.documents import Text, one_line
-from lexbench.collecting.made_queries import lot, ordered, phrase
+from lexbench.collecting.made_queries import STOP, lot, ordered
 from lexbench.storage.atomic import write_text
 
 # fmt: off
@@ -41,6 +41,7 @@ FEWEST, FEWEST_IN_DICTIONARIES = 8, 14  # fewest words of a text
 _LETTERS = 0.75  # share of a text's characters that are letters or spaces
 _LEFT = 8  # fewest words of a text without its query
 _SHARES = {"title": 0.35, "sentence": 0.30, "half": 0.15, "phrase": 0.20}  # of queries, if a text allows them
+_LONG = 4  # words with more letters are key words
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"'])")
 
 
@@ -159,9 +160,21 @@ def _half(text: Text) -> Pair | None:
 
 
 def _phrase(text: Text) -> Pair | None:
-    """Return two to four words of a text, which stays whole."""
-    words = phrase(text)
-    return Pair(words, text.whole) if words else None
+    """Return two to four words of a text, in a row or from anywhere."""
+    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
+    telling = [len(word) > _LONG and word.lower() not in STOP for word in words]
+    if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
+        distinct = {word for word, tells in zip(words, telling, strict=True) if tells}
+        query = sorted(distinct, key=lambda word: lot(f"{text.text_id} {word}", "word"))[:number]
+        return Pair(" ".join(query), text.whole) if len(query) == number else None
+    ends = [word.lower() in STOP for word in words]
+    starts = [at for at in range(len(words) - number + 1) if not ends[at] and not ends[at + number - 1]]
+    if not starts:
+        return None
+    scores = {at: sum(telling[at : at + number]) for at in starts}
+    best = [at for at in starts if scores[at] == max(scores.values())]
+    at = best[int(lot(text.text_id, "phrase") * len(best))]
+    return Pair(" ".join(words[at : at + number]), text.whole)
 
 
 def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:

@@ -27,7 +27,7 @@ GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no
     "Run": ("run", "encode", "watch", "train", "retrieve", "score"),
     "Compare": ("compare", "gate", "explain", "verify", "exposure"),
     "Publish": ("leaderboard", "export", "import", "store"),
-    "Collections": ("list", "show", "judge"),
+    "Collections": ("list", "show", "collect", "judge"),
     "Machine": ("doctor",),
 }
 _SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended

@@ -1,4 +1,4 @@
-"""Judge documents with a language model, or test a pool."""
+"""Judge documents in the browser or with a language model, or test a pool."""
 
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,40 @@ _DEPTH = 100  # of a pool whose depth the dataset does not state
 
 @click.group()
 def command() -> None:
-    """Judge documents with a language model, or test how much a pool favours its contributors."""
+    """Judge documents in the browser or with a language model, or test how much a pool favours its contributors."""
+
+
+@command.command(short_help="Judge the pool of a collection in the browser.")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--name", default="judge-1", show_default=True, help="Your name in the collection; a second person takes another."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port of the page; default: a free one.")
+def page(folder: Path, name: str, port: int) -> None:
+    """Serve a page on this machine to judge the pool of FOLDER, a collection of `lexbench collect`. Ctrl-C ends it.
+
+    Every grade is stored at once, so the page and the command can end at any time, and the same command continues. At the end
+    the judgements become the qrels of the collection.
+    """
+    from contextlib import suppress
+
+    from lexbench.cli.collect import report
+    from lexbench.collecting.collection import Collection
+    from lexbench.collecting.page import PageServer, Session
+    from lexbench.errors import CannotStart
+
+    collection = Collection(folder)
+    session = Session(collection, name)
+    try:
+        server = PageServer(session, port)
+    except OSError as error:
+        raise CannotStart(f"port {port} cannot be used: {error.strerror}; leave --port out to get a free one") from None
+    state = session.state()
+    say(f"{state['done']:,} of {state['total']:,} documents are judged; judge in your browser, and type Ctrl-C here to end:")
+    say(server.url)
+    with server, suppress(KeyboardInterrupt):
+        server.serve_forever()
+    report(collection, collection.publish())
 
 
 @command.command(short_help="Grade the first documents of lists with a model.")

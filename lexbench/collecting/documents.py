@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.datasets.records import read_records
-from lexbench.datasets.sources.files import CORPUS
+from lexbench.datasets.sources.files import find_tables
 from lexbench.errors import MissingData
 from lexbench.storage.reading import COMPRESSED, open_file
 
@@ -15,7 +15,7 @@ _HTML = (".html", ".htm")
 _ENDINGS = (".txt", ".md", ".rst", *_HTML)
 _RULE = re.compile(r"(?m)^([=\-~^*#\"'`])\1{2,}\s*$")  # a line above or under a heading
 _MARKED = re.compile(r"(?m)^#{1,6}\s+(.+?)\s*#*$")
-_UNDERLINED = re.compile(r"(?m)^(\S.*)\n([=\-~^])\2{2,}\s*$")
+_UNDERLINED = re.compile(r"(?m)^(\S.*)\n([=\-~^*#\"'`])\2{2,}\s*$")
 
 
 class Text(NamedTuple):
@@ -36,14 +36,14 @@ def read_documents(path: Path) -> Iterator[Text]:
 
     Raises MissingData if there are none.
     """
-    table = next((file for name in CORPUS for end in ("", *COMPRESSED) if (file := path / f"{name}{end}").is_file()), path)
-    if table.is_file():
-        for record in read_records(table):
+    tables = [path] if path.is_file() else [file for found in find_tables(path, "documents").values() for file in found]
+    if tables and (path.is_file() or not any(map(_format, tables))):  # a folder "docs" may be one of text files
+        for record in (record for file in tables for record in read_records(file)):
             yield Text(record.record_id, record.fields.get("title", ""), record.fields.get("text", record.fields.get("body", "")))
         return
     files = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file() and not _is_hidden(file, path)]
     if not files:
-        raise MissingData(f"{path} has no documents: neither {' nor '.join(CORPUS)} nor files {', '.join(_ENDINGS)}")
+        raise MissingData(f"{path} has no documents: neither a table, e.g. corpus.csv, nor files {', '.join(_ENDINGS)}")
     seen: set[str] = set()
     for file in files:
         text_id = "_".join(str(file.relative_to(path)).split()).lstrip("#")
@@ -71,7 +71,7 @@ def _of_plain(content: str) -> tuple[str, str]:
     found = [match for pattern in (_MARKED, _UNDERLINED) if (match := pattern.search(content))]
     title = one_line(min(found, key=lambda match: match.start())[1]) if found else ""
     text = _UNDERLINED.sub(r"\n\1\n", _MARKED.sub(r"\n\1\n", content))
-    return title, re.sub(r"\n\s*\n", "\n\n", _RULE.sub("", text)).strip()
+    return title, re.sub(r"\n\s*\n", "\n\n", _RULE.sub("", text)).strip().removeprefix(title).lstrip()
 
 
 def _of_html(content: str) -> tuple[str, str]:
@@ -80,7 +80,7 @@ def _of_html(content: str) -> tuple[str, str]:
     page.feed(content)
     parts = (one_line(part) for heading, paragraphs in page.sections for part in (heading, *paragraphs))
     title = next((heading for heading, _ in page.sections if heading), "")
-    return title, "\n\n".join(part for part in parts if part)
+    return title, "\n\n".join(part for part in parts if part).removeprefix(title).lstrip()
 
 
 def one_line(text: str) -> str:
@@ -91,7 +91,7 @@ def one_line(text: str) -> str:
 class HtmlPage(HTMLParser):
     """The headings of an HTML page with the paragraphs under each."""
 
-    _SKIPPED = frozenset({"script", "style", "nav", "head", "footer", "header", "form", "svg"})
+    _SKIPPED = frozenset({"title", "script", "style", "nav", "head", "footer", "header", "form", "svg"})
     _ASIDE = frozenset({"sphinxsidebar", "related", "headerlink", "navheader", "navfooter", "toc"})  # classes
     _BREAKS = frozenset({"p", "li", "dt", "dd", "pre", "div", "tr", "table", "blockquote", "section"})
     _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5"})

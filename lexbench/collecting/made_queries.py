@@ -6,7 +6,7 @@ that it was made from. `REAL` has the same figures of queries that people would 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from heapq import nsmallest
 from typing import NamedTuple
@@ -15,17 +15,26 @@ from lexbench.collecting.documents import Text, one_line
 from lexbench.tokenization import analyze
 
 # fmt: off
-_STOP = frozenset((
+STOP = frozenset((
     "the", "a", "an", "of", "and", "or", "to", "in", "for", "on", "with", "is", "are", "be", "as", "by", "at", "from", "this",
     "that", "it", "its", "was", "were", "which", "can", "has", "have", "not", "if", "you", "will", "may", "should", "also",
     "when", "used", "use", "using", "than", "then",
 ))
 # fmt: on
-_SHARES = {"question": 0.3, "title": 0.2, "heading": 0.2, "key words": 0.3}  # of queries, if a document allows them
+_SHARES = {
+    "question": 0.3,
+    "title": 0.2,
+    "heading": 0.15,
+    "first sentence": 0.2,
+    "key words": 0.15,
+}  # of queries, if a document allows them
 _LONG = 4  # words with more letters are key words
-_KEPT = 5  # words of a longer title, heading or question
+_FEWEST, _MOST = 2, 30  # words of what a query is made from
+_KEYS = 3  # key words of a query
+_KEPT = 5  # words of a longer title, heading, question or sentence
 _SAMPLE = 2000  # documents that queries are made from
 _QUESTION = re.compile(r"(?:^|(?<=[.!?]\s))([A-Z][^.!?\n]{10,150}\?)", re.MULTILINE)
+_SENTENCE = re.compile(r"(?:^|\n\n)\s*([A-Z][^\n]*(?:\n[^\n]+)*?\.)(?=\s)")  # at the start of a paragraph
 _HEADING = re.compile(r"(?:^|\n\n)([A-Z0-9][^\n]{8,80}[^\s.,:;!?])(?=\n\n)")
 COPIED = 6  # consecutive words of the document: a query with so many is left out
 
@@ -50,18 +59,12 @@ REAL = ("pydoc/test", 0.22, 1.2)  # share and run, means over queries and their 
 
 def leak(query: str, document: str) -> Leak:
     """Return what *query* and *document* have in common."""
-    return leaks([query], document)[0]
-
-
-def leaks(queries: Iterable[str], document: str) -> list[Leak]:
-    """Return what each of *queries* has in common with *document*, which is analysed once."""
     known, spaced = set(analyze(document)), f" {' '.join(_words(document))} "
-    found = []
-    for query in queries:
-        terms, words = set(analyze(query)), _words(query)
-        run = next((n for n in range(len(words), 0, -1) if any(f" {' '.join(part)} " in spaced for part in _runs(words, n))), 0)
-        found.append(Leak(len(terms & known) / max(len(terms), 1), run))
-    return found
+    terms, words = set(analyze(query)), _words(query)
+    runs = (
+        length for length in range(len(words), 0, -1) if any(f" {' '.join(run)} " in spaced for run in _runs(words, length))
+    )
+    return Leak(len(terms & known) / max(len(terms), 1), next(runs, 0))
 
 
 def _words(text: str) -> list[str]:
@@ -77,66 +80,64 @@ def drawn(documents: Iterable[Text]) -> list[Text]:
     return nsmallest(_SAMPLE, documents, key=lambda text: lot(text.text_id, "drawn"))
 
 
-def made_queries(texts: Sequence[Text], count: int) -> list[MadeQuery]:
-    """Return at most *count* queries, each made from another of *texts*; their ids decide the kinds.
+def made_queries(texts: Sequence[Text]) -> Iterator[MadeQuery]:
+    """Yield a query for each of *texts* that allows one, no two alike; the ids of the texts decide the kinds.
 
     Words that many documents have are left out of long queries. A text that several documents have is no query.
     """
     frequency = Counter(term for text in texts for term in set(_words(text.whole)))
-    candidates = {text.text_id: _candidates(text) for text in texts}
+    candidates = {text.text_id: _candidates(text, frequency) for text in texts}
     owners = Counter(one.lower() for found in candidates.values() for one in {text for kind in found.values() for text in kind})
-    made: dict[str, MadeQuery] = {}
+    seen: set[str] = set()
     for text in texts:
         for kind in ordered(text.text_id, _SHARES):
-            unique = [one for one in candidates[text.text_id][kind] if owners[one.lower()] == 1]
-            if unique:
+            if unique := [one for one in candidates[text.text_id][kind] if owners[one.lower()] == 1]:
                 query = _shortened(unique[int(lot(text.text_id, "which") * len(unique))], frequency)
-                made.setdefault(query.lower(), MadeQuery(query, kind, text.text_id))
+                if query and query.lower() not in seen:
+                    seen.add(query.lower())
+                    yield MadeQuery(query, kind, text.text_id)
                 break
-        if len(made) == count:
-            break
-    return list(made.values())
 
 
-def _candidates(text: Text) -> Mapping[str, Sequence[str]]:
+def _candidates(text: Text, frequency: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
     """Return possible queries by kind."""
-    words = phrase(text)
+    sentence = _SENTENCE.search(text.text)
     found = {
         "question": _QUESTION.findall(text.text),
         "title": [text.title],
         "heading": _HEADING.findall(text.text),
-        "key words": [words] if words else [],
+        "first sentence": [sentence[1]] if sentence else [],
+        "key words": [_key_words(text, frequency)],
     }
-    return {kind: [line for one in some if 2 <= len((line := one_line(one)).split()) <= 25] for kind, some in found.items()}  # noqa: PLR2004
+    return {
+        kind: [line for one in some if _FEWEST <= len((line := one_line(one)).split()) <= _MOST] for kind, some in found.items()
+    }
+
+
+def _key_words(text: Text, frequency: Mapping[str, int]) -> str:
+    """Return the words that are frequent in *text*, and rare elsewhere but not unique, in the order of the text."""
+    counts = Counter(word for word in _words(text.text) if len(word) > _LONG and word.isalpha() and word not in STOP)
+    weights = {word: count / frequency[word] for word, count in counts.items() if count > 1 and frequency[word] > 1}
+    best = sorted(weights, key=lambda word: (-weights[word], word))[:_KEYS]
+    return " ".join(word for word in counts if word in best) if len(best) == _KEYS else ""
 
 
 def _shortened(query: str, frequency: Mapping[str, int]) -> str:
-    """Return *query*, or its five rarest words in their order if it has more."""
-    words = query.split()
-    if len(words) <= _KEPT:
+    """Return *query*, or its five rarest plain words in their order if it has more.
+
+    Words that only one document has are left out.
+    """
+    if len(query.split()) <= _KEPT:
         return query
-    bare = [word.strip("?!.,:;()[]{}\"'`*") for word in words]
-    telling = [at for at, word in enumerate(bare) if len(word) > 1 and word.lower() not in _STOP]
-    rarity: Callable[[int], int] = lambda at: min((frequency[part] for part in _words(bare[at])), default=0)  # noqa: E731
-    return " ".join(bare[at] for at in sorted(sorted(telling, key=rarity)[:_KEPT]))
+    words = dict.fromkeys(word for word in re.findall(r"(?<!\S)[A-Za-z][a-z'-]+(?=[\s.,?!;:)])", f"{query} "))
+    telling = [word for word in words if word.lower() not in STOP and _rarity(word, frequency) > 1]
+    kept = sorted(telling, key=lambda word: _rarity(word, frequency))[:_KEPT]
+    return " ".join(word for word in words if word in kept) if len(kept) >= _FEWEST else ""
 
 
-def phrase(text: Text) -> str | None:
-    """Return two to four words of *text*, in a row or from anywhere; None if it has too few."""
-    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
-    telling = [len(word) > _LONG and word.lower() not in _STOP for word in words]
-    if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
-        distinct = {word for word, tells in zip(words, telling, strict=True) if tells}
-        query = sorted(distinct, key=lambda word: lot(f"{text.text_id} {word}", "word"))[:number]
-        return " ".join(query) if len(query) == number else None
-    ends = [word.lower() in _STOP for word in words]
-    starts = [at for at in range(len(words) - number + 1) if not ends[at] and not ends[at + number - 1]]
-    if not starts:
-        return None
-    scores = {at: sum(telling[at : at + number]) for at in starts}
-    best = [at for at in starts if scores[at] == max(scores.values())]
-    at = best[int(lot(text.text_id, "phrase") * len(best))]
-    return " ".join(words[at : at + number])
+def _rarity(word: str, frequency: Mapping[str, int]) -> int:
+    """Return the number of documents that have the rarest part of *word*."""
+    return min((frequency[part] for part in _words(word)), default=0)
 
 
 def ordered(name: str, shares: Mapping[str, float]) -> list[str]:

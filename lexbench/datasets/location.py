@@ -16,8 +16,10 @@ from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.sources.memory import Memory, parts_of
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
+from lexbench.storage.reading import read_toml
 
 LIBRARY = "ir_datasets:"  # before the ids of that library
+CONTRACT = "contract.toml"  # of a folder that brings its own
 
 
 class Located(NamedTuple):
@@ -96,7 +98,9 @@ def find_rules(name: str) -> tuple[Contract, Source | None]:
 
 
 def find_folder(path: Path, split: str | None = None) -> Located:
-    """Return the dataset in a folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
+    """Return the dataset in a folder, under the rules in its contract.toml, or else under the default contract.
+
+    The default contract: titles joined in, nothing dropped, grades >= 1.
 
     *path* is a folder in one of the layouts of `lexbench.datasets.sources.files`, or a file of its judgements. The documents
     may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`.
@@ -104,6 +108,8 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     Raises MissingData or InvalidFile if something is missing or ambiguous.
     """
     path = path.resolve()
+    if (path / CONTRACT).is_file() and (own_source := Files.locate(own_rules := read_toml(path / CONTRACT, Contract), [path])):
+        return Located(own_rules, own_source)
     if path.is_file() and path.parent.name == "qrels":
         path, split = path.parent.parent, stem(path) or path.name
     judgements = find_tables(path, "judgements")

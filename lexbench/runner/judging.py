@@ -183,6 +183,13 @@ class GradeAgreement(msgspec.Struct, frozen=True, kw_only=True):
     weighted: float | None  # Cohen's with quadratic weights: two grades apart counts four times as much as one
     by_grade: dict[str, float]  # for each grade, the share of both judges' uses in which the other one agrees
 
+    def line(self) -> str:
+        """Return the agreement in one line."""
+        named = (("Cohen's kappa", self.kappa), ("with quadratic weights", self.weighted))
+        kappas = [f"{name} {value:.2f}" for name, value in named if value is not None]
+        grades = ", ".join(f"{grade}: {share:.0%}" for grade, share in self.by_grade.items())
+        return f"{self.pairs:,} documents judged by both, {self.same:.0%} alike; {', '.join(kappas)}; alike by grade {grades}"
+
 
 def grade_agreement(one: Mapping[Any, int], other: Mapping[Any, int]) -> GradeAgreement | None:
     """Return how far two judges agree; None if no document was judged by both."""

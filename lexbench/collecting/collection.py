@@ -1,0 +1,395 @@
+"""A collection in the making, in a folder: documents, queries, a pool of ranked lists, judgements, and at the end a contract.
+
+    corpus.jsonl, queries.jsonl     documents and queries; of a made query also its document and what it gives away
+    pool/1.run, ...                 the first documents of each system, TREC runs; their union is judged
+    judgements/NAME.jsonl           one line per judgement, in the order given; a grade of null takes one back
+    qrels/test.tsv, contract.toml   what `lexbench run dataset` reads
+    collection.json                 the facts of the folder
+
+Each step that is finished is not repeated, so the same command continues where it was interrupted.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from lexbench.analysis.judgements import LeftOut, leave_one_out
+from lexbench.collecting.documents import read_documents
+from lexbench.collecting.made_queries import COPIED, REAL, Leak, drawn, leak, lot, made_queries
+from lexbench.collecting.writer import Writer
+from lexbench.contracts import Contract, Defect, Expected, Judging, Relevance, SourceFacts, TextPolicy
+from lexbench.datasets.dataset import Dataset, Topics, judgement_facts
+from lexbench.datasets.digests import queries_sha256
+from lexbench.datasets.location import CONTRACT
+from lexbench.datasets.records import read_queries
+from lexbench.datasets.sources.files import Files
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.notation import parse
+from lexbench.plugins import Judge
+from lexbench.progress import Progress
+from lexbench.runner.judging import Answers, GradeAgreement, ask, asked, grade_agreement
+from lexbench.runner.plan import systems_of
+from lexbench.runner.search import DatasetRunner
+from lexbench.runner.search import read_run as read_stored_run
+from lexbench.runner.systems import describe, resolve
+from lexbench.storage import atomic
+from lexbench.storage.artifact_folder import digest
+from lexbench.storage.reading import lines, read_toml
+from lexbench.storage.store import Store
+from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_judged
+from lexbench.trec.runs import Run, read_run, write_run
+from lexbench.types import Judgement, Query
+
+GRADES = {  # the scale of TREC's Deep Learning tracks, which `endpoint_judge` uses as well
+    0: "has nothing to do with the query",
+    1: "is related, but does not answer it",
+    2: "answers it partly, or among other things",
+    3: "is about it and answers it exactly",
+}
+MEASURE = "nDCG@10"
+_RELEVANT = 2  # the lowest grade that answers the query
+_DEPTH = 1000  # of the stored runs, the default of `run dataset`
+_FACTS, _CORPUS, _QUERIES, _WRITTEN = "collection.json", "corpus.jsonl", "queries.jsonl", "writer.jsonl"
+_QRELS = "qrels/test.tsv"
+_MODEL = "model-"  # begins the names of files with the judgements of models
+_MADE = 50  # queries
+
+Pair = tuple[str, str]  # ids of a query and a document
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    """The facts of a collection."""
+
+    source: str  # of the documents, as typed
+    documents: int
+    queries_from: str = ""
+    queries: int = 0
+    shared: float | None = None  # of made queries: see `Leak`, means
+    run: float | None = None
+    left_out: int = 0  # queries that copied their documents
+    systems: dict[str, str] = {}  # of the pool: expressions by name
+    depth: int = 0
+    corpus_sha256: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgements of a collection so far."""
+
+    by: str  # whose judgements the qrels are
+    judged: int
+    pool: int
+    grades: dict[str, int]
+    agreement: dict[str, GradeAgreement]  # with each other judge
+
+
+class Collection:
+    """The folder of a collection. *facts* are None before its documents were read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        facts = path / _FACTS
+        self.facts = msgspec.json.decode(facts.read_bytes(), type=Facts) if facts.exists() else None
+
+    @classmethod
+    def begin(cls, path: Path, source: Path) -> Self:
+        """Return the collection in the folder *path*, with the documents of *source*. Raises CommandError if it has others."""
+        found = cls(path)
+        if found.facts is None:
+            path.mkdir(parents=True, exist_ok=True)
+            if others := [file.name for file in path.iterdir() if file.suffix != atomic.UNFINISHED and file.name != _CORPUS]:
+                raise CommandError(f"{path} has other files in it, e.g. {others[0]}; name a new folder with --output")
+            count = 0
+            with atomic.writer(path / _CORPUS) as file:
+                for text in read_documents(source):
+                    file.write(json.dumps({"_id": text.text_id, "title": text.title, "text": text.text}).encode() + b"\n")
+                    count += 1
+            found._save(Facts(source=str(source), documents=count))
+        elif found.facts.source != str(source):
+            raise CommandError(f"{path} has the documents of {found.facts.source}; name another folder with --output")
+        return found
+
+    def _save(self, facts: Facts) -> None:
+        self.facts = facts
+        atomic.write_json(self.path / _FACTS, facts)
+
+    @property
+    def known(self) -> Facts:
+        """The facts. Raises CannotStart if there are none."""
+        if self.facts is None:
+            raise CannotStart(
+                f"{self.path} is no collection of `lexbench collect`; to make one, type: lexbench collect DOCUMENTS"
+            )
+        return self.facts
+
+    # ---- queries
+
+    def add_queries(self, given: Path | None, count: int | None, writer: Writer | None) -> None:
+        """Add queries if there are none: *count* of a file (default: all), made ones (50), or ones that *writer* writes."""
+        facts = self.known
+        if facts.queries:
+            return
+        rows: list[dict[str, Any]] = []
+        if given:
+            facts.queries_from = given.name
+            rows = [{"_id": f"q{number}", "text": text} for number, text in _read_queries(given, count)]
+        else:
+            facts.queries_from = (
+                f"written by {writer.model or 'a model'} at {writer.url}" if writer else "made from the documents"
+            )
+            texts = drawn(read_documents(self.path / _CORPUS))
+            whole = {text.text_id: text.whole for text in texts}
+            made = writer.queries(texts, self.path / _WRITTEN) if writer else made_queries(texts)
+            leaks: list[Leak] = []
+            while len(rows) < (count or _MADE) and (query := next(made, None)):
+                one = leak(query.text, whole[query.text_id])
+                if one.run >= COPIED:
+                    facts.left_out += 1
+                    continue
+                leaks.append(one)
+                origin = {"kind": query.kind, "document": query.text_id, "shared": round(one.shared, 3), "run": one.run}
+                rows.append({"_id": f"q{len(leaks)}", "text": query.text, "metadata": origin})
+            if leaks:
+                facts.shared, facts.run = (float(value) for value in np.mean(leaks, axis=0))
+        if not rows:
+            raise CannotStart(
+                "there are no queries: give some with --queries FILE, one per line, or let a model write them: --writer"
+            )
+        atomic.write_text(self.path / _QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        facts.queries = len(rows)
+        self._save(facts)
+
+    @cached_property
+    def queries(self) -> dict[str, str]:
+        """The texts of the queries by id."""
+        return {query.query_id: query.text for query in read_queries(self.path / _QUERIES)}
+
+    # ---- the pool
+
+    def runner(self, store: Store, progress: Progress) -> DatasetRunner:
+        """Return what searches the documents for the queries."""
+        contract = self._contract()
+        queries = tuple(Query(*item) for item in sorted(self.queries.items(), key=lambda item: item[0].encode()))
+        source = Files(contract, (self.path / _CORPUS,), (self.path / _QUERIES,), (self.path / _QRELS,))
+        return DatasetRunner(Dataset(contract, source, Topics(queries, (), 0)), store, progress)
+
+    def add_to_pool(self, systems: Sequence[str], depth: int, runner: DatasetRunner) -> None:
+        """Add the first *depth* documents of every one of *systems* that is not in the pool. All systems get the same depth."""
+        facts = self.known
+        if facts.systems and depth != facts.depth:
+            raise CommandError(
+                f"the pool of {self.path} has depth {facts.depth}; type -k {facts.depth}, or name a new --output"
+            )
+        for one in systems_of(systems):
+            if one.name not in facts.systems:
+                run = read_stored_run(runner.run(one, _DEPTH).folder).run
+                (self.path / "pool").mkdir(exist_ok=True)
+                write_run(run.cut(depth), self._run_file(len(facts.systems)))
+                facts.systems[one.name] = one.expression or one.name
+                facts.depth, facts.corpus_sha256 = depth, runner.corpus.fingerprint
+                self._save(facts)
+
+    def _run_file(self, number: int) -> Path:
+        return self.path / "pool" / f"{number + 1}.run"
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The lists of the pool by system."""
+        return {name: read_run(self._run_file(number)) for number, name in enumerate(self.known.systems)}
+
+    @cached_property
+    def pool(self) -> dict[str, list[str]]:
+        """The documents to judge by query, in an order that does not depend on the systems."""
+        pool = asked(self.runs, self.queries, self.known.depth)
+        return {query: sorted(pool[query], key=lambda doc: lot(doc, query)) for query in self.queries if query in pool}
+
+    # ---- judgements
+
+    def answers(self, name: str, stamp: str = "") -> Answers:
+        """Return the judgements of the judge *name*, and their file."""
+        if not re.fullmatch(r"\w[\w.@-]{0,60}", name) or (name.startswith(_MODEL) and not stamp):
+            raise CommandError(f"{name!r} cannot be a person's name here: write letters, digits and '-', not {_MODEL!r} first")
+        (self.path / "judgements").mkdir(exist_ok=True)
+        return Answers(self.path / "judgements" / f"{name}.jsonl", stamp or name)
+
+    def ask_judge(self, judge: Judge, runner: DatasetRunner) -> None:
+        """Let a plug-in judge grade the pool; documents that it has graded are not sent again."""
+        recipe = describe(judge)
+        stamp = f"{JUDGE}{digest(recipe)}"
+        answers = self.answers(stamp.replace(JUDGE, _MODEL), stamp)
+        atomic.write_json(answers.path.with_suffix(".json"), recipe)
+        ask(judge, self.pool, runner, answers)
+
+    def judges(self) -> dict[str, dict[Pair, int]]:
+        """Return the grades of each judge with judgements: people before models, then by their number."""
+        pool = {(query, doc) for query, docs in self.pool.items() for doc in docs}
+        found = {}
+        for file in (self.path / "judgements").glob("*.jsonl"):
+            stamp = file.stem.replace(_MODEL, JUDGE, 1)
+            grades = {pair: grade for pair, grade in Answers(file, stamp).grades.items() if grade is not None and pair in pool}
+            if grades:
+                found[stamp] = grades
+        return dict(sorted(found.items(), key=lambda item: (item[0].startswith(JUDGE), -len(item[1]), item[0])))
+
+    def publish(self, by: str = "") -> Judged | None:
+        """Write qrels and contract with the judgements *by* one judge (default: the first of `judges`); None without any."""
+        judges = self.judges()
+        if not judges:
+            return None
+        if by and by not in judges:
+            raise CommandError(f"no judgements by {by!r}; there are those by: {', '.join(judges)}")
+        by = by or next(iter(judges))
+        grades = judges[by]
+        judgements = [Judgement(*pair, grade) for pair, grade in grades.items()]
+        (self.path / "qrels").mkdir(exist_ok=True)
+        qrels = Qrels.from_judgements(judgements)
+        if by.startswith(JUDGE):
+            write_judged(judgements, self.path / _QRELS, by)
+        else:
+            write_beir_qrels(qrels, self.path / _QRELS)
+        judged = Judged(
+            by=by,
+            judged=len(grades),
+            pool=sum(map(len, self.pool.values())),
+            grades=judgement_facts(judgements).grades,
+            agreement={name: one for name, others in judges.items() if name != by and (one := grade_agreement(grades, others))},
+        )
+        contract = self._contract(judgements, judged)
+        if (
+            not (self.path / CONTRACT).exists()
+            or (old := read_toml(self.path / CONTRACT, Contract)).expected != contract.expected
+        ):
+            version = 1 + (old.version if (self.path / CONTRACT).exists() else 0)
+            contract = msgspec.structs.replace(contract, version=version)
+        else:
+            contract = msgspec.structs.replace(contract, version=old.version)
+        atomic.write_text(self.path / CONTRACT, _toml(msgspec.to_builtins(contract)))
+        return judged
+
+    def losses(self, by: str) -> list[LeftOut]:
+        """Return what each system of the pool would lose without its own judgements *by* a judge; [] for one system.
+
+        An ensemble brings few documents of its own and hides what its members bring, so its documents count as theirs.
+        """
+        qrels = Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in self.judges()[by].items())
+        runs = self.runs
+        if len(runs) == 1:
+            return []
+        single = [name for name, expression in self.known.systems.items() if not resolve(parse(expression)).members]
+        return leave_one_out(
+            runs, qrels, MEASURE, single if len(single) > 1 else list(runs), depth=self.known.depth, relevant=_RELEVANT
+        )
+
+    # ---- the contract
+
+    def _contract(self, judgements: Sequence[Judgement] = (), judged: Judged | None = None) -> Contract:
+        facts = self.known
+        name = "-".join(self.path.resolve().name.split())
+        if judged is None:
+            expected = Expected()
+        else:
+            asked_for = {row.query_id for row in judgements}
+            texts = [Query(query, text) for query, text in self.queries.items() if query in asked_for]
+            expected = msgspec.structs.replace(
+                judgement_facts(judgements),
+                documents=facts.documents,
+                absent=0,
+                corpus_sha256=facts.corpus_sha256,
+                queries_sha256=queries_sha256(texts),
+            )
+        return Contract(
+            schema=1,
+            id=name,
+            version=1,
+            name=name,
+            description=f"Documents of {Path(facts.source).name}; queries: {facts.queries_from}.",
+            corpus=name,
+            source=SourceFacts(loader="files"),
+            text=TextPolicy(document="title_text"),
+            relevance=Relevance(default=_RELEVANT),
+            expected=expected,
+            judging=Judging(
+                by=judged.by if judged else "nobody yet",
+                pool=tuple(facts.systems),
+                contributors=tuple(facts.systems),
+                depth=facts.depth or None,
+                source=_FACTS,
+            ),
+            defects=tuple(Defect(what, _FACTS) for what in self.limits(judged)) if judged else (),
+        )
+
+    def limits(self, judged: Judged) -> list[str]:
+        """Return the known limits of the collection, one line each."""
+        facts, found = self.known, []
+        if judged.judged < judged.pool:
+            found.append(
+                f"{judged.judged:,} of {judged.pool:,} documents of the pool are judged; the others count as irrelevant."
+            )
+        if facts.shared is not None:
+            found.append(f"{leak_line(facts)}.")
+        if line := loss_line(self.losses(judged.by)):
+            found.append(line)
+        found += [f"{judged.by} and {name}: {one.line()}." for name, one in judged.agreement.items()]
+        if not judged.agreement:
+            found.append("One judge only; how far a second one would agree is unknown.")
+        return found
+
+
+def leak_line(facts: Facts) -> str:
+    """Return how much the made queries give away, beside real queries, as a sentence without its full stop."""
+    name, shared, run = REAL
+    return (
+        f"Queries share {facts.shared:.0%} of their terms with the documents that they were made from, {facts.run:.1f} words "
+        f"in a row (real queries of {name}: {shared:.0%}, {run:.1f} words), so systems that match words are favoured"
+    )
+
+
+def loss_line(rows: Sequence[LeftOut]) -> str:
+    """Return what a system outside the pool may lose; "" if the pool cannot tell."""
+    losses = [row.mean - row.mean_without for row in rows if row.mean_without is not None]
+    if not losses:
+        return ""
+    return (
+        "A system outside the pool may find relevant documents that nobody judged. Without its own judgements a system of the "
+        f"pool lost {np.mean(losses):.4f} {MEASURE} on average, {max(losses):.4f} at most."
+    )
+
+
+def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
+    """Return the line number and text of *count* queries of a file (default: all), one per line, each once.
+
+    In a log, `query<TAB>count`, a query is drawn with a probability that grows with its count. Raises InvalidFile for a file
+    without queries.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for number, line in lines(path):
+        text, _, times = line.decode(errors="replace").strip().rpartition("\t")
+        if not (text and times.isdigit()):
+            text, times = f"{text} {times}".strip(), "1"
+        if text:
+            first, before = found.get(text, (number, 0))
+            found[text] = first, before + int(times)
+    if not found:
+        raise InvalidFile(f"{path} has no queries; write one per line")
+    order = sorted(found, key=lambda text: lot(text, "drawn") ** (1 / max(found[text][1], 1e-9)), reverse=True)
+    return sorted((found[text][0], text) for text in order[:count])
+
+
+def _toml(table: Mapping[str, Any], name: str = "") -> str:
+    """Return a table of plain values as TOML; None and empty values are left out."""
+    kept = {key: value for key, value in table.items() if value not in (None, (), [], {}, "")}
+    tables = {key: value for key, value in kept.items() if isinstance(value, dict)}
+    arrays = {key: value for key, value in kept.items() if isinstance(value, list | tuple) and isinstance(value[0], dict)}
+    text = "".join(
+        f"{key if key.isidentifier() else json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}\n"
+        for key, value in kept.items()
+        if key not in tables | arrays
+    )
+    prefix = f"{name}." if name else ""
+    text += "".join(f"\n[{prefix}{key}]\n{_toml(value, prefix + key)}" for key, value in tables.items())
+    return text + "".join(f"\n[[{prefix}{key}]]\n{_toml(row)}" for key, rows in arrays.items() for row in rows)

@@ -1,0 +1,162 @@
+"""The judging page: a server on this machine that shows one document of a pool at a time and stores every grade at once.
+
+Other web pages cannot use it: its address has a random token, requests for another host are refused (DNS rebinding), and the
+page may load nothing but itself.
+"""
+
+import json
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from secrets import token_urlsafe
+from typing import Any
+
+from lexbench.collecting.collection import GRADES, Collection
+from lexbench.runner.judging import grade_agreement
+from lexbench.storage.reading import lines
+from lexbench.types import Verdict
+
+_LONGEST = 1 << 16  # bytes of a request
+_CSP = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+class Session:
+    """One person's judging of a collection."""
+
+    def __init__(self, collection: Collection, name: str) -> None:
+        """Read the judgements of the person *name* so far."""
+        self._collection, self._answers = collection, collection.answers(name)
+        self._pairs = [(query, doc) for query, docs in collection.pool.items() for doc in docs]
+        self._texts: dict[str, dict[str, str]] = {}
+        wanted = {doc for _, doc in self._pairs}
+        for _, line in lines(collection.path / "corpus.jsonl"):
+            row = json.loads(line)
+            if row["_id"] in wanted:
+                self._texts[row["_id"]] = row
+        self._lock = threading.Lock()
+
+    def state(self) -> dict[str, Any]:
+        """Return the progress and the next document without a grade; at the end the agreement with other judges."""
+        given = {pair: grade for pair, grade in self._answers.grades.items() if grade is not None}
+        state: dict[str, Any] = {
+            "done": sum(pair in given for pair in self._pairs),
+            "total": len(self._pairs),
+            "grades": Counter(given.values()),
+            "scale": GRADES,
+            "judge": self._answers.path.stem,
+            "undo": bool(given),
+        }
+        left = next((pair for pair in self._pairs if pair not in given), None)
+        if left is None:
+            others = {name: one for name, one in self._collection.judges().items() if name != state["judge"]}
+            found = {name: grade_agreement(given, one) for name, one in others.items()}
+            return state | {"agreement": {name: one.line() for name, one in found.items() if one}}
+        query, doc = left
+        of_query = [pair for pair in self._pairs if pair[0] == query]
+        shown = {"id": doc, "title": self._texts[doc]["title"], "text": self._texts[doc]["text"]}
+        place = f"document {of_query.index(left) + 1} of {len(of_query)}"
+        return state | {"query": {"id": query, "text": self._collection.queries[query]}, "document": shown, "place": place}
+
+    def grade(self, query: str, doc: str, grade: int) -> None:
+        """Store a grade. Raises ValueError for a document that is not in the pool, and for a grade that is not on the scale."""
+        if (query, doc) not in self._pairs or grade not in GRADES or isinstance(grade, bool):
+            raise ValueError
+        with self._lock:
+            self._answers.add(query, [doc], [Verdict(grade, "")])
+
+    def undo(self) -> None:
+        """Take back the last grade, if there is one."""
+        with self._lock:
+            given = [pair for pair, grade in self._answers.grades.items() if grade is not None]
+            if given:
+                self._answers.add(given[-1][0], [given[-1][1]], [Verdict(None, "")])
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves the page of *session* on 127.0.0.1."""
+
+    daemon_threads = True
+
+    def __init__(self, session: Session, port: int = 0) -> None:
+        """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.session, self.token = session, token_urlsafe(24)
+        self.hosts = {f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")}
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+
+    def do_GET(self) -> None:
+        """Send the page, or the state as JSON."""
+        if self._is_ours():
+            if self.path == f"/{self.server.token}/":
+                self._send(200, files("lexbench.collecting").joinpath("page.html").read_bytes(), "text/html")
+            elif self.path == f"/{self.server.token}/state":
+                self._send_state()
+            else:
+                self._send(404)
+
+    def do_POST(self) -> None:
+        """Store a grade or take one back, and send the new state as JSON."""
+        size = self.headers.get("Content-Length", "")
+        if not self._is_ours():
+            return
+        # Other pages cannot send this type without asking first, and this server never allows it.
+        if self.headers.get_content_type() != "application/json" or not size.isdigit() or int(size) > _LONGEST:
+            self._send(400)
+            return
+        try:
+            body = json.loads(self.rfile.read(int(size)))
+            if self.path == f"/{self.server.token}/grade":
+                self.server.session.grade(body["query"], body["document"], body["grade"])
+            elif self.path == f"/{self.server.token}/undo":
+                self.server.session.undo()
+            else:
+                self._send(404)
+                return
+        except (ValueError, KeyError, TypeError):
+            self._send(400)
+            return
+        self._send_state()
+
+    def _is_ours(self) -> bool:
+        """Return whether the request is for this host and comes from no other page; if not, refuse it."""
+        origin = self.headers.get("Origin")
+        ours = self.headers.get("Host") in self.server.hosts and origin in {
+            None,
+            *(f"http://{host}" for host in self.server.hosts),
+        }
+        if not ours:
+            self._send(403)
+        return ours
+
+    def _send_state(self) -> None:
+        self._send(200, json.dumps(self.server.session.state()).encode(), "application/json")
+
+    def _send(self, status: int, content: bytes = b"", kind: str = "text/plain") -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": _CSP,
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: the address has the token."""

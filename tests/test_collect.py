@@ -1,0 +1,289 @@
+"""`lexbench collect` and `judge page`: from a folder of texts to a collection that other commands use."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+import tiny
+from model_server import ModelServer
+
+from lexbench.cli import code
+from lexbench.collecting.collection import Collection, _read_queries
+from lexbench.collecting.documents import Text, read_documents
+from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
+from lexbench.collecting.page import PageServer, Session
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import find_dataset
+from lexbench.errors import CommandError, MissingData
+from lexbench.runner.judging import grade_agreement
+
+FILES = {
+    "install.md": "# Install it\n\nPut the maker on a flat table. Plug it in.\n\n## Where to put it\n\nNear water.",
+    "clean.txt": "Cleaning\n========\n\nHow do I clean the pan? Wash the pan with warm water. Dry the pan well.\n",
+    "yeast.rst": "*****\nYeast\n*****\n\nDry yeast keeps for a year in a dry place. Fresh yeast keeps for two weeks.\n",
+    "a b/dough.html": "<title>no</title><h1>Dough that is too wet</h1><p>Add flour to wet dough.</p><script>no</script>",
+    "plain notes.txt": "The dough needs warm water and yeast, and a warm place for an hour.",
+    ".hidden.txt": "no",
+    "picture.png": "no",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Write a folder of five texts and two files that are none."""
+    tiny.enter(tmp_path, monkeypatch)
+    for name, text in FILES.items():
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "asked.txt").write_text("wet dough\nclean the pan\nkeep yeast\n")
+    return tmp_path
+
+
+def collect(*more):
+    """Return the command."""
+    return ["collect", "docs", "-r", "bm25", "-r", "bm25(k1=2.0)", "-k", "3", *more]
+
+
+def test_a_folder_of_texts_has_one_document_per_file(place):
+    """The title is the first heading or the file's name; headings are paragraphs; rules, scripts, other files are left out."""
+    found = {text.text_id: text for text in read_documents(place / "docs")}
+
+    assert {name: text.title for name, text in found.items()} == {
+        "a_b/dough.html": "Dough that is too wet", "clean.txt": "Cleaning", "install.md": "Install it",
+        "plain_notes.txt": "plain notes", "yeast.rst": "Yeast",
+    }  # fmt: skip
+    assert found["install.md"].text == "Put the maker on a flat table. Plug it in.\n\nWhere to put it\n\nNear water."
+    assert found["a_b/dough.html"].text == "Add flour to wet dough."
+    assert found["yeast.rst"].text.startswith("Dry yeast")
+    (place / "empty").mkdir()
+    with pytest.raises(MissingData, match="has no documents"):
+        list(read_documents(place / "empty"))
+
+
+def test_what_a_query_gives_away():
+    """By hand: 2 of 3 terms (clean, pan, not kettl), the run 'clean the pan'; the reference is what pydoc's queries have."""
+    assert leak("clean the pan kettle", "How do I clean the pan?") == (2 / 3, 3)
+    assert leak("???", "How do I clean the pan?") == (0, 0)
+    dataset = open_dataset(*find_dataset("pydoc/test"))
+    texts = {document.doc_id: document.text for document in dataset.source.documents()}
+    queries = {query.query_id: query.text for query in dataset.queries}
+    judged = [row for row in dataset.topics.judgements if row.grade >= 2 and row.doc_id in texts]
+    found = [leak(queries[row.query_id], texts[row.doc_id]) for row in judged]
+
+    assert sum(one.shared for one in found) / len(found) == pytest.approx(REAL[1], abs=0.01)
+    assert sum(one.run for one in found) / len(found) == pytest.approx(REAL[2], abs=0.05)
+
+
+def test_queries_are_made_from_texts():
+    """A question is cut to its rarest words that another text has too; a heading of two texts is no query; no two are alike."""
+    texts = [
+        Text(f"d{number}", "Same title", f"See also\n\nHow do I clean the very old bread pan with warm water {number}?")
+        for number in range(20)
+    ]
+    made = list(made_queries(texts))
+
+    assert {query.kind for query in made} <= {"question", "first sentence", "key words", "heading"}
+    assert "same title" not in {query.text.lower() for query in made}
+    assert all(len(query.text.split()) <= 5 for query in made)
+    assert len({query.text.lower() for query in made}) == len(made) > 0
+
+
+def test_a_log_is_drawn_by_its_counts(tmp_path):
+    """Equal queries are added up; large counts are drawn before small ones; a plain file is read whole."""
+    (tmp_path / "log").write_text("".join(f"often {n}\t1000000\nrarely {n}\t1\n" for n in range(20)) + "often 3\t5\n\n")
+    (tmp_path / "plain").write_text("route 66\nroute\t66 east\nroute 66\n")
+
+    assert all(text.startswith("often") for _, text in _read_queries(tmp_path / "log", 15))
+    assert _read_queries(tmp_path / "plain", None) == [(1, "route 66"), (2, "route 66 east")]
+
+
+def test_agreement_of_two_judges():
+    """By hand: grades 0,1,2,3 against 0,1,3,3 and one document of each alone; sklearn gives the same on longer lists."""
+    made = grade_agreement({1: 0, 2: 1, 3: 2, 4: 3, 5: 0}, {1: 0, 2: 1, 3: 3, 4: 3, 6: 1})
+    metrics = pytest.importorskip("sklearn.metrics", reason="sklearn is not installed")
+    one, two = [0, 1, 2, 3, 0, 1, 2, 3, 0, 0, 3, 1], [0, 1, 1, 3, 2, 0, 2, 3, 0, 1, 3, 1]
+    long = grade_agreement(dict(enumerate(one)), dict(enumerate(two)))
+
+    assert (made.pairs, made.same) == (4, 0.75)
+    assert made.kappa == pytest.approx((0.75 - 0.25) / 0.75)  # by chance 1/4*1/4 + 1/4*1/4 + 0 + 1/4*1/2
+    assert made.by_grade == pytest.approx({"0": 1, "1": 1, "2": 0, "3": 2 / 3})
+    assert long.kappa == pytest.approx(metrics.cohen_kappa_score(one, two))
+    assert long.weighted == pytest.approx(metrics.cohen_kappa_score(one, two, weights="quadratic"))
+    assert grade_agreement({1: 0}, {2: 0}) is None
+    assert grade_agreement({1: 0}, {1: 0}).kappa is None
+
+
+def ask(url, path="state", body=None, **headers):
+    """Return the status and the JSON of an answer of the page's server."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, None
+
+
+@pytest.fixture
+def served(place):
+    """Serve the page of a collection of three queries."""
+    assert code(collect("--queries", "asked.txt")) == 0
+    server = PageServer(Session(Collection(place / "docs-collection"), "ann"))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def judge_all(url, grade_of):
+    """Judge everything that is left through the page's server."""
+    _, state = ask(url)
+    while "query" in state:
+        query, doc = state["query"], state["document"]
+        _, state = ask(
+            url, "grade", {"query": query["id"], "document": doc["id"], "grade": grade_of(query["text"], doc["text"])}
+        )
+    return state
+
+
+def test_a_judged_folder_is_a_dataset(served, place, capsys):
+    """Two people judge; the qrels are the first one's; the contract has digests, pool, agreement; `run`, `compare` work."""
+    state = judge_all(served.url, lambda query, text: 3)
+    second = PageServer(Session(Collection(place / "docs-collection"), "bob"))
+    threading.Thread(target=second.serve_forever, daemon=True).start()
+    ended = judge_all(second.url, lambda query, text: 3 if "pan" in query else 2)
+    second.shutdown()
+    second.server_close()
+    capsys.readouterr()
+    assert code(collect("--json")) == 0
+    made = json.loads(capsys.readouterr().out)
+    contract = (place / "docs-collection" / "contract.toml").read_text()
+
+    assert state["done"] == state["total"] == made["pool"] == made["judged"]["judged"]
+    assert made["judged"]["by"] == "ann"
+    assert made["judged"]["agreement"]["bob"]["by_grade"] == pytest.approx(
+        {"2": 0, "3": 2 * 1 / (5 + 1)}
+    )  # five pairs, one with two grades of 3
+    assert "documents judged by both" in ended["agreement"]["ann"]
+    assert 'contributors = ["bm25", "bm25(k1=2.0)"]' in contract
+    assert "qrels_sha256" in contract
+    assert "ann and bob" in contract
+    assert code(["run", "dataset", "docs-collection", "-r", "bm25", "-r", "bm25(b=0)", "-m", "nDCG@10", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert {result["contract"] for result in results} == {"docs-collection@1"}
+    assert all(result["means"]["nDCG@10"] > 0.9 for result in results)
+    assert code(["compare", "bm25", "bm25(b=0)", "-d", "docs-collection"]) == 0
+    (place / "docs-collection" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tclean.txt\t3\n")
+    assert code(["run", "dataset", "docs-collection", "-r", "bm25", "-m", "nDCG@10"]) == 1
+    assert "not what its contract" in capsys.readouterr().err
+
+
+def test_grades_are_stored_undone_and_checked(served, place):
+    """A grade is in the file before the answer comes; undo takes back the last one; what is off scale or pool is refused."""
+    log = place / "docs-collection" / "judgements" / "ann.jsonl"
+    _, first = ask(served.url)
+    body = {"query": first["query"]["id"], "document": first["document"]["id"]}
+    status, second = ask(served.url, "grade", body | {"grade": 2})
+
+    assert (status, second["done"], second["undo"]) == (200, 1, True)
+    assert json.loads(log.read_text().splitlines()[-1])["grade"] == 2
+    assert ask(served.url, "undo", {})[1]["document"]["id"] == body["document"]
+    assert Collection(place / "docs-collection").judges() == {}
+    for wrong in (body | {"grade": 4}, body | {"grade": True}, body | {"grade": 1, "document": "x"}, {}, [], "x"):
+        assert ask(served.url, "grade", wrong)[0] == 400
+    assert ask(served.url)[1]["done"] == 0
+
+
+def test_other_web_pages_cannot_use_the_page(served):
+    """Refused: another host, another origin, another token, a form; the page loads nothing from elsewhere."""
+    with urllib.request.urlopen(served.url, timeout=10) as answer:
+        text, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+
+    assert ask(served.url, "state", Host="evil.example")[0] == 403
+    assert ask(served.url, "state", Origin="https://evil.example")[0] == 403
+    assert ask(served.url.replace(served.token, "x" * len(served.token)))[0] == 404
+    assert ask(served.url, "undo", {}, **{"Content-Type": "text/plain"})[0] == 400
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"(src|href)=|https?://|@import", text)
+
+
+def test_a_kill_loses_no_judgement(place):
+    """After `kill -9` between two judgements, and half a line in the file, the same command continues after the last one."""
+    assert code(collect("--queries", "asked.txt")) == 0
+    command = [sys.executable, "-m", "lexbench", "judge", "page", "docs-collection"]
+
+    def start():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        return process, [process.stdout.readline(), process.stdout.readline().strip()]
+
+    process, (_, url) = start()
+    _, state = ask(url)
+    ask(url, "grade", {"query": state["query"]["id"], "document": state["document"]["id"], "grade": 1})
+    process.kill()
+    process.wait()
+    log = place / "docs-collection" / "judgements" / "judge-1.jsonl"
+    log.write_bytes(log.read_bytes() + b'\n{"query": "q1", "docu')
+    process.stdout.close()
+    process, (line, url) = start()
+    assert line.startswith("1 of ")
+    judge_all(url, lambda query, text: 0)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    assert "are judged, by judge-1" in rest
+    assert process.returncode == 0
+
+
+def test_a_later_system_joins_the_pool(place, capsys):
+    """Typed again with another system, its documents are added and judgements stay; another depth or source is refused."""
+    assert code(collect("--queries", "asked.txt", "--json")) == 0
+    before = json.loads(capsys.readouterr().out)
+    assert code(["collect", "docs", "-r", "bm25(b=0)", "-k", "3", "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)
+
+    assert list(after["facts"]["systems"]) == ["bm25", "bm25(k1=2.0)", "bm25(b=0)"]
+    assert after["pool"] >= before["pool"]
+    for wrong, why in (
+        (["docs", "-k", "4"], "type -k 3"),
+        (["asked.txt", "--output", "docs-collection"], "has the documents of"),
+    ):
+        assert code(["collect", *wrong]) == 2
+        assert why in capsys.readouterr().err
+    assert code(["collect", "docs", "--output", "docs"]) == 2
+    assert "has other files in it" in capsys.readouterr().err
+    with pytest.raises(CommandError, match="person's name"):
+        Collection(place / "docs-collection").answers("../x")
+
+
+def test_a_model_writes_queries_and_judges(place, capsys):
+    """A query that copies its document is replaced; answers are asked for once; the qrels have the judge's stamp."""
+    server = ModelServer()
+    said = iter(["wash the pan with warm water dry", "sticky dough", "sticky dough", "where to place the machine", "how long"])
+    real = server.answer
+    server.answer = lambda path, body: (
+        (200, {"choices": [{"message": {"content": next(said)}}]})
+        if body and "Write one search query" in str(body)
+        else real(path, body)
+    )
+    judge = f'endpoint_judge(url="{server.url}", model="m")'
+    arguments = collect("--writer", server.url, "--writer-model", "m", "--count", "2", "--judge", judge, "--json")
+    try:
+        assert code(arguments) == 0
+        made = json.loads(capsys.readouterr().out)
+        count = len(server.requests)
+        assert code(arguments) == 0
+    finally:
+        server.close()
+    queries = [json.loads(line) for line in (place / "docs-collection" / "queries.jsonl").read_text().splitlines()]
+
+    assert made["facts"]["queries"] == 2
+    assert all(query["metadata"]["run"] < COPIED for query in queries)
+    assert made["judged"]["by"].startswith("judge:")
+    assert sum(path == "/v1/chat/completions" for path, *_ in server.requests[count:]) == 0
