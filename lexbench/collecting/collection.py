@@ -367,7 +367,9 @@ def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
     without queries.
     """
     found: dict[str, tuple[int, int]] = {}
-    for number, line in lines(path):
+    table = {".jsonl", ".csv", ".parquet", ".xml"} & set(path.suffixes)
+    every = enumerate((query.text.encode() for query in read_queries(path)), 1) if table else lines(path)
+    for number, line in every:
         text, _, times = line.decode(errors="replace").strip().rpartition("\t")
         if not (text and times.isdigit()):
             text, times = f"{text} {times}".strip(), "1"

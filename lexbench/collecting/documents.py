@@ -39,7 +39,9 @@ def read_documents(path: Path) -> Iterator[Text]:
     tables = [path] if path.is_file() else [file for found in find_tables(path, "documents").values() for file in found]
     if tables and (path.is_file() or not any(map(_format, tables))):  # a folder "docs" may be one of text files
         for record in (record for file in tables for record in read_records(file)):
-            yield Text(record.record_id, record.fields.get("title", ""), record.fields.get("text", record.fields.get("body", "")))
+            yield Text(
+                record.record_id, record.fields.get("title", ""), record.fields.get("text", record.fields.get("body", ""))
+            )
         return
     files = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file() and not _is_hidden(file, path)]
     if not files:
