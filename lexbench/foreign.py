@@ -22,7 +22,6 @@ from lexbench.types import Corpus, Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
 SESSION = uuid4().hex
-_ANSWER = "{query id: {document id: score}}"
 
 
 class ForeignRetriever(Retriever):
@@ -77,7 +76,7 @@ class ForeignSearcher(Searcher):
 
     def search(self, encoded: Sequence[Query], k: int) -> Hits:
         """Return the best *k* documents of each query. Raises LexbenchError, with query and document, for a wrong answer."""
-        answers = self._by_query(self.ask({query.query_id: query.text for query in encoded}, k))
+        answers = answers_by_query(self.name, self.ask({query.query_id: query.text for query in encoded}, k))
         if unknown := next(iter(answers.keys() - {query.query_id for query in encoded}), None):
             raise LexbenchError(f"{self.name}: it answered query {echoed(unknown)}, which was not asked")
         rows = [self._best(query.query_id, answers.get(query.query_id, {}), k) for query in encoded]
@@ -86,14 +85,6 @@ class ForeignSearcher(Searcher):
         for row, (found, values) in enumerate(rows):
             docs[row, : len(found)], scores[row, : len(found)] = found, values
         return Hits(docs, scores)
-
-    def _by_query(self, answers: Any) -> dict[str, Any]:
-        """Return the documents of each query."""
-        if isinstance(answers, list) and all(isinstance(one, Mapping) and {"qid", "docs"} <= one.keys() for one in answers):
-            return {str(one["qid"]): one["docs"] for one in answers}
-        if isinstance(answers, Mapping):
-            return {str(query): docs for query, docs in answers.items()}
-        raise LexbenchError(f"{self.name}: it returned {type(answers).__name__}; it must return {_ANSWER}")
 
     def _best(self, query: str, answer: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions and scores of the best *k* documents, of equal scores the lower position first."""
@@ -122,3 +113,12 @@ class ForeignSearcher(Searcher):
 
     def _error(self, query: str, what: str) -> LexbenchError:
         return LexbenchError(f"{self.name}: query {echoed(query)}: {what}")
+
+
+def answers_by_query(name: str, answers: Any) -> dict[str, Any]:
+    """Return the documents of each query in *answers* of the system *name*: a mapping, or a list of {"qid": …, "docs": …}."""
+    if isinstance(answers, list) and all(isinstance(one, Mapping) and {"qid", "docs"} <= one.keys() for one in answers):
+        return {str(one["qid"]): one["docs"] for one in answers}
+    if isinstance(answers, Mapping):
+        return {str(query): docs for query, docs in answers.items()}
+    raise LexbenchError(f"{name}: it returned {type(answers).__name__}; it must return {{query id: {{document id: score}}}}")

@@ -1,5 +1,12 @@
 """Foreign code given to `lexbench.run`: encoders and search systems as objects, functions, programs and servers."""
 
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -325,6 +332,180 @@ def test_other_arguments_are_refused_before_work():
     three = type("Three", (), {"search": lambda self, queries, k, depth: None})
     with pytest.raises(CommandError, match="Three: its search takes 3 arguments; it must take two, queries and k"):
         adapted(three())
+
+
+# ---- programs and servers --------------------------------------------------------------------------------------------------
+
+C = r"""
+#include <stdio.h>
+#include <string.h>
+/* Answers what FOUND has; it needs no parser, because the ids of the three queries are known. */
+int main(void) {
+    char line[4096];
+    while (fgets(line, sizeof line, stdin)) {
+        if (strstr(line, "\"q1\"")) puts("{\"qid\": \"q1\", \"docs\": [[\"d1\", 1], [\"d2\", 1.0]]}");
+        else if (strstr(line, "\"q2\"")) puts("{\"qid\": \"q2\", \"docs\": {\"d4\": 2, \"d1\": 1}}");
+        else puts("{\"qid\": \"q3\", \"docs\": []}");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+JAVASCRIPT = """
+const texts = CORPUS;
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const { qid, text, k } = JSON.parse(line);
+  const docs = Object.entries(texts).map(([id, words]) => [id, words.split(" ").filter((word) => word === text).length]);
+  console.log(JSON.stringify({ qid, docs: docs.filter(([, score]) => score).sort((a, b) => b[1] - a[1]).slice(0, k) }));
+});
+"""
+
+
+def in_c(folder):
+    """Compile the program in C."""
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("there is no cc")
+    (folder / "search.c").write_text(C)
+    subprocess.run([compiler, "-o", folder / "search", folder / "search.c"], check=True)
+    return str(folder / "search")
+
+
+def in_javascript(folder):
+    """Write the program in JavaScript."""
+    if not shutil.which("node"):
+        pytest.skip("there is no node")
+    (folder / "search.js").write_text(JAVASCRIPT.replace("CORPUS", json.dumps(CORPUS)))
+    return f"node {folder / 'search.js'}"
+
+
+@pytest.mark.parametrize("language", [in_c, in_javascript])
+def test_a_program_in_any_language_searches(language, corpus, tmp_path):
+    """A program finds what other systems find; without a revision no other process reuses its answers."""
+    program = language(tmp_path)
+    expression = f'command("{program}")'
+    assert found(expression, corpus, tmp_path / "store") == FOUND
+
+    plain, named = system(expression), system(f'command("{program}", revision="1")')
+    assert "process" in str(plain.recipe)
+    assert "process" not in str(named.recipe)
+    file = tmp_path / program.rpartition("/")[2]
+    file.write_bytes(file.read_bytes() + b" ")
+    assert system(f'command("{program}", revision="1")').recipe != named.recipe
+
+
+def script(tmp_path, body):
+    """Write a program in Python that runs *body* for each line, and return its expression with a timeout of a second."""
+    (tmp_path / "p.py").write_text(f"import sys, json, time\nfor line in sys.stdin:\n    {body}\n")
+    return f'command("{sys.executable} {tmp_path / "p.py"}", timeout=1.0)'
+
+
+BROKEN = [
+    (
+        "sys.exit('no index\\nat all')",
+        "query 'q1': it ended with exit code 1 before it answered; the last line of its stderr: at all",
+    ),
+    (
+        "time.sleep(9)",
+        "query 'q1': no answer in 1 s; does it flush its output after each line? else give more, e.g. timeout=600",
+    ),
+    ("print('hello', flush=True)", "query 'q1': it wrote 'hello'; it must write {\"qid\": …, \"docs\": [[id, score], …]}"),
+    ("print('[1]', flush=True)", "query 'q1': it wrote '[1]'; it must write"),
+    (
+        "print(json.dumps({'qid': 'q2', 'docs': []}), flush=True)",
+        "query 'q1': it answered query 'q2'; it must answer in the order",
+    ),
+    ("print(json.dumps({'qid': 'q1', 'docs': [['d9', 1]]}), flush=True)", "query 'q2': it answered query 'q1'; it must"),
+    (
+        "print(json.dumps({'qid': json.loads(line)['qid'], 'docs': [['d9', 1]]}), flush=True)",
+        "query 'q1': document 'd9' is not in",
+    ),
+    ("print(json.dumps({'qid': json.loads(line)['qid'], 'docs': 7}), flush=True)", "query 'q1': it answered '7'; write"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_a_broken_program_is_one_line(body, message, corpus, tmp_path):
+    """A crash, a hang and a wrong answer name the program, the query and what came."""
+    expression = script(tmp_path, body)
+    with pytest.raises(LexbenchError) as raised:
+        found(expression, corpus, tmp_path / "store")
+    assert str(raised.value).startswith(f"{expression.partition(', ')[0]}): {message}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ('command("./nowhere -x")', "there is no program './nowhere'; give its path, and make the file executable"),
+        ('command("")', "there is no program ''"),
+        ('command("cat \'x")', "No closing quotation"),
+        ('command("cat", timeout=0)', "the timeout is a number of seconds above 0"),
+        ('url("127.0.0.1:8080")', 'write url="http://localhost:8080"'),
+    ],
+)
+def test_wrong_settings_are_refused_before_work(expression, message):
+    """A program that is not there and an address that is none are refused at once."""
+    with pytest.raises(CommandError, match=message):
+        system(expression)
+
+
+@pytest.fixture
+def server():
+    """Serve `answer(queries, k)`, a function that a test sets, on a free port; yield the server, which has a `url`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            said = json.dumps(made.answer(body["queries"], body["k"])).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_):
+            pass
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{made.server_port}/search"
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def test_a_server_searches(server, corpus, tmp_path):
+    """A server finds what other systems find, in both forms of answers, also with one query per request."""
+    sizes = []
+
+    def listed(queries, k):
+        sizes.append(len(queries))
+        return [{"qid": one["qid"], "docs": list(count(one["text"], CORPUS).items())[:k]} for one in queries]
+
+    server.answer = listed
+    assert found(f'url("{server.url}")', corpus, tmp_path / "a") == FOUND
+    assert found(f'url("{server.url}", batch=1)', corpus, tmp_path / "b") == FOUND
+    assert sizes == [3, 1, 1, 1]
+    server.answer = lambda queries, k: {one["qid"]: count(one["text"], CORPUS) for one in queries}
+    assert found(f'url("{server.url}")', corpus, tmp_path / "c") == FOUND
+    assert "process" in str(system(f'url("{server.url}")').recipe)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"q1": {"d9": 1}}, "query 'q1': document 'd9' is not in the corpus"),
+        ("none", "it returned str; it must return {query id: {document id: score}}"),
+        ([{"qid": "q7", "docs": []}], "it answered query 'q7', which was not asked"),
+    ],
+)
+def test_wrong_answers_of_a_server_are_one_line(answer, message, server, corpus, tmp_path):
+    """A wrong answer names the address and what came."""
+    server.answer = lambda queries, k: answer
+    with pytest.raises(LexbenchError) as raised:
+        found(f'url("{server.url}")', corpus, tmp_path / "store")
+    assert str(raised.value) == f"{server.url}: {message}"
 
 
 @pytest.mark.slow  # importing sentence-transformers takes ten seconds

@@ -12,7 +12,7 @@ from lexbench.plugins import Reranker
 from lexbench.runner import systems
 from lexbench.testing import RetrieverContract
 
-NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  # that one builds nothing
+NAMES = [name for name in systems.retrievers().values() if name not in ("command", "run_file", "url")]  # these build nothing
 
 
 @dataclass(frozen=True)
