@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import field
 
-from lexbench.errors import CannotStart, UnknownName
+from lexbench.errors import CannotStart, InvalidFile, UnknownName
 from lexbench.storage.environment import entries
 from lexbench.storage.reading import Strict, read_toml
 
@@ -148,9 +148,36 @@ class Contract(Strict, frozen=True):
         return self.relevance.measures.get(measure, self.relevance.default)
 
 
-@cache
+_added: list[Path] = []  # folders of suite files that were given by their path
+
+
+def add_suite_folder(folder: Path) -> None:
+    """Let this process also find the contracts in *folder*/datasets, and the data beside them in *folder*.
+
+    Raises InvalidFile if one of them has the id of another contract.
+    """
+    if folder in _added:
+        return
+    known = all_contracts()
+    for path in sorted((folder / "datasets").glob("*.toml")):
+        if (added := _contract(path)).id in known and known[added.id] != added:
+            raise InvalidFile(f"{path}: {added.id!r} is the id of another dataset; give it an id of its own")
+    _added.append(folder)
+    all_contracts.cache_clear()
+
+
+def added_folders() -> tuple[Path, ...]:
+    """Return the folders that `add_suite_folder` added."""
+    return tuple(_added)
+
+
 def suite_folders() -> tuple[Path, ...]:
-    """Return the folders of suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
+    """Return the folders of suites and contracts: our own, those of plug-ins (entry points `lexbench.suites`), added ones."""
+    return *_installed_folders(), *_added
+
+
+@cache
+def _installed_folders() -> tuple[Path, ...]:
     package = Path(__file__).parent
     in_wheel = package / "_suites"
     return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entries("lexbench.suites"))

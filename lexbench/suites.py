@@ -1,10 +1,13 @@
 """Suites: datasets, measures and systems that are run together, as TOML files in the folders of suites."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from lexbench.contracts import find_contract, toml_files
+import msgspec
+
+from lexbench.contracts import add_suite_folder, find_contract, toml_files
+from lexbench.datasets.location import find_folder
 from lexbench.errors import InvalidFile, UnknownName
 from lexbench.results import Result
 from lexbench.storage.reading import Strict, read_toml
@@ -53,6 +56,7 @@ class Suite(Strict, frozen=True):
     retrievers: tuple[str, ...]  # the systems that run if none is named
     depth: int = 1000
     aggregates: tuple[Aggregate, ...] = ()
+    folders: dict[str, str] = msgspec.field(default_factory=dict)  # of datasets without a contract, by id
 
 
 def published_figures() -> dict[str, Path]:
@@ -68,20 +72,50 @@ def suite_names() -> list[str]:
 def suite(name: str) -> Suite:
     """Return a suite by name, or from the TOML file at that path.
 
-    Raises UnknownName if there is none, InvalidFile if a dataset has no contract.
+    Contracts of its datasets may be in the folder `datasets` beside the file. A dataset without a contract is a folder,
+    relative to the file. Raises UnknownName if there is no such suite, InvalidFile if a dataset is neither.
     """
-    path = Path(name) if name.endswith(".toml") else toml_files().get(name)
+    own = name.endswith(".toml")
+    path = Path(name) if own else toml_files().get(name)
     if path is None or not path.is_file():
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")
     content = read_toml(path, Suite)
+    if own:
+        add_suite_folder(path.resolve().parent)
+    folders = {}
     for index, dataset in enumerate(content.datasets):
         if find_contract(dataset) is None:
-            raise InvalidFile(f"{path}: no dataset {dataset!r} - at `$.datasets[{index}]`; see: lexbench list datasets")
+            if not (own and (path.parent / dataset).is_dir()):
+                where = f", and no folder {path.parent / dataset}" if own else ""
+                raise InvalidFile(
+                    f"{path}: no dataset {dataset!r}{where} - at `$.datasets[{index}]`; see: lexbench list datasets"
+                )
+            folders[dataset] = path.resolve().parent / dataset
     for index, aggregate in enumerate(content.aggregates):
         strangers = sorted(set(aggregate.members) - set(content.datasets))
         if strangers:
             raise InvalidFile(f"{path}: {strangers[0]!r} is not a dataset of this suite - at `$.aggregates[{index}].members`")
-    return content
+    return _with_folders(content, folders) if own else content
+
+
+def _with_folders(suite: Suite, folders: Mapping[str, Path]) -> Suite:
+    """Return a suite with the ids of its *folders* in place of what the file calls them, and its headline as first measure."""
+    ids = {typed: find_folder(path).contract.id for typed, path in folders.items()}
+    means = [
+        msgspec.structs.replace(
+            mean,
+            members=tuple(ids.get(member, member) for member in mean.members),
+            groups=tuple(tuple(ids.get(member, member) for member in group) for group in mean.groups),
+        )
+        for mean in suite.aggregates
+    ]
+    return msgspec.structs.replace(
+        suite,
+        datasets=tuple(ids.get(dataset, dataset) for dataset in suite.datasets),
+        measures=tuple(dict.fromkeys((suite.headline, *suite.measures))),  # `suite_of_results` finds it there
+        aggregates=tuple(means),
+        folders={ids[typed]: str(path) for typed, path in folders.items()},
+    )
 
 
 def suite_of_results(name: str, results: Iterable[Result]) -> Suite:
@@ -99,6 +133,6 @@ def suite_of_results(name: str, results: Iterable[Result]) -> Suite:
         description="",
         datasets=datasets,
         measures=measures,
-        headline=HEADLINE if HEADLINE in measures else measures[0],
+        headline=measures[0],
         retrievers=(),
     )

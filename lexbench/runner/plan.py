@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from lexbench import measures, suites
-from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
+from lexbench.contracts import MEASURES, Contract, all_contracts, find_contract
 from lexbench.datasets.location import LIBRARY, find_dataset, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
@@ -148,15 +148,22 @@ def plan_suite(
 
     *measure_names* and *depth* default to the suite's. *name* is what was typed for the suite.
     """
+    datasets = [find_dataset(name)[0].id if Path(name).is_dir() else name for name in datasets]
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     chosen = systems_of(systems or suite.retrievers)
-    contracts = [contract_of(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
+    located = [
+        find_dataset(suite.folders.get(dataset, dataset))
+        for dataset in suite.datasets
+        if dataset in (datasets or suite.datasets)
+    ]
     command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
     measure_names, depth = measure_names or suite.measures, depth or suite.depth
     jobs = [
-        _job(contract, system, measure_names, depth, f"{command} {contract.id}") for contract in contracts for system in chosen
+        _job(contract, system, measure_names, depth, f"{command} {contract.id}", source)
+        for contract, source in located
+        for system in chosen
     ]
     return Plan(tuple(replace(job, headline=suite.headline) for job in jobs), suite)
 

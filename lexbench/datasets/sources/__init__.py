@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from lexbench import registry
-from lexbench.contracts import Contract
+from lexbench.contracts import Contract, added_folders
 from lexbench.errors import MissingData
 from lexbench.plugins import Source
 
@@ -24,6 +24,7 @@ def finders(contract: Contract) -> list[type[Source]]:
 def user_folders(contract: Contract) -> list[Path]:
     """Return where the user may have put the dataset, existing or not: folders of the dataset, then of its corpus."""
     roots = [Path(root).expanduser() for root in os.environ.get("LEXBENCH_DATA", "").split(os.pathsep) if root]
+    roots += added_folders()
     names = dict.fromkeys((contract.id, contract.corpus))
     return [root / name for name in names for root in roots]
 
