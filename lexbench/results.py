@@ -9,7 +9,7 @@ with a default, or raise `schema`. A folder of results (`--results`) has one fil
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import stdev
 from typing import Any, TypeVar
@@ -244,10 +244,12 @@ def files_of(folder: Path) -> list[Path]:
     return sorted((folder / "results").glob("*/*.json"))
 
 
-def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[Path]:
+def write_results(
+    results: Iterable[Result], suite: str, folder: Path, tell: Callable[[str], None] = lambda _line: None
+) -> list[Path]:
     """Write one file per system into a folder of results and return their paths.
 
-    Datasets that are in a file but not in *results* are kept.
+    Datasets that are in a file but not in *results* are kept. *tell* gets a note if results on other data are replaced.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -259,6 +261,9 @@ def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[P
         meant = {result.notation or result.system for result in (*stored.values(), *fresh.values())}
         if len(meant) > 1:
             raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")
+        for dataset in stored.keys() & fresh.keys():
+            if stored[dataset].digests != fresh[dataset].digests:
+                tell(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
         merged = {**stored, **fresh}
         save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
         written.append(path)

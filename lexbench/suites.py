@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from lexbench.contracts import add_suite_folder, find_contract, toml_files
+from lexbench.contracts import add_suite_folder, added_folders, find_contract, toml_files
 from lexbench.datasets.location import find_folder
 from lexbench.errors import InvalidFile, UnknownName
 from lexbench.results import Result
@@ -75,13 +75,13 @@ def suite(name: str) -> Suite:
     Contracts of its datasets may be in the folder `datasets` beside the file. A dataset without a contract is a folder,
     relative to the file. Raises UnknownName if there is no such suite, InvalidFile if a dataset is neither.
     """
-    own = name.endswith(".toml")
-    path = Path(name) if own else toml_files().get(name)
+    path = Path(name) if name.endswith(".toml") else toml_files().get(name)
     if path is None or not path.is_file():
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")
     content = read_toml(path, Suite)
-    if own:
+    if name.endswith(".toml"):
         add_suite_folder(path.resolve().parent)
+    own = path.resolve().parent in added_folders()
     folders = {}
     for index, dataset in enumerate(content.datasets):
         if find_contract(dataset) is None:

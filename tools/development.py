@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.runner import jobs
-from lexbench.runner.plan import HEADLINE, plan_dataset
+from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
+from lexbench.suites import HEADLINE
 from lexbench.table import Table, markdown
 
 BM25 = "bm25"

@@ -11,6 +11,7 @@ import msgspec
 from lexbench import registry
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
+from lexbench.datasets.sources.files import folder_of
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import split_name
 from lexbench.results import Result
@@ -19,7 +20,7 @@ from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_stored, refusal, violations
 from lexbench.runner.systems import variants
-from lexbench.storage.artifact_folder import DESCRIPTIONS, key_facts_of, key_of
+from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.stored_timings import timings_of_run
@@ -67,6 +68,20 @@ def current_results(store: Store) -> Iterator[StoredResult]:
             store.warn(f"left out: {refusal(entry.result, fault)}")
         else:
             yield entry
+
+
+def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
+    """Return the dataset of each result; if other data have the same name, with its folder, or else with a digest."""
+    data: dict[str, set[tuple[str, ...]]] = {}
+    for result in results:
+        data.setdefault(result.dataset, set()).add(tuple(sorted(result.digests.values())))
+    places = [store.place(result.digests) if len(data[result.dataset]) > 1 else None for result in results]
+    return [
+        result.dataset
+        if len(data[result.dataset]) == 1
+        else f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        for result, place in zip(results, places, strict=True)
+    ]
 
 
 def _artifact(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:

@@ -68,13 +68,15 @@ def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ..
             for m in _models()
         ]
     if what == "results":
-        from lexbench.analysis.stored_results import stored_results
+        from lexbench.analysis.stored_results import distinct_datasets, stored_results
         from lexbench.storage import store
 
+        here = store.Store(on_damage=on_damage)
+        results = [entry.result for entry in stored_results(here)]
         return ("system", "dataset", "measure", "mean"), [
-            (entry.result.system, entry.result.dataset, measure, f"{mean:.4f}")
-            for entry in stored_results(store.Store(on_damage=on_damage))
-            for measure, mean in entry.result.means.items()
+            (result.system, dataset, measure, f"{mean:.4f}")
+            for result, dataset in zip(results, distinct_datasets(results, here), strict=True)
+            for measure, mean in result.means.items()
         ]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
     return ("name", "from", "what"), [

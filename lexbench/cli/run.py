@@ -1,6 +1,7 @@
 """Run systems on a suite or on one dataset."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -237,7 +238,7 @@ def save(plan: "Plan", results: "Sequence[Result]", folder: Path) -> None:
     from lexbench.results import write_results
     from lexbench.suites import DATASETS
 
-    written = write_results(results, plan.suite.id if plan.suite else DATASETS, folder)
+    written = write_results(results, plan.suite.id if plan.suite else DATASETS, folder, partial(say, err=True))
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
         page = f"lexbench leaderboard --results {folder}"

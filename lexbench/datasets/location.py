@@ -11,7 +11,7 @@ import msgspec
 
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
 from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
-from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, stem
+from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.sources.memory import Memory, parts_of
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
@@ -108,10 +108,12 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     Raises MissingData or InvalidFile if something is missing or ambiguous.
     """
     path = path.resolve()
-    if (path / CONTRACT).is_file() and (own_source := Files.locate(own_rules := read_toml(path / CONTRACT, Contract), [path])):
-        return Located(own_rules, own_source)
-    if path.is_file() and path.parent.name == "qrels":
-        path, split = path.parent.parent, stem(path) or path.name
+    if path.is_file():
+        file, path = path, folder_of(path)
+        split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
+    rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
+    if rules and rules.source.split == (split or rules.source.split) and (own_source := Files.locate(rules, [path])):
+        return Located(rules, own_source)
     judgements = find_tables(path, "judgements")
     names = sorted(name for name in judgements if name)
     if split is None and len(names) > 1 and "test" not in names:

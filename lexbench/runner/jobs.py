@@ -122,6 +122,8 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
         outcome = _scored_outcome(job, runner)
         if job.system.alias_of:
             runner.store.remember_name(job.system.name, job.system.alias_of)
+        if outcome.result and job.source and job.contract.source.loader == "files":
+            runner.store.remember_place(outcome.result.digests, job.source.place("judgements"))
         return next(_in_rounds([outcome], runner, timer)) if timer else outcome
     except Exception as error:  # noqa: BLE001 - see _failure
         return _failure(error, job, runner.store)

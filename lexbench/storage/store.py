@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manif
 _DRAFT = ".draft"
 _CHECKED = "checked"  # for each artifact, the state of its files in which they were found intact
 _NAMES = "names"
+_PLACES = "places"  # where datasets in folders of the user are, by the digests of their results
 _LITTER = 3600  # seconds after which a temporary file in a shared draft was left by a killed process
 
 
@@ -253,6 +254,20 @@ class Store:
                 entry = json.loads(path.read_bytes())
                 found.setdefault(str(entry["name"]), []).append(str(entry["expression"]))
         return {name: sorted(expressions) for name, expressions in found.items()}
+
+    def remember_place(self, digests: Mapping[str, str], place: str) -> None:
+        """Remember the file of judgements of a dataset in a folder of the user; *digests* are those of its results."""
+        with suppress(OSError):
+            path = self.root / _PLACES / f"{digest(dict(digests))}.json"
+            path.parent.mkdir(exist_ok=True)
+            atomic.write_json(path, place)
+
+    def place(self, digests: Mapping[str, str]) -> Path | None:
+        """Return the file of judgements of the dataset whose results have these *digests*; None if unknown, or gone."""
+        with suppress(OSError, ValueError):
+            path = Path(json.loads((self.root / _PLACES / f"{digest(dict(digests))}.json").read_bytes()))
+            return path if path.is_file() else None
+        return None
 
     # ---- the folder of the store
 

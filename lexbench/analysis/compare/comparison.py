@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lexbench import suites
 from lexbench.analysis.compare.config_diff import ConfigDifference, config_diff
 from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreReader, most_changed
-from lexbench.analysis.compare.result_choice import SelectedSystem, common_datasets, select
+from lexbench.analysis.compare.result_choice import SelectedSystem, common_datasets, on_data, select
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
@@ -22,6 +22,7 @@ from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
+from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
@@ -148,6 +149,9 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     labels = [system.label for system in systems]
     typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
+    for name, located in typed.items():
+        data = open_dataset(*located)
+        systems = [on_data(system, name, data) for system in systems]
     measures = {name: measure_of(name, measure) for name in common_datasets(systems, wanted)}
     chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
     by_label = {name: dict(zip(labels, (entry.result for entry in group), strict=True)) for name, group in chosen.items()}

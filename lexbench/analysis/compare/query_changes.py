@@ -15,7 +15,7 @@ from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult, expression_of, stored_results
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import is_here
+from lexbench.datasets.location import find_folder, is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Source
@@ -184,7 +184,9 @@ class StoreReader:
     def topics(self, result: Result) -> Topics | None:
         """Return the queries and grades behind a result; None if they are not on this machine."""
         if result.dataset not in self.by_dataset:
-            contract, source = self.located.get(result.dataset, (find_contract(result.dataset), None))
+            place = None if result.dataset in self.located else self.store.place(result.digests)
+            found = find_folder(place) if place else (find_contract(result.dataset), None)
+            contract, source = self.located.get(result.dataset, found)
             self.by_dataset[result.dataset] = _topics(result, contract, source)
         return self.by_dataset[result.dataset]
 

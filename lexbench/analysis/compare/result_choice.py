@@ -12,6 +12,7 @@ from msgspec import structs
 from lexbench import results
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import StoredResult, expression_of, find_systems, stored_results
+from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.runner.soundness import read_results
 from lexbench.storage.store import Store
@@ -172,3 +173,15 @@ def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) ->
         datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
     return [name for name in common if not wanted or name in wanted]
+
+
+def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem:
+    """Return *system* with only those results on a dataset that have its judgements; it was *typed* as a folder."""
+    name, wanted = data.contract.id, (data.queries_sha256, data.qrels_sha256)
+    every = system.results.get(name, [])
+    kept = [entry for entry in every if (entry.result.digests.get("queries"), entry.result.digests.get("qrels")) == wanted]
+    if every and not kept:
+        raise CannotStart(
+            f"{system.label} has results on other data called {name}, none on {typed}; make it: lexbench run dataset {typed}"
+        )
+    return replace(system, results=system.results | {name: kept} if kept else system.results)

@@ -8,9 +8,9 @@ import msgspec
 
 from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, MARGIN
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.runner.plan import HEADLINE
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict, read_toml
+from lexbench.suites import HEADLINE
 
 FILE = Path("lexbench-gate.toml")
 DEPTH = 100

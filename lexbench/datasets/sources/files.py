@@ -53,6 +53,11 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
     return {}
 
 
+def folder_of(path: Path) -> Path:
+    """Return the folder of the dataset that a file of judgements belongs to."""
+    return path.parent.parent if any(path.parent.name in names for names in _NAMES["judgements"]) else path.parent
+
+
 def _suffix(path: Path, name: str) -> str | None:
     """Return "dev" for queries.dev.tsv and the *name* "queries", "" for queries.tsv, None for a file of another name."""
     whole = stem(path) or ""
@@ -162,10 +167,9 @@ class Files(Source):
     def judgement_remarks(self) -> list[str]:
         """Return a warning if a folder without a contract has judgements for development or training only."""
         split, files = self.contract.source.split, self.qrels_files
-        folders = (files[0].parent, files[0].parent.parent)
         if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name.partition(".")[0]):
             return []
-        if any("test" in find_tables(folder, "judgements") for folder in folders):
+        if "test" in find_tables(folder_of(files[0]), "judgements"):
             return []
         return [f"scored on {split}: there are no judgements called test"]
 

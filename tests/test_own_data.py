@@ -1,0 +1,474 @@
+"""A user's own data run like a suite, in every layout, in the shell and in Python, with the same numbers."""
+
+import csv
+import gzip
+import json
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+import lexbench
+from lexbench import contracts
+from lexbench.cli import code
+from lexbench.datasets.dataset import read_topics
+from lexbench.datasets.location import find_dataset, find_folder
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.types import Document, Judgement, Query
+
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
+
+TEXTS = {
+    "d1": ("Rye", "Rye dough is sticky"),
+    "d2": ("Yeast", "Yeast makes the dough rise"),
+    "d3": ("Crust", "Steam for the crust"),
+}
+QUERIES = {"q1": "why does my dough not rise", "q2": "how to get a shiny crust"}
+QRELS = {"q1": {"d2": 2, "d1": 1}, "q2": {"d3": 1}}
+DOCUMENTS = [Document(doc_id, f"{title} {text}", len(title) + 1) for doc_id, (title, text) in TEXTS.items()]
+JUDGEMENTS = [Judgement(query, doc, grade) for query, judged in QRELS.items() for doc, grade in judged.items()]
+
+DOC_ROWS = [(doc_id, title, text) for doc_id, (title, text) in TEXTS.items()]
+QREL_ROWS = [(query, doc, str(grade)) for query, doc, grade in JUDGEMENTS]
+
+
+def separated(rows, mark, header=()):
+    """Return rows as lines of a table."""
+    return "".join(f"{mark.join(row)}\n" for row in ([header] if header else []) + list(rows))
+
+
+def rows_of(names, rows):
+    """Return rows as mappings."""
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def lines_of(rows):
+    """Return rows as JSON lines."""
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+TREC_DOCS = "".join(
+    f"<DOC>\n<DOCNO> {doc_id} </DOCNO>\n<HEADLINE>\n{title}\n</HEADLINE>\n<TEXT>\n<P>{text}</P>\n</TEXT>\n</DOC>\n"
+    for doc_id, (title, text) in TEXTS.items()
+)
+TOPICS = "".join(
+    f"<top>\n<num> Number: {key}\n<title> {text}\n<desc> Description:\nmore\n</top>\n" for key, text in QUERIES.items()
+)
+BEIR = {
+    "corpus.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS)),
+    "queries.jsonl": lines_of(rows_of(("_id", "text"), QUERIES.items())),
+    "qrels/test.tsv": separated(QREL_ROWS, "\t", ("query-id", "corpus-id", "score")),
+}
+LAYOUTS = {
+    "beir": BEIR,
+    "csv": {
+        "corpus.csv": separated(DOC_ROWS, ",", ("ID", "Title", "Text")),
+        "queries.csv": separated(QUERIES.items(), ";", ("qid", "query")),
+        "qrels.csv": separated([(doc, query, grade) for query, doc, grade in QREL_ROWS], ",", ("docid", "qid", "label")),
+    },
+    "tsv": {
+        "docs.tsv": separated(DOC_ROWS, "\t", ("docno", "title", "contents")),
+        "queries.tsv": separated(QUERIES.items(), "\t", ("id", "text")),
+        "qrels.tsv": separated([(doc, grade, query) for query, doc, grade in QREL_ROWS], "\t", ("docno", "rel", "qid")),
+    },
+    "no header": {
+        "corpus.csv": separated(DOC_ROWS, ","),
+        "queries.csv": separated(QUERIES.items(), ","),
+        "qrels.csv": separated(QREL_ROWS, ","),
+    },
+    "ms marco": {
+        "collection.tsv": separated(DOC_ROWS, "\t"),
+        "queries.test.tsv": separated(QUERIES.items(), "\t"),
+        "qrels.test.tsv": separated([(query, "0", doc, grade) for query, doc, grade in QREL_ROWS], "\t"),
+    },
+    "trec": {
+        "docs/a.trec": TREC_DOCS,
+        "topics.txt": TOPICS,
+        "qrels.txt": separated([(q, "0", d, g) for q, d, g in QREL_ROWS], " "),
+    },
+    "hub": {
+        "corpus/train-00000-of-00002.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS[:1])),
+        "corpus/train-00001-of-00002.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS[1:])),
+        "queries/test.jsonl": BEIR["queries.jsonl"],
+        "data/test-00000-of-00001.jsonl": lines_of(rows_of(("query-id", "corpus-id", "score"), JUDGEMENTS)),
+    },
+}
+
+
+def write(folder, files):
+    """Write *files*, text by name, into *folder*; return that."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def contents(source):
+    """Return documents, queries and judgements of a source, sorted."""
+    return sorted(source.documents()), sorted(source.queries()), sorted(source.judgements())
+
+
+EXPECTED = sorted(DOCUMENTS), [Query(*pair) for pair in QUERIES.items()], sorted(JUDGEMENTS)
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+
+
+def run(capsys, *arguments):
+    """Return exit code, stdout and stderr of a command."""
+    exit_code = code([str(argument) for argument in arguments])
+    return exit_code, *capsys.readouterr()
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_data(layout, tmp_path):
+    """Documents, queries and judgements are the same in every layout, in any order of columns; no header is a document."""
+    contract, source = find_folder(write(tmp_path / "mine", LAYOUTS[layout]))
+
+    assert contents(source) == EXPECTED
+    assert (contract.id, contract.version) == ("mine", 0)
+
+
+@needs_pyarrow
+def test_parquet(tmp_path):
+    """Parquet files beside each other are read by the names of their columns; grades may be floats if they are whole."""
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    judged = [{"query_id": query, "doc_id": doc, "relevance": float(grade)} for query, doc, grade in JUDGEMENTS]
+    for name, rows in (
+        ("corpus", rows_of(("id", "title", "text"), DOC_ROWS)),
+        ("queries", rows_of(("id", "text"), QUERIES.items())),
+        ("qrels", judged),
+    ):
+        write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+
+    assert contents(find_folder(tmp_path).source) == EXPECTED
+
+
+def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
+    """A quoted field of CSV keeps its commas, quotes and line ends; a TSV file with a header loses the quotes of pandas."""
+    text = 'one, "two"\nthree'
+    write(tmp_path / "a", BEIR | {"corpus.csv": ""})
+    (tmp_path / "a/corpus.jsonl").unlink()
+    with (tmp_path / "a/corpus.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), ("d1", text)])
+    tsv = {"corpus.tsv": 'id\ttext\nd1\t"say ""hi"" now"\nd2\t"one" two\n'}
+    write(tmp_path / "b", {name: content for name, content in BEIR.items() if name != "corpus.jsonl"} | tsv)
+
+    assert [one.text for one in find_folder(tmp_path / "a").source.documents()] == [text]
+    assert [one.text for one in find_folder(tmp_path / "b").source.documents()] == ['say "hi" now', '"one" two']
+
+
+def test_what_was_found_is_one_line(tmp_path):
+    """The summary names files, columns and split, and says where there is no header."""
+
+    def summary(layout):
+        return find_folder(write(tmp_path / layout, LAYOUTS[layout])).source.summary()
+
+    assert (
+        summary("csv")
+        == "documents corpus.csv (id, title, text), queries queries.csv (qid, query), judgements qrels.csv; split test"
+    )
+    assert "documents collection.tsv (id, title, text, no header)" in summary("ms marco")
+    assert summary("trec") == "documents a.trec, queries topics.txt, judgements qrels.txt; split test"
+
+
+def test_the_split_is_said_and_chosen(tmp_path, capsys):
+    """--split chooses judgements; judgements for development alone are scored with a warning, in the result too."""
+    qrels = BEIR["qrels/test.tsv"]
+    several = write(tmp_path / "several", BEIR | {"qrels/dev.tsv": qrels.replace("q1\td2\t2\n", "")})
+    only = write(tmp_path / "only", {name.replace("test", "dev"): content for name, content in BEIR.items()})
+
+    assert [find_folder(several, split).contract.id for split in (None, "dev")] == ["several/test", "several/dev"]
+    assert len(list(find_folder(several, "dev").source.judgements())) == 2
+    assert find_folder(several, "dev").source.judgement_remarks() == []
+    with pytest.raises(MissingData, match="no judgements of the split 'x'; there is: dev, test; choose one: --split dev"):
+        find_folder(several, "x")
+    exit_code, out, err = run(capsys, "run", "dataset", only, "-m", "nDCG@10")
+    assert exit_code == 0
+    assert "only/dev: scored on dev: there are no judgements called test" in err
+    assert "scored on dev: there are no judgements called test" in out
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------------------------
+
+HEAD = "query-id\tcorpus-id\tscore\n"
+MISTAKES = {
+    "unknown header": ({"corpus.jsonl": None, "corpus.tsv": "key\tinhalt\nd1\tx\nd2\ty\n"}, "line 1: is this a header?"),
+    "header without ids": ({"corpus.jsonl": None, "corpus.tsv": "key\ttext\nd1\tx\n"}, "a header without a column of ids: key"),
+    "no id": ({"corpus.jsonl": '{"text": "x"}\n'}, "there is no '_id'; there is: text; expected: _id, text and"),
+    "no text": ({"corpus.jsonl": '{"_id": "d1", "heading": "x"}\n'}, "document 'd1' has no field 'text'; it has: _id, heading"),
+    "cut off": ({"corpus.jsonl": '{"_id": "d1", "te'}, "corpus.jsonl, line 1: not JSON; is the file cut off?"),
+    "latin-1": ({"queries.jsonl": '{"_id": "q1", "text": "caf\xe9"}\n'.encode("latin-1")}, "iconv -f LATIN1 -t UTF-8"),
+    "open quote": ({"corpus.jsonl": None, "corpus.csv": 'id,text\nd1,"x\n'}, "corpus.csv, line 2: not CSV"),
+    "columns": ({"corpus.jsonl": None, "corpus.csv": "id,text\nd1,x,y\n"}, "corpus.csv, line 2: 3 columns, not 2"),
+    "no judgements in it": ({"qrels/test.tsv": HEAD}, "there are no judgements; a line is: query-id"),
+    "halves": ({"qrels/test.tsv": "q1\td1\t1.5\n"}, "'1.5' is not a whole number"),
+    "two grades": (
+        {"qrels/test.tsv": "q1 0 d1 1\nq1 0 d1 2\n"},
+        "1 and 2: document 'd1' of query 'q1' has two grades, 1 and 2",
+    ),
+    "unknown columns": ({"qrels/test.tsv": "topic\tdocno\tstars\nq1\td1\t1\n"}, "no column 'score' in the header; there is"),
+    "other queries": ({"qrels/test.tsv": "x1 0 d1 1\n"}, "1 of 1 judged queries are not among the queries, e.g. 'x1'; queries"),
+    "other documents": ({"qrels/test.tsv": "q1 0 MED-1 1\n"}, "none of the 1 judged documents is in the corpus"),
+    "no queries": ({"queries.jsonl": None}, "mine has corpus.jsonl and no queries; put queries.jsonl into"),
+    "no qrels": ({"qrels/test.tsv": None}, "mine has corpus.jsonl and no judgements; put qrels/test.tsv into"),
+    "no documents": ({"corpus.jsonl": None}, "mine is no dataset: no documents in it; put corpus.jsonl (or .csv"),
+    "two corpora": ({"corpus.csv": "id,text\nd1,x\n"}, "would both do for mine; keep one"),
+    "no docno": ({"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_data_is_one_line_and_no_score(mistake, tmp_path, capsys):
+    """Faulty data give one line that names the file and the place, no table, and exit code 1 or more."""
+    changed, message = MISTAKES[mistake]
+    files = {name: content for name, content in (BEIR | changed).items() if content is not None}
+    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", files), "-m", "nDCG@10")
+
+    assert exit_code in (1, 2, 3)
+    assert message in err
+    assert out == ""
+    assert sum(line.startswith(("failed", "lexbench")) for line in err.splitlines()) == 1
+
+
+def test_a_repeated_judgement_and_a_few_absent_documents_are_no_mistake(tmp_path):
+    """The same judgement twice counts once; some judged documents may be missing."""
+    files = BEIR | {"qrels/test.tsv": BEIR["qrels/test.tsv"] + "q2\td3\t1\nq2\td9\t1\n"}
+    topics = read_topics(find_folder(write(tmp_path, files)).source)
+
+    assert len(topics.judgements) == 4
+
+
+def test_results_that_cannot_be_written_are_said_first(tmp_path, capsys):
+    """A folder of results that allows no files is refused before any work."""
+    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", BEIR), "--results", "/proc/nope")
+
+    assert (exit_code, out) == (3, "")
+    assert "cannot write results to /proc/nope" in err
+    assert not (tmp_path / "store" / "corpora").exists()
+
+
+# ---- the whole path --------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_goes_the_whole_way(tmp_path, capsys):
+    """A folder has results, a page, a table for a paper, and comparisons, as a suite has; its path does wherever an id does."""
+    mine, board = write(tmp_path / "mine", LAYOUTS["csv"]), tmp_path / "board"
+    assert run(capsys, "run", mine, "-r", "bm25", "-r", "other = bm25(b=0.1)", "--results", board)[0] == 0
+    assert run(capsys, "leaderboard", "--results", board)[0] == 0
+    assert run(capsys, "leaderboard", "--results", board, "--check")[0] == 0
+    latex = run(capsys, "leaderboard", "--results", board, "--copy", "latex")[1]
+    assert "\\toprule" in latex
+    assert "other" in latex
+    assert "lexbench run dataset mine" in (board / "README.md").read_text()
+    for place in ([], ["--results", board], ["-d", "mine"], ["-d", mine]):
+        exit_code, out, _ = run(capsys, "compare", "bm25", "other", *place)
+        assert exit_code == 0
+        assert "mine, nDCG@10, 2 queries" in out
+    assert run(capsys, "export", "trec", tmp_path / "runs", "-d", "mine")[0] == 0
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path, capsys):
+    """Results on two folders of one name have their paths in the list, and the path chooses one of them."""
+    one = write(tmp_path / "one" / "mine", BEIR)
+    two = write(tmp_path / "two" / "mine", BEIR | {"qrels/test.tsv": BEIR["qrels/test.tsv"].replace("q1\td1\t1", "q1\td3\t1")})
+    for folder in (one, two):
+        assert run(capsys, "run", folder, "-r", "bm25", "-m", "nDCG@10", "--results", tmp_path / "board")[0] == 0
+    assert run(capsys, "run", one, "-r", "other = bm25(b=0.1)", "-m", "nDCG@10")[0] == 0
+    listed = {row["dataset"] for row in json.loads(run(capsys, "list", "results", "--json")[1])}
+
+    assert listed == {f"mine ({one})", f"mine ({two})"}
+    assert run(capsys, "compare", "bm25", "other", "-d", one)[0] == 0
+    exit_code, _, err = run(capsys, "compare", "bm25", "other", "-d", two)
+    assert exit_code == 3
+    assert f"other has results on other data called mine, none on {two}" in err
+
+
+def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, monkeypatch):
+    """Datasets of a suite file are folders relative to it, or have contracts beside it and data in a folder of their name."""
+    monkeypatch.setattr(contracts, "_added", [])
+    contract = (
+        'schema = 1\nid = "strict"\nversion = 1\nname = ""\ndescription = ""\ncorpus = "strict"\n'
+        '[source]\nloader = "files"\n[relevance]\ndefault = 2\n'
+    )
+    suite = (
+        'schema = 1\nid = "own"\nversion = 1\nname = ""\ndescription = ""\ndatasets = ["../mine", "strict"]\n'
+        'measures = ["R@1", "nDCG@10"]\nheadline = "nDCG@10"\nretrievers = ["bm25"]\n'
+    )
+    write(tmp_path, {"suites/own.toml": suite, "suites/datasets/strict.toml": contract})
+    write(tmp_path / "mine", LAYOUTS["csv"])
+    write(tmp_path / "suites" / "strict", LAYOUTS["trec"])
+    exit_code, out, _ = run(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")
+    contracts.all_contracts.cache_clear()
+
+    assert exit_code == 0, out
+    found = {result["dataset"]: result["means"] for result in json.loads(out)["results"]}
+    assert {name: list(means) for name, means in found.items()} == {
+        "mine": ["nDCG@10", "R@1"],
+        "strict": ["nDCG@10", "R(rel=2)@1"],
+    }
+    assert run(capsys, "leaderboard", "--results", tmp_path / "board")[0] == 0
+    missing = suite.replace("../mine", "nowhere")
+    assert "no dataset 'nowhere', and no folder" in run(capsys, "run", write(tmp_path, {"x.toml": missing}) / "x.toml")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("pydoc/test", "pydoc/test is a dataset\n"), ("pydoc", "pydoc is a suite, and a folder: to run that, type")],
+)
+def test_run_says_what_a_name_is(name, said, tmp_path, monkeypatch, capsys):
+    """`lexbench run NAME` says whether it is a suite or a dataset, and what else it could be."""
+    monkeypatch.chdir(write(tmp_path, {"pydoc/corpus.jsonl": ""}))
+    assert said in run(capsys, "run", name, "--dry-run", "-r", "bm25")[2]
+
+
+# ---- in Python -------------------------------------------------------------------------------------------------------------
+
+
+class Doc(NamedTuple):
+    """A document of ir_datasets."""
+
+    doc_id: str
+    title: str
+    text: str
+
+
+class Topic(NamedTuple):
+    """A query of ir_datasets."""
+
+    query_id: str
+    text: str
+
+
+class Qrel(NamedTuple):
+    """A judgement of ir_datasets."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
+
+
+def as_dicts():
+    """Return BEIR's three mappings."""
+    corpus = {doc_id: {"title": title, "text": text} for doc_id, (title, text) in TEXTS.items()}
+    return {"name": "mine", "corpus": corpus, "queries": QUERIES, "qrels": QRELS}
+
+
+def as_frames():
+    """Return three data frames, one with numbers of NumPy."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'")
+    corpus = pd.DataFrame(DOC_ROWS, columns=["doc_id", "title", "text"])
+    qrels = pd.DataFrame(JUDGEMENTS, columns=["qid", "docno", "label"])
+    return {"corpus": corpus, "queries": pd.DataFrame(QUERIES.items(), columns=["qid", "query"]), "qrels": qrels}
+
+
+def as_object():
+    """Return an object with the iterators of ir_datasets."""
+    return SimpleNamespace(
+        docs_iter=lambda: (Doc(*row) for row in DOC_ROWS),
+        queries_iter=lambda: (Topic(*pair) for pair in QUERIES.items()),
+        qrels_iter=lambda: (Qrel(*row) for row in JUDGEMENTS),
+    )
+
+
+def as_beir(tmp_path):
+    """Return what beir's loader returns for a folder."""
+    pytest.importorskip("beir", reason="beir is not installed; pip install 'lexbench[beir]'")
+    from beir.datasets.data_loader import GenericDataLoader
+
+    return GenericDataLoader(str(write(tmp_path / "loaded", BEIR))).load("test")
+
+
+@pytest.mark.parametrize("form", ["dicts", "texts", "frames", "object", "beir", "folder", "path"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # beir leaves files open
+def test_python_and_shell_give_the_same_numbers(form, tmp_path, capsys):
+    """Data in memory have the values per query and the digests that the command line has for the same data in files."""
+    folder = write(tmp_path / "mine", BEIR)
+    forms = {
+        "dicts": as_dicts,
+        "texts": lambda: as_dicts() | {"corpus": {key: f"{title} {text}" for key, (title, text) in TEXTS.items()}},
+        "frames": as_frames,
+        "object": as_object,
+        "beir": lambda: as_beir(tmp_path),
+        "folder": lambda: str(folder),
+        "path": lambda: folder,
+    }
+    measures = ["nDCG@10", "AP@1000"]
+    shell = json.loads(run(capsys, "run", folder, *(word for name in measures for word in ("-m", name)), "--json")[1])[
+        "results"
+    ]
+    results = lexbench.run(forms[form](), ["bm25"], measures=measures)
+    (found,) = results
+
+    assert found.per_query == shell[0]["per_query"]
+    assert found.digests == shell[0]["digests"]
+    assert results.failures == []
+    assert "bm25" in str(results)
+
+
+def test_data_in_memory_are_kept_by_their_content(tmp_path):
+    """Equal data have one name and one stored run; other data have another name."""
+    store, data = tmp_path / "store", as_dicts()
+    del data["name"]
+    first = [result.dataset for _ in range(2) for result in lexbench.run(data, ["bm25"], store=store)]
+    other = [result.dataset for result in lexbench.run(data | {"queries": QUERIES | {"q1": "rye"}}, ["bm25"], store=store)]
+
+    assert first[0] == first[1] != other[0]
+    assert len(list((store / "runs").iterdir())) == 2
+    assert len(list((store / "corpora").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (7, "int is no dataset; give the name of a suite"),
+        ({"corpus": {}, "queries": {}}, "the data has no 'qrels'"),
+        (as_dicts() | {"corpus": [{"text": "x"}]}, "corpus: there is no '_id'; there is: text"),
+        (as_dicts() | {"queries": {"q1": {"words": "x"}}}, "query 'q1' has no text; it has: _id, words"),
+        (as_dicts() | {"qrels": {"q1": {"d1": 0.5}}}, "qrels: the grade 0.5 is no whole number"),
+        (as_dicts() | {"qrels": {"q1": {"d9": 1}}}, "none of the 1 judged documents is in the corpus"),
+        (as_dicts() | {"corpus": ["x"]}, "corpus: a row is str; it must be a mapping"),
+        ("nowhere", "no suite, dataset or folder 'nowhere'"),
+    ],
+)
+def test_a_mistake_in_memory_is_one_line(data, message):
+    """Faulty data in memory are refused in one line, or fail the job with it."""
+    try:
+        lines = lexbench.run(data, ["bm25"], measures=["nDCG@10"]).failures
+    except LexbenchError as error:
+        lines = [str(error)]
+
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert "\n" not in lines[0]
+
+
+def test_a_dataset_takes_no_datasets():
+    """`datasets` chooses datasets of a suite."""
+    with pytest.raises(CommandError, match="chooses datasets of a suite"):
+        lexbench.run("pydoc/test", ["bm25"], datasets=["pydoc/test"])
+
+
+def test_compressed_csv_and_unknown_endings(tmp_path):
+    """Tables may be compressed; files with other endings are left alone."""
+    files = BEIR | {"corpus.csv.gz": gzip.compress(LAYOUTS["csv"]["corpus.csv"].encode()), "corpus.md": "notes"}
+    del files["corpus.jsonl"]
+
+    assert contents(find_dataset(str(write(tmp_path / "mine", files)))[1]) == EXPECTED
+
+
+def test_grades_in_tables_are_whole(tmp_path):
+    """A grade of a table that is no whole number is refused with its line."""
+    files = BEIR | {"qrels/test.csv": "query-id,corpus-id,score\nq1,d1,high\n"}
+    del files["qrels/test.tsv"]
+    with pytest.raises(InvalidFile, match="line 2: the grade 'high' is no whole number"):
+        list(find_folder(write(tmp_path, files)).source.judgements())
