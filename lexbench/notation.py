@@ -16,7 +16,9 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, zip_longest
+from pathlib import Path
+from shlex import quote
 from typing import TypeAlias
 
 from lexbench.errors import NotationError, echoed
@@ -27,6 +29,7 @@ _BRACKETS = 50  # inside each other
 _LARGEST = 2**63  # whole numbers are below it, so that arrays and files can hold them
 _LONGEST_NAME = 100  # characters of a user's name for a system
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
+_PATH = re.compile(r"(?<=[=(,\[])\s*([^\s\"'=(),\[\]|]*/[^\"'=(),\[\]|]*)")  # an unquoted path as a value
 _OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
 
 Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | Expression | None"
@@ -111,14 +114,24 @@ def split_list(text: str) -> list[str]:
 
 
 def parse(text: str) -> Expression:
-    """Read an expression. Raises NotationError with the place of the mistake."""
+    """Read an expression; paths in it need no quotes. Raises NotationError with the place of the mistake."""
+    text = _with_quoted_paths(text)
     try:
         tree = read_expression(text)
     except (SyntaxError, ValueError) as error:
-        column = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
-        message = f"{echoed(text)} does not read{column}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
+        place = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
+        place += f" ({error.msg})" if isinstance(error, SyntaxError) and "never closed" in error.msg else ""
+        message = f"{echoed(text)} does not read{place}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
         raise NotationError(message) from None
     return _expression(tree, text)
+
+
+def _with_quoted_paths(text: str) -> str:
+    """Return an expression with quotes around paths: values outside strings that have a slash."""
+    strings = [*_STRING.finditer(text)]
+    outside = [text[start:stop] for start, stop in pairwise([0, *(at for one in strings for at in one.span()), len(text)])]
+    quoted = (_PATH.sub(lambda path: write_value(str(Path(path[1].strip()).expanduser())), part) for part in outside[::2])
+    return "".join(chain.from_iterable(zip_longest(quoted, (one[0] for one in strings), fillvalue="")))
 
 
 def read_expression(text: str) -> ast.expr:
@@ -166,6 +179,9 @@ def _stages(node: ast.expr) -> list[ast.expr]:
 def _call(node: ast.expr, text: str) -> Call:
     if isinstance(node, ast.Name):
         return Call(node.id)
+    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
+        several = " ".join(f"-r {quote(ast.unparse(item))}" for item in node.elts)
+        raise NotationError(f"{echoed(text)} is {len(node.elts)} systems; give each its own -r: {several}")
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         what = f"{echoed(ast.unparse(node))} in {echoed(text)}"
         raise NotationError(f"{what} is not a name with settings; write it like bm25(k1=0.9)")

@@ -16,7 +16,7 @@ from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from lexbench.errors import CannotStart, CommandError, UnknownName, require
-from lexbench.notation import Call, Value
+from lexbench.notation import Call, Expression, Value
 from lexbench.storage import environment
 
 PACKAGES: Mapping[str, str] = {
@@ -193,8 +193,12 @@ def _converted(value: Value, annotation: Any, setting: str) -> Any:
         return value
     if type(value) is int and float in types:
         return float(value)
+    if isinstance(value, Expression) and str in types and value == Expression(Call(value.head.name)):
+        return value.head.name  # a folder without a slash, e.g. dense(model=checkpoint)
     if type(value) is bool or not isinstance(value, types):
-        raise CommandError(f"{setting} takes {' or '.join(kind.__name__ for kind in types)}, not {value!r}")
+        is_number = isinstance(value, str) and bool({int, float} & set(types)) and value.replace(".", "", 1).isdigit()
+        hint = f"; write it without quotes: {setting.replace('…', str(value))}" if is_number else ""
+        raise CommandError(f"{setting} takes {' or '.join(kind.__name__ for kind in types)}, not {value!r}{hint}")
     return value
 
 

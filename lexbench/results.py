@@ -223,7 +223,7 @@ def load_any(path: Path) -> list[Result]:
     try:
         is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; a run file is no result but a system; type: run -r 'run_file(\"{path}\")'") from None
+        raise InvalidFile(f"{error}; if it is a run, score it first: lexbench run dataset ID -r {path}") from None
     return [load(path)] if is_single else load_system(path).results
 
 

@@ -415,7 +415,8 @@ def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
-    assert [result.notes for result in results] == [[of_qrels, line], [of_qrels], [of_qrels, line]]
+    both = ["scored on train: there are no judgements called test", of_qrels]
+    assert [result.notes for result in results] == [[*both, line], both, [*both, line]]
     assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # of an ensemble it says nothing
     weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
     assert [result.sizes["model"] for result in results] == [weights] * 3  # what several parts share counts once

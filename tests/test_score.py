@@ -151,16 +151,18 @@ def test_what_is_compressed_otherwise_is_told_how_to_unpack(files, capsys, begin
 
 
 def test_queries_that_nobody_could_score_on_are_told(files, capsys):
-    """A judged query without relevant documents is noted; so is a run without any judged query, with both kinds of ids."""
+    """A judged query without relevant documents is noted; a run without any judged query is refused with both kinds of ids."""
     (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
     assert code(["score", "x.run", "--qrels", "x.qrels", "--json"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in notes
 
     (files / "other.run").write_text("Q1 Q0 a 1 1 x\n")
-    assert code(["score", "other.run", "--qrels", "x.qrels", "--json"]) == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert notes[0] == "no query of the run is judged: its ids look like 'Q1', those of the judgements like 'q1'"
+    assert code(["score", "other.run", "--qrels", "x.qrels", "--json"]) == 1
+    said = (
+        "other.run is of another dataset: no query of it is judged; its ids look like 'Q1', those of the judgements like 'q1'"
+    )
+    assert said in capsys.readouterr().err
 
 
 def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):

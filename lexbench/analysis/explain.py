@@ -79,7 +79,7 @@ def explain(
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Explain *query*, a text or `qid:ID`, for the system *system_name*, e.g. "bm25" or "tuned = bm25(b=0.3)".
+    """Explain *query*, a text, the id of a query, or `qid:ID`, for the system *system_name*, e.g. "bm25" or "x = bm25(b=0.3)".
 
     With a *dataset*, the *documents* with these ids are explained, or else the best *k*; a missing index is built. Raises
     CannotStart for a system without terms or an unknown id, and CommandError if a dataset is needed and not given.
@@ -109,10 +109,10 @@ def _no_terms(explained: System) -> str:
 
 
 def _query(text: str, dataset: Dataset) -> Query:
-    """Return the query with that text, or with the id after `qid:`. Raises CommandError for an id without `qid:`."""
+    """Return the query with that id, or the id after `qid:`, or else with that text."""
     by_id = {query.query_id: query for query in dataset.queries}
     if text in by_id:
-        raise CommandError(f"{text!r} is the id of a query of {dataset.contract.id}; to explain that query, type: qid:{text}")
+        return by_id[text]
     if not text.startswith(_BY_ID):
         return Query("", text)
     query_id = text.removeprefix(_BY_ID)

@@ -10,13 +10,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
 from shlex import join
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -55,6 +56,12 @@ class Commands(click.Group):
         command = import_module(f"{__name__}.{_module(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the command that was typed. Raises UsageError for an unknown one, with the likely one."""
+        if args[0] not in self.list_commands(ctx) and (near := get_close_matches(args[0], self.list_commands(ctx), n=1)):
+            raise click.UsageError(f"no command {args[0]!r}; did you mean 'lexbench {near[0]}'?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group, each with the first line of its module. The modules are read, not imported."""

@@ -27,7 +27,9 @@ from lexbench.cli._progress import shown
 def command(
     query: str, system: str, dataset: str | None, documents: tuple[str, ...], *, top: int, terms: int, as_json: bool
 ) -> None:
-    """Show the terms of QUERY and what each adds to the scores of documents. QUERY is a text, or qid:ID of the dataset.
+    """Show the terms of QUERY and what each adds to the scores of documents.
+
+    QUERY is a text, or the id of a query of the dataset (also as qid:ID).
 
     A term adds its weight in the query times its weight in the document. For bm25 that is the idf, counted as often as the
     query has the term, times the term frequency part. A missing index is built first.

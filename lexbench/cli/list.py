@@ -16,7 +16,7 @@ _WEIGHTS = {  # where a model's weights come from
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["suites", "datasets", "models", *PACKAGES, "results"]))
+@click.argument("what", metavar="KIND", type=click.Choice(["suites", "datasets", "models", *PACKAGES, "results"]))
 @json_option
 def command(what: str, *, as_json: bool) -> None:
     """List suites, datasets, models, plug-ins of one kind, or the results in the store."""

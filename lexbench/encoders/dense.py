@@ -18,7 +18,7 @@ from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
-from lexbench.models.stated_settings import POOLINGS, dense_defaults
+from lexbench.models.stated_settings import POOLINGS, dense_defaults, instead
 from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
 from lexbench.registry import at_search, optional
 from lexbench.types import Document, Kind
@@ -69,6 +69,7 @@ class Dense(Transformer):
         if not self.pooling:
             raise CommandError(
                 f'dense: {self.model} does not say how it pools; type pooling="mean", "cls" or "last", as its authors do'
+                f"{instead(Path(self.model), 'dense')}"
             )
         super().__post_init__()
         for name in ("skip", "mask_queries_to"):

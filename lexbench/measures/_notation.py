@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -16,7 +17,16 @@ from lexbench.measures._external import External
 from lexbench.notation import read_expression
 from lexbench.plugins import Measure
 
-_ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
+_ALIASES = {
+    "mrr": "rr",
+    "recip_rank": "rr",
+    "map": "ap",
+    "recall": "r",
+    "precision": "p",
+    "recall_cap": "rcap",
+    "r_cap": "rcap",
+}
+_OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
 
@@ -32,12 +42,15 @@ class _Parts(NamedTuple):
 def parse(text: str) -> AnyMeasure:
     """Parse a measure: one of ours, else one that ir-measures can compute here.
 
-    The names of our measures may be in upper or lower case; ir-measures' aliases (MRR, MAP, ...) are accepted. Raises
-    NotationError for malformed text, UnknownName for an unknown measure, and CannotStart if a package is not installed.
+    Names may be in upper or lower case, and those of ir-measures (MRR, MAP), trec_eval (ndcg_cut_10, recip_rank) and mteb
+    (ndcg_at_10) are accepted. Raises NotationError for malformed text, UnknownName for an unknown measure, and CannotStart if a
+    package is not installed.
     """
     if (measure := parse_native(text)) is not None:
         return measure
     name, settings, at = _parts(text)
+    by_letters = {known.lower(): known for known in sorted(_external.names(), reverse=True)}
+    name = name if name in _external.names() else by_letters.get(name.lower().replace("_", ""), name)  # trec_eval's num_rel
     if name not in _external.names():
         raise UnknownName("measure", name, known(), see="lexbench list measures")
     return _external.measure_of(text, name, settings, at)
@@ -92,6 +105,8 @@ def known() -> list[str]:
 
 def _parts(text: str) -> _Parts:
     """Split *text* with Python's own parser, without evaluating it."""
+    if other := _OTHER_TOOLS.fullmatch(text):
+        text = f"{other[1]}@{other[2]}"
     wrong = NotationError(f"measure {echoed(text)} does not read; write it like nDCG@10 or RR(rel=2)@10")
     try:
         node = read_expression(text)

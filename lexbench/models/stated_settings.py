@@ -22,6 +22,7 @@ from lexbench.models.checkpoint import (
     read_json,
     routes,
 )
+from lexbench.notation import write_value
 
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `exact_terms`)
 EXACT_TERMS_FILE = "exact_terms.safetensors"
@@ -67,6 +68,33 @@ def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] |
     return dict(config["lexbench"])
 
 
+# ---- what a folder is ------------------------------------------------------------------------------------------------------
+
+
+def expression_of_folder(folder: Path) -> str:
+    """Return the expression that runs the model in *folder* as what its files say it is; "" if they do not say."""
+    kinds = [module.kind for module in modules(folder)]
+    architectures = [str(name) for name in optional_json(folder / "config.json").get("architectures") or ()]
+    model = write_value(str(folder))
+    if "Router" in kinds:
+        return f"inference_free(model={model})@impact"
+    if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
+        return f"sparse_mlm(model={model})@impact"
+    if kinds == ["Transformer", "Dense"] or (folder / "artifact.metadata").is_file():
+        return f"late_interaction(model={model})"
+    if "Pooling" in kinds:
+        return f"dense(model={model})"
+    if any("SequenceClassification" in name for name in architectures):
+        return f"rerank(bm25, cross_encoder(model={model}))"
+    return ""
+
+
+def instead(folder: Path, encoder: str) -> str:
+    """Return what to type for the model in *folder*, as the end of a message, if that is no encoder of this name."""
+    expression = expression_of_folder(folder)
+    return f"; its files say that it is {expression}" if expression and not expression.startswith(encoder) else ""
+
+
 # ---- sparse_mlm ------------------------------------------------------------------------------------------------------------
 
 
@@ -96,7 +124,7 @@ def sparse_encoder_modules(folder: Path, *, documents_only: bool = False) -> lis
         hint += ": type inference_free(model=…)" if "Router" in kinds and not documents_only else ""
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds) or 'no modules'}{hint}; "
-            f"lexbench takes sentence-transformers models of {' and '.join(_SPLADE_MODULES)}"
+            f"lexbench takes sentence-transformers models of {' and '.join(_SPLADE_MODULES)}{instead(folder, 'sparse')}"
         )
     return listed
 
@@ -132,7 +160,7 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     if kinds[:2] != ["Transformer", "Pooling"] or head not in _HEADS:
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `dense` takes sentence-transformers models of "
-            "Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them"
+            f"Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them{instead(folder, 'dense')}"
         )
     for module in listed[2:]:
         if module.kind == "Dense":
@@ -224,7 +252,7 @@ def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
     if kinds != ["Transformer", "Dense"]:
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `late_interaction` takes models of ColBERT, and PyLate "
-            "models of Transformer and Dense"
+            f"models of Transformer and Dense{instead(folder, 'late_interaction')}"
         )
     stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
     pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated

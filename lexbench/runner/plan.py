@@ -208,7 +208,9 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     names = [system.name for system in listed]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise CommandError(f"two systems are called {twice[0]!r}; name them, e.g. {{'first': ..., 'second': ...}}")
+        raise CommandError(
+            f"two systems are called {twice[0]!r}; name one: -r 'other = EXPRESSION', or {{'other': ...}} in Python"
+        )
     return listed
 
 

@@ -101,8 +101,10 @@ def score_ranked(
     """Return the result of a finished run from a file, whose scores are double.
 
     Documents that *protocol* leaves out are removed, then lists are cut to *depth*. If the order of scores as float32 gives
-    other means than as double, the result has both. Raises LexbenchError if float32 was asked for and cannot hold a score.
+    other means than as double, the result has both. Raises LexbenchError if no query of the run is judged, or if float32 was
+    asked for and cannot hold a score.
     """
+    _check_queries(run, qrels, stamps["system"])
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
     kept = excluded(others.run, qrels, protocol)
     chosen = kept.run if precision == "double" else kept.run.as_float32()
@@ -113,7 +115,7 @@ def score_ranked(
         result,
         counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
-        notes=[*run.remarks, *_unlike_ids(run, qrels), *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
+        notes=[*run.remarks, *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
     )
 
 
@@ -135,12 +137,16 @@ def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict
     return {name: mean for name, mean in means.items() if mean != result.means[name]}
 
 
-def _unlike_ids(run: Run, qrels: Qrels) -> list[str]:
-    """Return a note if no query of a run is judged, with an id of each side: they may be written differently."""
-    if not run.query_ids or set(run.query_ids) & set(qrels.query_ids):
-        return []
-    ours, theirs = run.query_ids[0], qrels.query_ids[0]
-    return [f"no query of the run is judged: its ids look like {ours!r}, those of the judgements like {theirs!r}"]
+def _check_queries(run: Run, qrels: Qrels, system: str) -> None:
+    """Raise LexbenchError if no query of a run is judged: all its scores would be 0."""
+    if not run.query_ids:
+        raise LexbenchError(f"{system} is empty: no query has a document; a line of a run is: query Q0 document rank score tag")
+    if not set(run.query_ids) & set(qrels.query_ids):
+        ours, theirs = run.query_ids[0], qrels.query_ids[0]
+        raise LexbenchError(
+            f"{system} is of another dataset: no query of it is judged; its ids look like {ours!r}, those of the judgements "
+            f"like {theirs!r}"
+        )
 
 
 def without_relevant(qrels: Qrels) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 from weakref import ref
@@ -70,15 +71,40 @@ def system(given: Any, name: str | None = None) -> System:
 
 
 def named_systems(text: str) -> list[tuple[str | None, str]]:
-    """Return the name, if any, and the expression of each system in *text*, e.g. 'tuned = bm25(k1=0.8)'.
+    """Return the name, if any, and the expression of each system in *text*, e.g. 'tuned = bm25(k1=0.8)' or a path.
 
     Raises CommandError if one name is given to several systems.
     """
     name, expression = notation.split_name(text)
-    found = variants(expression)
+    found = variants(_as_expression(expression))
     if name and len(found) > 1:
         raise CommandError(f"{name!r} would be the name of {len(found)} systems, e.g. {found[0]}; give each its own name")
     return [(name or None, one) for one in found]
+
+
+def _as_expression(text: str) -> str:
+    """Return the expression of the run file, or of the model in the folder, whose path was typed; other texts as they are."""
+    if not text.strip():
+        raise CommandError("a system is empty; write e.g. -r bm25")
+    path, written = Path(text).expanduser(), notation.write_value(text)
+    if text.startswith(("/", "./", "../", "~")) and not path.exists():
+        raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
+    if path.is_file():
+        return f"run_file({written})"
+    if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
+        return text
+    from lexbench.models.stated_settings import expression_of_folder
+
+    if not any((path / name).is_file() for name in ("config.json", "modules.json", "artifact.metadata")):
+        raise CommandError(
+            f"there is no model in {text}: it has no config.json; give its folder, or an expression such as bm25"
+        )
+    if expression := expression_of_folder(path):
+        return expression
+    raise CommandError(
+        f"the files in {text} do not say what model it is; type sparse_mlm(model={written})@impact, dense(model={written}), or "
+        f"late_interaction(model={written})"
+    )
 
 
 def variants(text: str) -> list[str]:

@@ -212,7 +212,10 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
     tagged = not _has_no_tag(first)
-    queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
+    try:
+        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; a line of a run is: query Q0 document rank score tag") from None
     with errors_name(path):
         run = Run.from_entries(queries, documents, scores, precision)
     remarks = _remarks(len(run.query_ids), queries, ranks, scores, tags[0] if tags else queries[:0])
