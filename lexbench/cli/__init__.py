@@ -26,7 +26,7 @@ from lexbench.errors import CannotStart, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "retrieve", "score"),
-    "Compare": ("compare", "gate", "explain", "verify", "exposure"),
+    "Compare": ("compare", "gate", "explain", "verify", "exposure", "audit"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "collect", "judge"),
     "Machine": ("doctor",),
