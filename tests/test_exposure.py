@@ -218,7 +218,7 @@ def result(name, status=None):
 
 
 def test_tables_and_the_leaderboard_show_it(tmp_path):
-    """A table has a note with the evidence; the leaderboard marks each score, and results without exposure as unknown."""
+    """A table has a note with the evidence; the leaderboard has a column, and results without exposure are unknown."""
     made = [result("bm25", "zero-shot"), result("tuned", "in-domain"), result("old")]
     lines = list(exposures(made))
     write_results(made, "pydoc", tmp_path)
@@ -227,9 +227,8 @@ def test_tables_and_the_leaderboard_show_it(tmp_path):
     assert lines[0] == "seen of pydoc/test in training: zero-shot: bm25; in-domain: tuned"
     assert "pydoc/test: tuned was trained on x" in lines
     assert list(exposures(made[:1])) == []
-    assert "| tuned | **0.5000** ‡‡ |" in page
-    assert "| bm25 | **0.5000** |" in page
-    assert "| old | **0.5000** ? |" in page
+    marks = {line.split(" | ")[1]: line.split(" | ")[-1] for line in page.splitlines() if "0.5000" in line}
+    assert marks == {"tuned": "‡‡ |", "bm25": "yes |", "old": "? |"}
     assert msgspec.json.decode(msgspec.json.encode(made[1]), type=Result).exposure.status == "in-domain"
 
 

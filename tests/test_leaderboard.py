@@ -1,5 +1,10 @@
 """The leaderboard: its pages, tests, published scores, and the checks of result files."""
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -8,18 +13,20 @@ import pytest
 import samples
 
 from lexbench import catalog, registry, suites
-from lexbench.analysis.significance.randomisation import minimum_detectable, resamples_for
+from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.report import leaderboard
-from lexbench.report.leaderboard.board import family, ranks
-from lexbench.report.leaderboard.panels import compare_all
-from lexbench.report.leaderboard.sections import published_systems, read_published
+from lexbench.report.grid import Column, Grid, Row, Value
+from lexbench.report.leaderboard import copies
+from lexbench.report.leaderboard.board import family, shareable
+from lexbench.report.leaderboard.panels import power_notes
+from lexbench.report.leaderboard.published import published_systems, read_published
+from lexbench.report.leaderboard.sections import board
 from lexbench.report.leaderboard.trade_off import frontier
-from lexbench.report.run import tables
+from lexbench.report.run import brief_tables, tables
 from lexbench.results import Counts, Exposure, Tie, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
-from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite
 from lexbench.table import escape
 
@@ -47,7 +54,7 @@ def markdown(folder):
 def test_the_pages_are_a_function_of_the_files(folder):
     """Equal files give equal bytes, and `stale` finds a page that is out of date."""
     made = leaderboard.pages(folder)
-    assert leaderboard.stale(made) == [folder / "README.md", folder / "index.html"]
+    assert leaderboard.stale(made) == [folder / "README.md", folder / "index.html", folder / "reproduce.sh"]
     leaderboard.write(made)
     assert leaderboard.stale(leaderboard.pages(folder)) == []
 
@@ -56,13 +63,15 @@ def test_the_pages_are_a_function_of_the_files(folder):
 
     leaderboard.write(made)
     write_results([result("c", ndcg=0.1)], "pydoc", folder)
-    assert len(leaderboard.stale(leaderboard.pages(folder))) == 2
+    assert len(leaderboard.stale(leaderboard.pages(folder))) == 3
 
 
-def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
-    """`lexbench leaderboard --results FOLDER` writes both pages; with --check it writes nothing and exits with 1."""
+def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
+    """`lexbench leaderboard --results FOLDER` writes the files; with --check it writes nothing and exits with 1."""
     assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
-    said = f"out of date: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard --results"
+    said = (
+        f"out of date: {folder / 'README.md'}, {folder / 'index.html'}, {folder / 'reproduce.sh'}; type: lexbench leaderboard"
+    )
     assert said in capsys.readouterr().err
     assert not (folder / "index.html").exists()
     assert code(["leaderboard", "--results", str(folder)]) == 0
@@ -71,32 +80,84 @@ def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
     assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
 
 
-def test_best_is_bold_and_second_underlined(folder):
-    """The best score of a column is bold, the second underlined, and rows come best first."""
-    rows = [line for line in markdown(folder).splitlines() if line.startswith("| ")]
+def table_rows(folder, suite="pydoc"):
+    """Return the cells of the rows of a suite's main table, by name; published rows and headings are not in it."""
+    lines = markdown(folder).partition(f"\n## {suite}")[2].partition("\n|")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    return {one[1]: [one[0], *one[2:]] for one in cells}
 
-    assert rows[2].startswith("| b | **0.7500** |")
-    assert rows[3].startswith("| bm25 | <ins>0.5000</ins> |")
-    assert rows[4].startswith("| a | 0.2500 |")
+
+def test_best_is_bold_and_second_underlined(folder):
+    """Rows come best first; the best score of a column is bold, the second underlined."""
+    assert [(name, cells[1]) for name, cells in table_rows(folder).items()] == [
+        ("b", "**0.7500**"), ("bm25", "<ins>0.5000</ins>"), ("a", "0.2500"),
+    ]  # fmt: skip
 
 
 def test_equal_figures_are_marked_alike():
-    """Two systems whose scores print alike share their mark."""
-    assert ranks({"a": 0.50001, "b": 0.50002, "c": 0.4, "d": None, "e": 0.3}) == {"a": 1, "b": 1, "c": 2}
-    assert ranks({"a": 0.5}) == {}
+    """Scores that print alike share their mark; upper bounds and a single system have none."""
+
+    def marks(*scores, bound=None):
+        rows = [Row(str(at), (Value(f"{one:.4f}", one),), ranked=at != bound) for at, one in enumerate(scores)]
+        return [row[0] for row in Grid("", (Column("x", ranked=True),), tuple(rows)).marks()]
+
+    assert marks(0.50001, 0.50002, 0.4, 0.3) == [1, 1, 2, 0]
+    assert marks(0.9, 0.4, 0.3, bound=0) == [0, 1, 2]
+    assert marks(0.5) == [0]
+
+
+def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path, capsys):
+    """A mean of .13474957 is .1347 everywhere, .03125 (halfway between two printed numbers) is rounded alike."""
+    made = [samples.result(name, [value], documents=10, sizes={"index": 123_456}, timings=[samples.timing(99.96)])
+            for name, value in (("half", 0.03125), ("long", 0.13474957), ("third", 1 / 3))]  # fmt: skip
+    write_results(made, "pydoc", tmp_path)
+    read = leaderboard.read_board(tmp_path)
+    terminal = {row[0]: row[1:] for row in brief_tables(made)[0].rows}
+    page = {row.name: [one.text for one in row.values] for row in read.suites[0].summary.rows}
+    latex = copies.latex(copies.view(read))
+
+    for name, (score, rate, size) in terminal.items():
+        assert {score, rate, size} <= set(page[name])
+        assert {score, rate, size} <= {
+            cell.strip("*").removeprefix("<ins>").removesuffix("</ins>") for cell in table_rows(tmp_path)[name]
+        }
+        assert re.search(rf"{name} & .*{re.escape(score)}.* & {rate} & {size} &", latex)
+    assert [cells[:2] for cells in terminal.values()] == [("0.0312", "100.0"), ("0.1347", "100.0"), ("0.3333", "100.0")]
+    capsys.readouterr()
+
+
+def test_a_timing_shows_its_flags_wherever_it_is_printed(tmp_path):
+    """A noisy timing has ~, one of other documents has ≠: in the brief table, on the board, and in LaTeX."""
+    flags = {"fine": [], "noisy": ["noisy"], "both": ["noisy", "differs"]}
+    made = [result(name, timings=[samples.timing(326, flags=flag)]) for name, flag in flags.items()]
+    write_results(made, "pydoc", tmp_path)
+    expected = {"fine": "326", "noisy": "326 ~", "both": "326 ~ ≠"}
+
+    assert {row[0]: row[2] for row in brief_tables(made)[0].rows} == expected
+    assert {name: cells[2] for name, cells in table_rows(tmp_path).items()} == expected
+    assert "326 \\textasciitilde{} $\\neq$" in copies.latex(copies.view(leaderboard.read_board(tmp_path)))
+
+
+def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
+    """The column has the machine and k that most systems were timed with."""
+    timings = {"a": ("f1", 1000), "b": ("f1", 1000), "c": ("f2", 1000), "d": ("f1", 10)}
+    made = [
+        result(name, timings=[msgspec.structs.replace(samples.timing(50, fingerprint=machine), k=k)])
+        for name, (machine, k) in timings.items()
+    ]
+    write_results(made, "pydoc", tmp_path)
+
+    assert {name: cells[2] for name, cells in table_rows(tmp_path).items()} == {"a": "50.0", "b": "50.0", "c": "—", "d": "—"}
 
 
 def test_hostile_names_stay_inert(tmp_path):
-    """The name of a system cannot break the table or smuggle HTML into the page."""
-    write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>")], "pydoc", tmp_path)
-    before, start, rest = markdown(tmp_path).partition("\n```sh\n")
-    command, end, after = rest.partition("\n```\n")  # in a code block, of one line, nothing is markup
+    """The name of a system cannot break the table, smuggle HTML into the page, or end a line of the script."""
+    write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>'; rm x")], "pydoc", tmp_path)
+    pages = leaderboard.pages(tmp_path)
 
-    assert start
-    assert end
-    assert "\n" not in command
-    assert "<img" not in before + after
-    assert "<b>" not in before + after
+    assert "<img" not in pages[tmp_path / "README.md"]
+    assert "<b>" not in pages[tmp_path / "README.md"]
+    assert not [line for line in pages[tmp_path / "reproduce.sh"].splitlines() if line.startswith(("```", "<b>"))]
     assert escape("a|b\nc") == "a\\|b c"
     assert len(list((tmp_path / "results" / "pydoc").iterdir())) == 1
 
@@ -127,121 +188,164 @@ def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
     write_results(first, "beir", tmp_path)
     write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
-    page = markdown(tmp_path)
-    assert "| 0.2000 | 0.3000 | 2/12 |" in page
-    assert "\nlexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test -r s\n" in page
+    assert table_rows(tmp_path, "BEIR")["s"][1:4] == ["0.2000", "0.3000", "0.2500"]
 
 
-def test_systems_without_a_significant_difference_share_a_letter(tmp_path):
-    """Two systems share a letter if and only if they have no significant difference."""
-    levels = {"high": 0.8, "high too": 0.8, "low": 0.2}
-    wobble = {"high": [0.1, -0.1], "high too": [-0.1, 0.1], "low": [0.0, 0.0]}
+def spread(name, level, dataset="pydoc/test", shift=0.1, **more):
+    """Make a result of thirty queries around *level*."""
+    values = [level + (shift, -shift)[at % 2] for at in range(30)]
+    return samples.result(name, values, dataset, exposure=Exposure(status="zero-shot"), **more)
+
+
+def test_ranks_are_those_that_tests_leave_possible(tmp_path):
+    """Two systems without a significant difference have the ranks 1-2, the clearly worse one 3."""
+    write_results([spread("high", 0.8), spread("high too", 0.8, shift=-0.1), spread("low", 0.2, shift=0)], "pydoc", tmp_path)
+
+    assert {name: cells[0] for name, cells in table_rows(tmp_path).items()} == {"high": "1-2", "high too": "1-2", "low": "3"}
+
+
+def test_ranks_over_datasets_are_of_the_mean(tmp_path):
+    """Each system is better on one dataset; over both, the larger gain decides. A system of one dataset has no rank."""
+    one, other, third = "beir/scifact/test", "beir/nfcorpus/test", "beir/scidocs"
     made = [
-        samples.result(name, [level + wobble[name][n % 2] for n in range(30)], exposure=Exposure(status="zero-shot"))
-        for name, level in levels.items()
+        spread("a", 0.9, one),
+        spread("a", 0.4, other),
+        spread("b", 0.5, one, 0.09),
+        spread("b", 0.5, other, 0.09),
+        spread("c", 0.1, one),
     ]
+    write_results(made, "beir", tmp_path)
+    assert {name: (cells[0], cells[3]) for name, cells in table_rows(tmp_path, "BEIR").items()} == {
+        "a": ("1", "**0.6500**"), "b": ("2", "<ins>0.5000</ins>"), "c": ("—", "1/2"),
+    }  # fmt: skip
+
+    write_results([spread("a", 0.3, third), spread("b", 0.3, third)], "beir", tmp_path)
+    assert [cells[4] for cells in table_rows(tmp_path, "BEIR").values()] == ["2", "2", "0"]  # won; the third is a tie
+
+
+def with_terms(name, k, ndcg, index=1000):
+    """Make a result of an encoder that keeps *k* terms (0: all)."""
+    transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
+    recipe = {
+        "plugin": "retrievers/encoded",
+        "settings": {"encoder": {"plugin": "encoders/sparse_mlm"}, "transforms": transforms},
+    }
+    return result(name, ndcg=ndcg, recipe=recipe, sizes={"index": index})
+
+
+def test_variants_have_a_table_of_their_own_and_twins_share_a_row(tmp_path):
+    """Systems that keep fewer terms are columns of one row; those that change nothing are left out; twins have two names."""
+    made = [with_terms("m", 0, 0.5), with_terms("m top 8", 8, 0.25), with_terms("m top 64", 64, 0.5)]
+    made += [result("bm25", sizes={"index": 5}), result("other bm25", sizes={"index": 5}), result("lucene", sizes={"index": 4})]
     write_results(made, "pydoc", tmp_path)
-    rows = [line for line in markdown(tmp_path).splitlines() if line.startswith(("| high", "| low"))]
 
-    assert rows[0].startswith("| high | **0.8000** <sup>a</sup> |")
-    assert rows[1].startswith("| high too | **0.8000** <sup>a</sup> |")
-    assert rows[2].startswith("| low | <ins>0.2000</ins> <sup>b</sup> |")
+    assert set(table_rows(tmp_path)) == {"m", "bm25 = other bm25", "lucene"}
+    assert (
+        "each document; top 64: as all terms:\n\n| system | 8 | all |\n| :-- | --: | --: |\n| m | 0.2500 | 0.5000 |"
+        in markdown(tmp_path)
+    )
 
 
-def test_the_detectable_difference_is_the_median_over_pairs_that_differ(tmp_path):
-    """Among nine twins and one other, the median is over pairs that differ, at .05 / 45."""
+def test_the_detectable_difference_is_the_median_over_pairs_that_differ():
+    """Among nine twins and one other, the median is over pairs that differ, at .05 / 45; twins alone give no note."""
     rng = np.random.default_rng(3)
     twin, other = rng.random(50), rng.random(50)
-    scores = {f"twin{number}": twin for number in range(9)} | {"other": other}
-    write_results([samples.result(name, values) for name, values in scores.items()], "pydoc", tmp_path)
-    least = minimum_detectable(twin - other, level=0.05 / 45)
+    least, needed = minimum_detectable(twin - other, level=0.05 / 45), queries_needed(twin - other, 0.01, level=0.05 / 45)
 
-    assert f"The tests have 80 % power for differences of {least:.3f} on pydoc/test (at Holm's" in markdown(tmp_path)
-    assert "They draw 10,000 resamples." in markdown(tmp_path)
-    assert compare_all({"a": twin, "b": twin}).detectable is None
-    assert compare_all({f"s{n:02}": rng.random(9) for n in range(27)}).resamples == resamples_for(351) == 14_040
+    (note,) = power_notes("x", np.array([twin] * 9 + [other]))
+    assert note.startswith(f"The tests on x find differences of {least:.3f} with 80 % power (50 queries)")
+    assert note.endswith(f"a difference of 0.01 takes about {needed:,} queries")
+    assert list(power_notes("x", np.array([twin, twin]))) == []
 
 
-def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
-    """A pipeline of 100 candidates is never called exact at k=1000."""
-    timing = samples.timing(100)
-    ranked = msgspec.structs.replace(timing, candidates=100)
-    write_results([result("bm25", timings=[timing]), result("p", timings=[ranked])], "pydoc", tmp_path)
-    titles = [line for line in markdown(tmp_path).splitlines() if line.startswith("### ")]
+def test_p_is_never_below_what_the_resamples_can_show(tmp_path):
+    """Twelve clearly different systems: every p of the page is at least 66 / 10,001, and that is the floor it names."""
+    write_results([spread(f"s{at}", 0.05 + at / 15, shift=0) for at in range(12)], "pydoc", tmp_path)
+    (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
 
-    assert [title.partition(" on ")[0] for title in titles] == [
-        "### e2e QPS, single-stream-1t, k=1000",
-        "### e2e QPS, single-stream-1t, k=1000, candidates=100",
+    assert {p for row in panel.p for p in row} == {0.0066}
+    assert panel.floor == 0.0066
+
+
+def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
+    """Thirty systems with ties and missing queries have one line for each kind, and at most five lines in all."""
+    wide = {"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}
+    made = [result(f"s{at:02}", ties=wide, counts={"missing": at % 2}) for at in range(30)]
+    write_results(made, "pydoc", tmp_path)
+    lines = [line for line in markdown(tmp_path).splitlines() if line.startswith("- ")]
+
+    assert lines[:2] == [
+        "- Queries without results score 0 in 15 of 30 results, at most 50.0% of the queries (s01 on pydoc/test)",
+        "- Ties leave nDCG@10 open in 30 of 30 results, by at most .2000 (s00 on pydoc/test)",
     ]
-    assert "| p | 100 | — | 10 | — | — | candidates=100 |  |" in markdown(tmp_path)
+    assert len(lines) <= 5
 
 
-def test_a_system_without_the_headline_is_shown_and_not_tested(tmp_path):
-    """A result without the headline measure has its scores, and a note says that it is not tested."""
-    other = msgspec.structs.replace(result("z"), means={"RR@10": 0.1}, per_query={"RR@10": [0.1, 0.1]})
-    write_results([result("bm25"), other], "pydoc", tmp_path)
+def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch):
+    """The script runs the same systems, datasets, measures and depth: no file changes but for when things were measured."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    run = ["run", "suite", "pydoc", "-r", "bm25", "-r", "flat = bm25(b=0.0)", "-m", "nDCG@10", "-m", "R@20", "--depth", "50"]
+    folder = tmp_path / "board"
+    assert code([*run, "--results", str(folder)]) == code(["leaderboard", "--results", str(folder)]) == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(
+        ["sh", "board/reproduce.sh"], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True, capture_output=True
+    )
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-    note = "- z is not tested: it has no nDCG@10"
-    assert note in markdown(tmp_path)
+    def steady(name, content):
+        return re.sub(rb'"measured": \{.*?\n {6}\}', b"", content, flags=re.DOTALL) if name.suffix == ".json" else content
+
+    assert before.keys() == after.keys()
+    assert [path for path in before if steady(path, before[path]) != steady(path, after[path])] == []
+    assert str(tmp_path) not in (folder / "reproduce.sh").read_text()
+
+
+def test_reproduce_has_exactly_the_options_of_the_results():
+    """Systems with other datasets, measures or timings have a command of their own; paths of this machine are cut."""
+    timed = samples.timing(50, processes=1)
+    made = [result("bm25", timings=[timed]), result("x", notation='splade(model="/home/me/x")@impact')]
+    (section,) = board({"pydoc": {one.system: {one.dataset: one} for one in made}}).suites
+
+    assert section.command.replace(" \\\n ", "").splitlines() == [
+        'lexbench run suite pydoc -d pydoc/test --results "$here" -r bm25 -m nDCG@10 --time --time-processes 1 --time-single',
+        """lexbench run suite pydoc -d pydoc/test --results "$here" -r 'x = splade(model="x")@impact' -m nDCG@10""",
+    ]
+    assert shareable('a(m="C:\\\\x\\\\y", n="b/c")') == 'a(m="y", n="b/c")'
 
 
 def test_known_data_issues_come_with_their_source(tmp_path):
-    """The notes of a dataset begin with its known data issues; ArguAna lacks five documents."""
+    """The page has the known data issues with their source, and Markdown their number; ArguAna lacks five documents."""
     write_results([result("bm25", "beir/arguana")], "beir", tmp_path)
+    (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
 
-    said = "- data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
-    assert said in markdown(tmp_path)
-
-
-def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
-    """Timed systems have one table per machine, scenario and k, fastest first, with the machine above it."""
-
-    def timed(system, qps, fingerprint, flags=()):
-        timing = samples.timing(
-            qps, flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"}, processes=3,
-            qps_range={"e2e": (qps * 0.96, qps * 1.04)},
-        )  # fmt: skip
-        shallow = msgspec.structs.replace(timing, k=10, qps={"e2e": qps * 3}, qps_range={})
-        return result(system, timings=[shallow, timing] if system == "a" else [timing])
-
-    write_results([timed("a", 50, "f1"), timed("b", 200, "f1", ["noisy"]), timed("c", 100, "f2")], "pydoc", tmp_path)
-    _, shallow, first, second = markdown(tmp_path).split("### ")
-
-    assert first.startswith("e2e QPS, single-stream-1t, k=1000 on pydoc/test: Fast (fingerprint f1)\n")
-    assert (
-        "| a | 50 | 48 to 52 | 20 | — | — | exact |  |\n| b | 200 | 192 to 208 | 5 | — | — | exact | noisy |\n" in first
-    )  # noisy: no rank
-    assert shallow.startswith("e2e QPS, single-stream-1t, k=10 on pydoc/test: Fast (fingerprint f1)\n")
-    assert "| a | 150 | — | 20 |" in shallow
-    assert "| c | 100 |" in second
-    assert "| a |" not in second
+    said = "data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
+    assert any(note.startswith(said) for note in panel.notes)
+    assert "- Known issues of the data: " in markdown(tmp_path)
 
 
-def test_what_a_model_weighs_and_how_long_building_took_are_columns(tmp_path):
-    """Megabytes of weights and seconds of building are columns; a resumed build has no seconds."""
-    sizes = {"index": 2_500_000, "model": 8_960_416}
-    whole = Measurement(seconds={"encode": 40.25, "build": 1.0, "search": 9.0})
-    cut = msgspec.structs.replace(whole, resumed=True)
-    made = [result("a", sizes=sizes, measured=whole), result("b", sizes=sizes, measured=cut), result("bm25")]
-    write_results(made, "pydoc", tmp_path)
-    rows = {line.split(" | ")[0]: line.split(" | ")[-4:] for line in markdown(tmp_path).splitlines() if line.startswith("| ")}
-
-    assert rows["| system"] == ["index MB", "bytes/doc", "model MB", "built s |"]
-    assert rows["| a"] == ["2.5", "—", "9.0", "41.2 |"]
-    assert rows["| b"][2:] == ["9.0", "— |"]
-    assert rows["| bm25"][2:] == ["—", "— |"]
-
-
-def test_published_scores_are_marked_and_have_one_row_a_system():
+def test_published_scores_have_one_row_a_system():
     """BM25's scores from three sources are one row, from the source with most; scores under other rules are left out."""
     rows = published_systems(read_published(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
-    anserini = [row for row in rows if row.system.label == "bm25_anserini"]
+    (anserini,) = [row for row in rows if row.label == "bm25_anserini"]
 
-    assert [row.system.source for row in anserini] == ["pyserini 2CR"]
-    assert anserini[0].cells["beir/scifact/test"].means == {"nDCG@10": 0.6789}
-    papers = [row for row in rows if row.system.source == "LexMAE paper"]
+    assert (anserini.source, anserini.scores["beir/scifact/test"]) == ("pyserini 2CR", 0.6789)
+    papers = [row for row in rows if row.source == "LexMAE paper"]
     assert papers
-    assert all(set(row.cells) == {"beir/scifact/test"} for row in papers)  # its ArguAna is of other rules
+    assert all("beir/arguana" not in row.scores for row in papers)  # its ArguAna is of other rules
+
+
+@pytest.mark.parametrize(("how", "least", "most"), [("none", 0, 0), ("few", 4, 10), ("all", 20, 200)])
+def test_published_scores_are_none_few_or_all(tmp_path, how, least, most):
+    """Few are at most ten: the best of each family, with its source."""
+    write_results([result("bm25", "beir/scifact/test")], "beir", tmp_path)
+    grid = leaderboard.read_board(tmp_path, published=how).suites[0].published
+    rows = grid.rows if grid else ()
+
+    assert least <= len(rows) <= most
+    assert all(re.fullmatch(r".+ \(.+\)", row.name) for row in rows)
+    assert how != "few" or len({row.values[-2].text for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from lexbench.cli import code
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.notation import split_name
 from lexbench.report import leaderboard
+from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
-from lexbench.report.leaderboard.copies import Row, Score, View
+from lexbench.report.leaderboard.copies import View
 from lexbench.results import files_of, load_system, write_results
 from lexbench.runner.systems import named_systems
 from lexbench.storage.stopwatch import Measurement
@@ -69,63 +70,74 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
 
     pages = leaderboard.pages(tmp_path / "board")
     assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
-    assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "README.md"]
+    assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
 
     assert code([*run, "-r", "flat = bm25(b=0.9)"]) == 2
     assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in capsys.readouterr().err
 
 
-HARD = View(
-    "50 % of $x_1$ & more.",
-    ("a_b", "{c}|"),
-    (Row("bm25|x", "", (Score("0.5000", 1, "ab"), Score("—"))), Row("=1+1", 'a,"b"', (Score("0.2500", 2), Score("2/12")))),
-)
+def hard(columns=("a_b", "{c}|")):
+    """Make a table with every character that LaTeX, Markdown and CSV treat specially; more columns have a third."""
+    more = (Value("0.3333", 1 / 3),) * (len(columns) - 2)
+    rows = [
+        Row("bm25|x", (Value("0.5000 ~", 0.5), Value(), *more), system=0),
+        Row("=1+1", (Value("0.2500", 0.25), Value("2/12"), *more), system=1),
+        Row('x --y `z\' "w" <a>~^ \\end{tabular}', (Value("0.1000 ±0.0033", 0.1), Value("1,234", 1234.0), *more), system=2),
+        Row("other (paper)", (Value("0.9000", 0.9), Value(), *more), ranked=False, published=True),
+    ]
+    grid = Grid("50 % of $x_1$ & more.", tuple(Column(name, ranked=name == "a_b") for name in columns), tuple(rows))
+    return View(grid, "tab:hard", {"=1+1": 'a,"b"'}, "bm25|x", frozenset({1}))
 
 
 def test_latex_reads_as_a_table_of_booktabs():
-    """The LaTeX has booktabs rules, equal numbers of columns, escaped texts, marks and tie groups."""
-    text = copies.latex(HARD)
-    (columns,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
-    assert columns == "llr"  # the column with superscripts begins at the left
+    """Rules, equal numbers of columns, escaped texts, marks among our rows, a star, a dagger, a label and a caption."""
+    text = copies.latex(hard())
     assert text.startswith(r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX")
+    assert r"\begin{tabular}{lrr}" in text
     text = text.partition("\n")[2].replace("{!}{%", "{!}{")  # without comments
     rows = [line for line in text.splitlines() if line.endswith(r" \\")]
-    assert [len(re.split(r"(?<!\\)&", row)) for row in rows] == [len(columns)] * 3
-    assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
-    assert r"\caption{50 \% of \$x\_1\$ \& more.}" in text
-    assert rows[1] == r"bm25\textbar{}x & \textbf{0.5000}\textsuperscript{ab} & --- \\"
-    assert rows[2] == r"=1+1 & \underline{0.2500} & 2/12 \\"
+    assert [len(re.split(r"(?<!\\)&", row)) for row in rows] == [3] * 5
+    assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\label{tab:hard}")] == [1, 2, 1, 1]
+    assert r"\caption{50 \% of \$x\_1\$ \& more. Best in bold, second underlined, among the systems measured here." in text
+    assert r"*: significantly different from bm25\textbar{}x" in text
+    assert rows[1] == r"bm25\textbar{}x & \textbf{0.5000 \textasciitilde{}} & -- \\"
+    assert rows[2] == r"=1+1 & \underline{0.2500}\rlap{$^{*}$} & 2/12 \\"
+    assert rows[4] == r"other (paper)$^{\dagger}$ & 0.9000 & -- \\"
     bare = re.sub(r"\\[\\{}&%$#_]", "", text)
     assert bare.count("{") == bare.count("}")
-    assert not re.search(r"[&%$#_^~](?![^\n]*\\\\$)", bare.replace(" & ", ""))
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex to compile the table by")
 @pytest.mark.parametrize("columns", [2, 14], ids=["narrow", "wider than the page"])
-def test_latex_compiles(tmp_path, columns):
-    """LaTeX compiles it without an error or an overfull line, for any characters in names."""
-    names = (*HARD.header, *(f"a/b-{number}" for number in range(columns - 2)))
-    extra = Row('x --y `z\' "w" <a>~^ \\end{tabular}', "", (Score("0.1", 1, "ab", "0.0033"), Score("0.2", 2)))
-    rows = [row._replace(scores=row.scores + (Score("0.3333"),) * (columns - 2)) for row in (*HARD.rows, extra)]
-    table = copies.latex(HARD._replace(header=names, rows=tuple(rows)))
-    head = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+@pytest.mark.parametrize("option", ["", "[twocolumn]"])
+def test_latex_compiles(tmp_path, columns, option):
+    """LaTeX compiles it in one column and in two, without a warning or an overfull line, for any characters in names."""
+    table = copies.latex(hard(("a_b", "{c}|", *(f"a/b-{number}" for number in range(columns - 2)))))
+    head = f"\\documentclass{option}{{article}}\\usepackage{{booktabs,graphicx}}\\begin{{document}}\n"
     (tmp_path / "table.tex").write_text(f"{head}{table}\\end{{document}}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+    for _ in range(2):  # the second time LaTeX knows the label
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False)
 
     assert done.returncode == 0, done.stdout[-1000:]
     assert "Overfull" not in done.stdout
+    assert "Warning" not in done.stdout
     assert "Output written on table.pdf (1 page" in done.stdout
 
 
 def test_markdown_and_csv():
     """Markdown is escaped and marked; CSV has bare numbers, necessary quotes, and no formula for a spreadsheet."""
-    assert copies.markdown(HARD).splitlines()[2:] == [
-        r"| bm25\|x | **0.5000** <sup>ab</sup> | — |",
+    assert copies.markdown(hard()).splitlines()[2:4] == [
+        r"| bm25\|x | **0.5000 ~** | — |",
         "| =1+1 | <ins>0.2500</ins> | 2/12 |",
     ]
-    rows = list(csv.reader(io.StringIO(copies.comma_separated(HARD))))
-    assert rows == [["system", "notation", "a_b", "{c}|"], ["bm25|x", "", "0.5000", ""], ["'=1+1", 'a,"b"', "0.2500", "2/12"]]
+    rows = list(csv.reader(io.StringIO(copies.comma_separated(hard()))))
+    assert rows[:3] == [
+        ["system", "notation", "a_b", "{c}|"],
+        ["bm25|x", "", "0.5000", ""],
+        ["'=1+1", 'a,"b"', "0.2500", "2/12"],
+    ]
+    assert rows[3][2:] == ["0.1000", "1234"]
 
 
 def result(system, value, who="anna", dataset="pydoc/test"):
@@ -147,7 +159,7 @@ def two(tmp_path):
 def test_boards_of_two_people_are_merged(two):
     """Equal results are one row, different ones a row each; the page says who ran what on which machine."""
     (section,) = leaderboard.read_board(two / "anna", {"bo": two / "bo"}).suites
-    ours = {system.label: system.who for system in section.systems if not system.source}
+    ours = {system.label: system.who for system in section.systems}
     assert ours == {"x (bo)": ("bo",), "bm25": ("anna", "bo"), "x (anna)": ("anna",), "y": ("bo",)}
     assert section.ran == (
         "anna: bm25, x (anna) (lexbench 0.2.0; anna's CPU, 2 cores)",

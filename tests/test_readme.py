@@ -124,12 +124,13 @@ def test_the_readme_is_short():
 
 
 def rows(text):
-    """Yield the name and the other cells of each row of the tables in a page, without marks."""
+    """Yield the name and the figures of each row of the tables in a page, without marks."""
     for line in text.splitlines():
         if line.startswith("| "):
-            plain = re.sub(r"<sup>.*?</sup>|<.*?>|\*\*| [‡?]+(?= )", "", line.replace("\\|", "\x00").replace("\\", ""))
-            name, *cells = (cell.strip().replace("\x00", "|") for cell in plain.strip("| ").split(" | "))
-            yield name, cells
+            plain = re.sub(r"<.*?>|\*\*| ~", "", line.replace("\\|", "\x00").replace("\\", ""))
+            cells = [cell.strip().replace("\x00", "|") for cell in plain.strip("| ").split(" | ")]
+            ranked = re.fullmatch(r"rank|[\d-]+", cells[0]) is not None
+            yield cells[ranked], [*cells[:ranked], *cells[ranked + 1 :]]
 
 
 def test_the_figures_of_the_readme_are_on_the_leaderboard():

@@ -135,7 +135,8 @@ def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
     board = read_board(tmp_path / "saved")
     page = markdown(board)
     assert f"±{abs(both['seeds']['means']['nDCG@10'][0] - both['seeds']['means']['nDCG@10'][1]) / sqrt(2):.4f}" in page
-    assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.7)' --seeds 'both = one, two'" in page
+    command = " ".join(board.suites[0].command.replace("\\\n", "").split())
+    assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.7)' -r bm25 --seeds 'both = one, two'" in command
     assert r"$\pm$" in copies.latex(copies.view(board))
     assert "±" not in copies.comma_separated(copies.view(board))
     assert code([*words, "--seeds", "both = one, three"]) == 3

@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from lexbench.analysis.compare.tables import no_worse
@@ -223,52 +221,47 @@ def test_the_bound_and_the_test_agree():
         assert 0 < test.p <= 1
 
 
-def test_letters_of_four_systems_by_hand():
-    """If 0 beats 2 and 3, and 1 beats 3, then 0 and 1 are a, 1 and 2 are b, 2 and 3 are c."""
-    assert randomisation.compact_letters(4, [(0, 2), (0, 3), (1, 3)]) == [(0, 1), (1, 2), (2, 3)]
-    assert randomisation.compact_letters(3, []) == [(0, 1, 2)]
-    assert randomisation.compact_letters(3, [(0, 1), (0, 2), (1, 2)]) == [(0,), (1,), (2,)]
-
-
-@given(
-    st.integers(1, 8).flatmap(
-        lambda n: st.tuples(st.just(n), st.sets(st.sampled_from([*itertools.combinations(range(n), 2)] or [(0, 0)])))
-    )
-)
-def test_systems_share_a_letter_if_and_only_if_they_do_not_differ(drawn):
-    """Holds for any pairs that differ; no group is inside another."""
-    systems, apart = drawn
-    apart = apart - {(0, 0)}
-    columns = [set(column) for column in randomisation.compact_letters(systems, sorted(apart))]
-
-    for pair in itertools.combinations(range(systems), 2):
-        assert any(set(pair) <= column for column in columns) == (pair not in apart)
-    assert not any(one < other for one in columns for other in columns)
-    assert set().union(*columns) == set(range(systems))
-
-
-def test_tie_groups_are_the_best_first():
-    """Of two equal systems and a worse one, the first two share a, and the last is b."""
+def test_ranks_are_what_the_tests_leave_possible():
+    """Of two equal systems and a worse one, the first two have ranks 1 to 2, the last is third; p is at its floor."""
     rng = np.random.default_rng(1)
     good = rng.random(100)
-    found = randomisation.tie_groups({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
+    found = randomisation.ranking({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
 
-    assert set(found.systems[:2]) == {"good", "alike"}
-    assert found.letters == {"good": "a", "alike": "a", "poor": "b"}
-    assert found.groups[1] == ("poor",)
-    assert found.worse["good"] == found.worse["alike"] == ("poor",)
-    assert found.worse["poor"] == ()
-    assert found.ps[0, 2] == pytest.approx(3 / 10_001)
+    assert found.systems[2] == "poor"
+    assert found.ranks == {"good": (1, 2), "alike": (1, 2), "poor": (3, 3)}
+    assert found.ps[0, 2] == pytest.approx(3 / 10_001) == found.floor
 
 
 def test_clear_differences_stay_clear_among_many_systems():
     """If each of fifty systems is .02 above the one before, all 1,225 pairs differ: p is fine enough for Holm."""
     base = np.random.default_rng(0).random(100)
-    found = randomisation.tie_groups({f"s{at:02}": base + 0.02 * at for at in range(50)})
+    found = randomisation.ranking({f"s{at:02}": base + 0.02 * at for at in range(50)})
 
     assert found.systems == tuple(f"s{at:02}" for at in reversed(range(50)))
-    assert len(found.groups) == 50
+    assert found.ranks == {name: (rank, rank) for rank, name in enumerate(found.systems, start=1)}
     assert [randomisation.resamples_for(n) for n in (1, 250, 1225)] == [10_000, 10_000, 49_000]
+
+
+def test_a_stratified_test_is_of_the_macro_mean():
+    """Means of stratified values are macro means, whatever the numbers of queries; datasets cannot borrow from each other."""
+    large, small = np.array([[0.5] * 300, [0.4] * 300]), np.array([[0.1, 0.2], [0.6, 0.7]])
+    values = randomisation.stratified([large, small])
+    assert values.mean(axis=1) == pytest.approx([(0.5 + 0.15) / 2, (0.4 + 0.65) / 2])
+    assert randomisation.stratified([large, small], [0.75, 0.25]).mean(axis=1) == pytest.approx([0.4125, 0.4625])
+    assert randomisation.p_value(values[1] - values[0]) == pytest.approx(0.5, abs=0.02)  # two small queries: 4 combinations
+
+
+def test_needed_queries_are_the_fewest_that_detect():
+    """With that many queries of the same spread the difference is detectable, with one less it is not."""
+    differences = np.random.default_rng(5).normal(0, 0.2, 80)
+    needed = randomisation.queries_needed(differences, 0.02)
+    multiplier = [
+        randomisation.student_quantile(0.975, n - 1) + randomisation.student_quantile(0.8, n - 1) for n in (needed, needed - 1)
+    ]
+    least = [m * differences.std(ddof=1) / np.sqrt(n) for m, n in zip(multiplier, (needed, needed - 1), strict=True)]
+
+    assert least[0] <= 0.02 < least[1]
+    assert randomisation.queries_needed(differences * 0, 0.02) == 2
 
 
 def test_there_are_letters_for_any_number_of_groups():

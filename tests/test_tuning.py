@@ -19,7 +19,6 @@ from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import Encoder
 from lexbench.report.leaderboard import pages
-from lexbench.report.leaderboard.board import ranks
 from lexbench.results import write_results
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
@@ -454,7 +453,6 @@ def test_the_weights_are_in_the_key(place):
 
 def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     """The leaderboard marks the best of the other systems, and shows the bound with its note."""
-    assert ranks({"a": 0.4, "o": 0.9, "b": 0.3}, {"o"}) == {"a": 1, "b": 2}
     results = [
         msgspec.structs.replace(place.result(both(rule)), system=f'ensemble(weights="{rule}")') for rule in ("tuned", "oracle")
     ]
@@ -466,6 +464,7 @@ def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     write_results(results, "s", place.folder / "board")
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
 
-    assert "| 1.0000 ? |" in text
-    assert f"**{results[0].means['nDCG@10']:.4f}**" in text
-    assert "ORACLE: weights" in text
+    rows = [line for line in text.splitlines() if "ensemble" in line]
+    assert "| 1.0000 |" in rows[1]
+    assert "**" not in rows[1]  # nor is a single other system marked as the best
+    assert "Upper bounds, chosen on the tested queries and not ranked: 1 of 2 results" in text

@@ -24,14 +24,22 @@ from lexbench.cli._output import print_json, say
 @click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table and write nothing.")
 @click.option("--suite", default="", metavar="NAME", help="With --copy: the suite of the table, if there are several.")
 @click.option("-d", "--dataset", default="", metavar="ID", help="With --copy: all measures on this dataset of the suite.")
+@click.option("--baseline", default="", metavar="SYSTEM", help="With --copy latex: mark significant differences from it.")
+@click.option(
+    "--published",
+    type=click.Choice(["none", "few", "all"]),
+    help="Published scores: none (default of --copy), few (default of the pages: the best of each family) or all.",
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is out of date.")
 @json_option
-def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: bool, **copied: Any) -> None:
-    """Write the pages README.md and index.html into a folder of results.
+def command(
+    results: Path, others: tuple[str, ...], *, published: str | None, check: bool, as_json: bool, **copied: Any
+) -> None:
+    """Write README.md, index.html and reproduce.sh into a folder of results.
 
     `lexbench run suite NAME --results FOLDER` puts result files there. index.html needs no network and no server: open it in a
-    browser. With --merge the pages also show the results of others, with who ran what where. With --copy one table is printed,
-    the same as the page's copy buttons give.
+    browser. reproduce.sh repeats the measurements. With --merge the pages also show the results of others, with who ran what
+    where. With --copy one table is printed, like the page's copy buttons do.
     """
     from lexbench.report import leaderboard
 
@@ -39,12 +47,13 @@ def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: boo
     if form:
         from lexbench.report.leaderboard import copies
 
-        for line in copies.FORMATS[form](copies.view(leaderboard.read_board(results, people), **copied)).splitlines():
+        board = leaderboard.read_board(results, people, published or "none")
+        for line in copies.FORMATS[form](copies.view(board, **copied)).splitlines():
             say(line)
         return
     if any(copied.values()):
-        raise click.UsageError("--suite and -d choose the table of --copy; add --copy")
-    pages = leaderboard.pages(results, people)
+        raise click.UsageError("--suite, -d and --baseline choose the table of --copy; add --copy")
+    pages = leaderboard.pages(results, people, published or "few")
     stale = leaderboard.stale(pages)
     if stale and not check:
         leaderboard.write(pages)

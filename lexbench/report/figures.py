@@ -16,7 +16,7 @@ import numpy as np
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
-from lexbench.report.leaderboard.sections import published_levels, read_published
+from lexbench.report.leaderboard.published import published_levels, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -74,7 +74,7 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
         group = [result for result in results if result.dataset == dataset]
         measure, name, title = headline(group), dataset.replace("/", "-"), drawable(dataset, _TITLE)
         rows = published_levels(published, dataset, measure)
-        levels = [Level(row.scores[dataset], f"{drawable(row.system.label)} ({row.system.source})") for row in rows]
+        levels = [Level(row.scores[dataset], f"{drawable(row.label)} ({row.source})") for row in rows]
         for (fingerprint, label), points in speed_points(group, measure).items():
             of_machine = f"{title}, machine {fingerprint}"
             yield from _saved(_against(points, of_machine, label, measure, levels), folder / f"speed.{name}.{fingerprint}")
@@ -290,8 +290,8 @@ def drawable(name: str, most: int = _LABEL) -> str:
 
 
 def _point(x: float, result: Result, measure: str) -> FigurePoint:
-    step = _TOP_K.search(result.system)
-    family = _TOP_K.sub("", result.system)
-    name = drawable(family)
+    expression = result.notation or result.system
+    step, family = _TOP_K.search(expression), _TOP_K.sub("", expression)
+    name = drawable(result.system if result.notation else family)
     label, top_k = (f"{name}, top {step[1]}", float(step[1])) if step else (name, float("inf"))
     return FigurePoint(x, result.means[measure], label, family, top_k)

@@ -1,26 +1,24 @@
-"""The tables of a run: scores, sizes of vectors, and the one table of `--brief`. `tables` also includes the timings."""
+"""The tables of a run: scores, sizes of vectors, timings, notes, and the one table of `--brief`."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lexbench import measures
 from lexbench.analysis import aggregates, seen_in_training
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
+from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import Result, Seeds, Vectors, Work
+from lexbench.results import EXPOSURES, Result, Seeds, Vectors, Work
 from lexbench.suites import Suite
-from lexbench.table import Table, heading, number, with_deviation
+from lexbench.table import Table, heading, number
 
-_WARN = 0.001  # a wider tie interval gets a note
+_MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
+WIDE_TIE = 0.001  # a wider tie interval gets a note
 # For each precision of scores the other one, and the tools that use it.
 _PRECISIONS = {
     "double": ("float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"),
     "float32": ("double", "trec_eval since 2023 and v10.0"),
 }
-_MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
-_CALLED = {"R": "official recall", "Success": "DPR recall", "RR": "MRR"}  # names of measures in papers
 _SPARSE_HEADER = ("system", "terms", "bytes\n/doc.", "index bytes\n/doc.", "query terms", "postings", "FLOPS")
 _SPARSE_LEGEND = (
     "terms and bytes (3 per term) per document; terms and their postings per query; FLOPS: products per query and document"
@@ -56,7 +54,7 @@ def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]
 
 def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
     """Return the means of one measure. Rows are systems or datasets, whichever are more, because the first column can wrap."""
-    cells = {(result.system, result.dataset): score(result, measure) for result in results}
+    cells = {(result.system, result.dataset): score_value(result, measure).text for result in results}
     header = [*datasets]
     columns = [[cells.get((system, dataset), number(None)) for system in systems] for dataset in datasets]
     for aggregate in suite.aggregates if suite else ():
@@ -72,7 +70,10 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
 def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], what: str, suite: Suite | None) -> Table:
     """Return one row per result, named by *labels*, with all its measures; then the means over datasets of *suite*."""
     measured = list(dict.fromkeys(measure for result in results for measure in result.means))
-    rows = [(name, *(score(result, measure) for measure in measured)) for name, result in zip(labels, results, strict=True)]
+    rows = [
+        (name, *(score_value(result, measure).text for measure in measured))
+        for name, result in zip(labels, results, strict=True)
+    ]
     for aggregate in suite.aggregates if suite else ():
         value = str(aggregates.over_results(aggregate, results))
         rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measured)))
@@ -100,18 +101,12 @@ def notes(results: Sequence[Result]) -> list[str]:
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
             for measure, tie in result.ties.items()
-            if tie.highest - tie.lowest > _WARN
+            if tie.highest - tie.lowest > WIDE_TIE
         ]
         if wide:
             lines.append(f"{name}: other orders of ties give {', '.join(wide)}")
         lines += [f"{name}: {note}" for note in (*_precision_notes(result), *result.notes)]
     return lines
-
-
-def score(result: Result, measure: str) -> str:
-    """Return the mean of *measure* as a cell, with the standard deviation over seeds if there is one."""
-    deviation = result.seeds.deviation(measure) if result.seeds and measure in result.means else None
-    return with_deviation(result.means.get(measure), deviation)
 
 
 def names(results: Sequence[Result]) -> list[str]:
@@ -152,59 +147,43 @@ def _precision_notes(result: Result) -> list[str]:
 
 
 def brief_tables(results: Sequence[Result]) -> list[Table]:
-    """Return one table per dataset: nDCG, MRR, both recalls at one cutoff, queries per second, megabytes of the index.
+    """Return one table per dataset: nDCG, MRR, both recalls, queries per second, megabytes of the index.
 
     Missing measures are left out. Systems beyond the ninth are counted in a note; `--json` has all.
     """
-    by_dataset: dict[str, list[Result]] = {}
-    for result in results:
-        by_dataset.setdefault(result.dataset, []).append(result)
-    return [_brief_table(group) for group in by_dataset.values()]
-
-
-def _brief_table(results: Sequence[Result]) -> Table:
-    """Return the table of one dataset."""
-    shown = [result for result in results if not _is_twin(result)]
-    chosen = _brief_measures(shown)
-    timings = [
-        next((one for one in result.timings if one.scenario.startswith("single-stream") and one.qps), None) for result in shown
-    ]
-    header = ["system", *(f"{heading(measure)}\n{_CALLED.get(_kind(measure), '')}".rstrip() for measure in chosen)]
-    rows = [
-        (
-            result.system,
-            *(score(result, measure) for measure in chosen),
-            number(timing.qps["e2e"] if timing else None, ",.0f"),
-            number(result.sizes["index"] / 1e6 if "index" in result.sizes else None, ",.1f"),
+    tables = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        group = {result.system: result for result in results if result.dataset == dataset}
+        shown = {name: result for name, result in group.items() if not _is_twin(result)}
+        headline = next((name for result in shown.values() for name in result.means if kind_of(name) == "nDCG"), "")
+        headline = headline or next(name for result in shown.values() for name in result.means)
+        grid = summary({name: {dataset: result} for name, result in shown.items()}, [dataset], headline)
+        kept = [at for at, column in enumerate(grid.columns) if column.keep >= 50]  # noqa: PLR2004 - see `summary`
+        rows = tuple((row.name, *(row.values[at].text for at in kept)) for row in grid.rows[:_MOST])
+        header = tuple(
+            "\n".join(part for part in (grid.columns[at].name.replace(" ", "\n"), grid.columns[at].about) if part)
+            for at in kept
         )
-        for result, timing in zip(shown, timings, strict=True)
-    ]
-    lines = [f"QPS: queries per second, one at a time, with encoding; k={timing.k}" for timing in timings if timing][:1]
-    lines += names(shown)
-    if len(rows) > _MOST:
-        lines.append(f"{len(rows) - _MOST} more systems are in --json")
-    if len(shown) < len(results):
-        lines.append(f"{len(results) - len(shown)} more are left out: their top_k changed nothing, no document has more terms")
+        notes = [*grid.notes, *_brief_notes(list(shown.values())[:_MOST])]
+        if len(shown) > _MOST:
+            notes.append(f"{len(shown) - _MOST} more systems are in --json")
+        if len(shown) < len(group):
+            notes.append(
+                f"{len(group) - len(shown)} more are left out: their top_k changed nothing, no document has more terms"
+            )
+        tables.append(Table(dataset, ("system", *header), rows, tuple(notes)))
+    return tables
+
+
+def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the short notes of `--brief`: what names stand for, gaps of judgements, and who has seen the data in training."""
+    yield from names(results)
     if any(judged_gaps(results)):
-        lines.append("Judged differs by more than .1: systems with fewer judged documents may be better than their scores")
-    seen = Counter(result.exposure.status for result in shown if result.exposure)
-    if set(seen) - {"zero-shot"}:
-        lines.append(f"seen in training: {', '.join(f'{status} {count}' for status, count in seen.items())}")
-    return Table(results[0].dataset, (*header, "QPS", "index\nMB"), tuple(rows[:_MOST]), tuple(lines))
-
-
-def _brief_measures(results: Sequence[Result]) -> list[str]:
-    """Return the measures of a brief table: the first nDCG and RR, and both recalls at their largest common cutoff."""
-    measured = list(dict.fromkeys(name for result in results for name in result.means))
-    first = [next((name for name in measured if _kind(name) == kind), None) for kind in ("nDCG", "RR")]
-    cutoffs = {kind: {measures.cutoff(name): name for name in measured if _kind(name) == kind} for kind in ("R", "Success")}
-    shared = [cutoff for cutoff in cutoffs["R"] if cutoff in cutoffs["Success"] and cutoff is not None]
-    recalls = [cutoffs[kind][max(shared)] for kind in ("R", "Success")] if shared else list(cutoffs["R"].values())[:1]
-    return [name for name in (*first, *recalls) if name]
-
-
-def _kind(measure: str) -> str:
-    return measure.partition("(")[0].partition("@")[0]
+        yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"
+    seen = [(result.exposure.status, result.system) for result in results if result.exposure]
+    groups = {status: ", ".join(system for one, system in seen if one == status) for status in EXPOSURES[1:]}
+    if any(groups.values()):
+        yield f"seen in training: {'; '.join(f'{status}: {of}' for status, of in groups.items() if of)}"
 
 
 def _is_twin(result: Result) -> bool:

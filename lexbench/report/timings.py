@@ -35,6 +35,20 @@ def qps_name(timing: Timing, stage: str = "e2e") -> str:
     return f"{stage} QPS, {conditions(timing)}"
 
 
+def rate(timing: Timing) -> str:
+    """Return the e2e queries per second as a cell: with ~ if they are not ranked, with ≠ if the documents differ."""
+    qps = timing.qps.get("e2e")
+    text = number(qps, ",.0f" if qps is not None and qps > 100 else ".1f")  # noqa: PLR2004 - three significant digits
+    return text + " ~" * bool(timing.unranked) + " ≠" * ("differs" in timing.flags)
+
+
+def single_stream(result: Result) -> list[Timing]:
+    """Return the timings of one query in flight, the latest of each machine and k, the largest k first."""
+    single = [timing for timing in result.timings if timing.scenario.startswith("single-stream") and "e2e" in timing.stages]
+    latest = {(timing.fingerprint, timing.k): timing for timing in sorted(single, key=lambda timing: timing.taken)}
+    return sorted(latest.values(), key=lambda timing: (-timing.k, timing.fingerprint))
+
+
 def timing_tables(results: Sequence[Result]) -> list[Table]:
     """Return the timing tables of each dataset. One table has only timings with the same conditions and machine."""
     tables = []
@@ -63,7 +77,7 @@ def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
         (
             row.result.system,
             *(_milliseconds(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
-            _rate(row.timing),
+            rate(row.timing),
             f"{row.timing.cpu_per_wall:.2f}",
             number(row.timing.overhead, ".2%"),
             ", ".join(row.timing.flags),
@@ -77,11 +91,6 @@ def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
         tuple(rows),
         (*_notes(timed), *few, _PASSES),
     )
-
-
-def _rate(timing: Timing) -> str:
-    rate = timing.qps.get("e2e")
-    return number(rate, ",.0f" if rate is not None and rate > 100 else ".1f")  # noqa: PLR2004 - three significant digits
 
 
 def _milliseconds(latency: Latency, percentile: str) -> str:

@@ -1,4 +1,4 @@
-"""The paired randomisation test, corrections for many comparisons, detectable differences, and tie groups.
+"""The paired randomisation test, corrections for many comparisons, detectable differences, and ranks.
 
 The test is Fisher's, by sign flips (Smucker, Allan and Carterette, CIKM 2007). If two systems were the same, either could have
 had either score of a query, so every difference could as well have the other sign. p is how often random signs give a mean at
@@ -84,11 +84,27 @@ def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL
     the units of the measure, for one comparison; a corrected family detects less. Infinite for one query.
     """
     values = np.asarray(differences, dtype=np.float64)
-    queries = len(values)
-    if queries < _LEAST:
-        return math.inf
+    return _detectable(float(values.std(ddof=1)), len(values), level, power) if len(values) >= _LEAST else math.inf
+
+
+def queries_needed(differences: NDArray[np.float64], difference: float, *, level: float = LEVEL, power: float = 0.8) -> int:
+    """Return how many queries like those of *differences* (queries,) a test needs to find a mean of *difference*.
+
+    The smallest number for which `minimum_detectable` is at most *difference*, with the observed standard deviation.
+    """
+    deviation = float(np.std(differences, ddof=1))
+    low, high = 1, _LEAST
+    while _detectable(deviation, high, level, power) > difference:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _detectable(deviation, middle, level, power) <= difference else (middle, high)
+    return high
+
+
+def _detectable(deviation: float, queries: int, level: float, power: float) -> float:
     multiplier = student_quantile(1 - level / 2, queries - 1) + student_quantile(power, queries - 1)
-    return float(multiplier * values.std(ddof=1) / math.sqrt(queries))
+    return multiplier * deviation / math.sqrt(queries)
 
 
 @cache
@@ -132,61 +148,46 @@ def _exact(changed: NDArray[np.float64]) -> float:
 
 
 @dataclass(frozen=True)
-class TieGroups:
-    """Groups of systems without significant differences. Systems are sorted by descending mean, equal ones by name."""
+class Ranking:
+    """Tests of all pairs of systems. Systems are sorted by descending mean, equal ones by name."""
 
     systems: tuple[str, ...]
     ps: NDArray[np.float64]  # (systems, systems) corrected by Holm over all pairs; symmetric, 1 on the diagonal
-    groups: tuple[tuple[str, ...], ...]  # the largest sets without a significant pair, the best system's first
-    letters: dict[str, str]  # per system the letters of its groups: "a", "ab"; "(53)" after 52 groups
-    worse: dict[str, tuple[str, ...]]  # per system those that it is significantly better than
+    ranks: dict[str, tuple[int, int]]  # per system the best and the worst rank that the tests leave possible
+    floor: float  # the smallest corrected p that these resamples can show
 
 
-def tie_groups(
+def ranking(
     scores: Mapping[str, NDArray[np.float64]], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED
-) -> TieGroups:
-    """Test every two systems on one dataset and group those without a significant difference.
+) -> Ranking:
+    """Test every two systems and return their ranks.
 
-    *scores* are values (queries,) in one order. p is that of the paired randomisation test, corrected by Holm over all pairs.
-    The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
+    *scores* are values (queries,) in one order, of one dataset or `stratified`. p is that of the paired randomisation test,
+    corrected by Holm over all pairs, so all ranks hold together with probability 1 - *level*. The default for *resamples* suits
+    the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
     """
     systems = tuple(sorted(scores, key=lambda name: (-float(np.mean(scores[name])), name)))
     values = np.array([scores[name] for name in systems], dtype=np.float64)
     pairs = list(combinations(range(len(systems)), 2))
-    ps = pairwise(values, resamples=resamples or resamples_for(len(pairs), level), seed=seed)
+    drawn = resamples or resamples_for(len(pairs), level)
+    ps = pairwise(values, resamples=drawn, seed=seed)
     for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
         ps[first, second] = ps[second, first] = p
-    different = [pair for pair in pairs if ps[pair] < level]
-    columns = compact_letters(len(systems), different)
-    letters = [letter(number) for number in range(len(columns))]
-    return TieGroups(
-        systems,
-        ps,
-        tuple(tuple(systems[at] for at in column) for column in columns),
-        {
-            name: "".join(one for one, column in zip(letters, columns, strict=True) if at in column)
-            for at, name in enumerate(systems)
-        },
-        {name: tuple(systems[second] for first, second in different if first == at) for at, name in enumerate(systems)},
-    )
+    better = np.triu(ps < level)  # [i, j]: the system i is significantly better than j
+    ranks = {name: (1 + int(better[:, at].sum()), len(systems) - int(better[at].sum())) for at, name in enumerate(systems)}
+    return Ranking(systems, ps, ranks, len(pairs) / (drawn + 1))
 
 
-def compact_letters(systems: int, different: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Return the largest sets of the numbers 0 ... *systems* - 1 that contain no pair of *different*, sorted.
+def stratified(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> NDArray[np.float64]:
+    """Return the values (systems, queries) of several datasets side by side, scaled so that means are macro means.
 
-    This is a compact letter display: two systems share a set if and only if they are not different. The algorithm is insert and
-    absorb by Piepho (Journal of Computational and Graphical Statistics 13, 2004), without its last step, which saves letters
-    but makes groups smaller than they are.
+    A test of these values draws a sign per query within each dataset, so it tests the mean over datasets. It assumes that
+    queries are independent, and it is about other queries of these datasets, not about other datasets. *weights* are the shares
+    of the datasets; the default is equal shares.
     """
-    columns = [frozenset(range(systems))]
-    for first, second in different:
-        whole = [column for column in columns if not {first, second} <= column]
-        # Insert: a set with both members of the pair is replaced by two, each without one of them.
-        split = [column - {number} for column in columns if {first, second} <= column for number in (second, first)]
-        # Absorb: a set inside another one goes.
-        fresh = [column for column in dict.fromkeys(split) if not any(column <= wider for wider in whole)]
-        columns = whole + [column for column in fresh if not any(column < wider for wider in fresh)]
-    return sorted(tuple(sorted(column)) for column in columns)
+    shares = [1 / len(values)] * len(values) if weights is None else weights
+    total = sum(one.shape[1] for one in values)
+    return np.concatenate([one * (share * total / one.shape[1]) for one, share in zip(values, shares, strict=True)], axis=1)
 
 
 def letter(number: int) -> str:

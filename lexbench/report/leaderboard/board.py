@@ -1,84 +1,37 @@
-"""The data of a leaderboard, computed once: the Markdown and the HTML page show the same numbers from it.
+"""The data of a leaderboard, computed once: Markdown, LaTeX, CSV and the HTML page show the same texts from it.
 
-A section is a suite. Its systems are ours, best first, then published ones. A cell is one system on one dataset. Everything is
-a function of the result files, the suites and the catalogue.
+A section is a suite. Its systems are in one order, best first, and grids, panels and plots refer to them by position.
+Everything is a function of the result files, the suites and the catalogue.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from lexbench import registry
 from lexbench.plugins import Plugin
+from lexbench.report.grid import Grid
+from lexbench.results import Result
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
-
-
-class CellSpeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The speed of a system on one dataset, from the text of a query to its documents."""
-
-    name: str  # "e2e QPS, single-stream-1t, k=1000, exact": scenario, stage, depth and exactness
-    group: str  # speeds of one group and fingerprint are ranked together; candidates count, exactness does not
-    qps: float
-    p50: float | None = None  # seconds
-    p95: float | None = None
-    p99: float | None = None
-    fingerprint: str
-    machine: str
-    unranked: str = ""  # why it is not ranked, e.g. "noisy timing"
-    flags: tuple[str, ...] = ()
-    range: tuple[float, float] | None = None  # of the QPS, over fresh processes
-
-
-class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One system on one dataset."""
-
-    means: dict[str, float]
-    deviations: dict[str, float] = {}  # standard deviation of the seeds' means, for systems of several seeds
-    marks: dict[str, int] = {}  # by measure: 1 for the best, 2 for the second
-    interval: tuple[float, float] | None = None  # 95 %, of the headline's mean
-    letters: str = ""  # of its tie groups
-    better: int = 0  # how many systems it is significantly better than
-    others: int = 0  # how many systems it was compared with
-    scores: tuple[int, ...] = ()  # of the headline per query, times SCALE
-    index: int | None = None  # bytes
-    bytes_per_document: float | None = None  # of the index
-    model: int | None = None  # bytes of its weights
-    built: float | None = None  # seconds of encoding and indexing
-    speed: CellSpeed | None = None  # at the largest k
-    speeds: tuple[CellSpeed, ...] = ()  # at each other k
-    found: float | None = None  # recall of exact @10, of approximate search
-    where: str = ""  # for a published score: the table that it is from
-    exposure: str = "unknown"  # one of `results.EXPOSURES`
-    because: tuple[str, ...] = ()  # the evidence for it
-
-
-class BoardMean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A mean over datasets of one system, e.g. 0.4812, or 2/12 if members are missing."""
-
-    text: str
-    value: float | None = None
-    mark: int = 0
-    interval: tuple[float, float] | None = None
+_LOCAL = re.compile(r'"(?:[A-Za-z]:[\\/]|/)[^"]*?([^"/\\]+)[/\\]*"')  # an absolute path in quotes
 
 
 class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One row of a section."""
+    """One of our systems."""
 
     label: str
     notation: str = ""  # the expression that the label stands for
     seeds: tuple[str, ...] = ()  # the trainings whose mean it is
     who: tuple[str, ...] = ()  # who ran it, in merged results
     family: str
-    means: tuple[BoardMean, ...] = ()  # in the order of the section's aggregates
     bound: bool = False  # an upper bound: shown, never ranked
-    source: str = ""  # who published its scores; "" for ours
-    index: int | None = None  # bytes over all datasets of the section; None unless it has all
-    bytes_per_document: float | None = None  # over all of them
-    model: int | None = None  # bytes of its files of weights
-    built: float | None = None  # seconds of encoding and indexing all of them
+    base: int | None = None  # the system whose row it shares: the same with more terms, or one with the same figures
+    k: int = 0  # terms kept per document; 0 for all
 
 
 class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,9 +43,7 @@ class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     x_range: tuple[float, float] | None = None  # of a rate, over fresh processes
     y_range: tuple[float, float] | None = None  # 95 % interval of a mean over queries
     frontier: bool = False
-    open: bool = False  # off the frontier, but no system that beats it on both axes is significantly better
     aside: str = ""  # why it is not ranked
-    k: int = 0  # terms kept per document; 0 for all
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,15 +54,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     y: str
     lower_is_better: bool
     points: tuple[PlotPoint, ...]
-    anchors: tuple[int, ...] = ()  # positions of published systems to draw as levels, the highest first
-
-
-class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Effectiveness over the size of vectors as fewer terms are kept."""
-
-    name: str
-    points: tuple[PlotPoint, ...]
-    baseline: float | None = None  # the score of bm25
+    levels: tuple[tuple[str, float], ...] = ()  # published systems and their scores, the highest first
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,18 +63,16 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     stamp: str
     headline: str
-    measures: tuple[str, ...]
-    cells: tuple[Cell | None, ...]  # in the order of the section's systems
+    details: Grid  # all measures
+    means: tuple[float | None, ...]  # of the headline, in the order of the section's systems
+    scores: tuple[tuple[int, ...], ...]  # of the headline per compared system and query, times SCALE
     queries: tuple[str, ...]
     texts: tuple[str, ...] | None = None  # of the queries, if they may be published
     compared: tuple[int, ...]  # positions of the systems that were tested against each other
-    p: tuple[tuple[float, ...], ...]  # per system with those after it, corrected by Holm over all pairs
+    p: tuple[tuple[float, ...], ...]  # per compared system with those after it, corrected by Holm over all pairs
+    floor: float = 0.0  # the smallest p that the resamples can show
     ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences, earlier minus later
-    detectable: float | None = None  # the smallest difference that tests find with power .8, at Holm's first step
-    resamples: int = 0  # of the tests
     plots: tuple[Plot, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    timed: bool = False
     digests: dict[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
 
@@ -143,12 +84,17 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     headline: str
-    aggregates: tuple[str, ...]
     systems: tuple[BoardSystem, ...]
+    summary: Grid  # all systems; those with a base are variants
+    top_k: Grid | None
+    published: Grid | None
     datasets: tuple[Panel, ...]
+    better: tuple[tuple[int, int], ...]  # positions of systems: the first is significantly better over the datasets
+    notes: tuple[str, ...]  # by kind, at most five
+    names: tuple[str, ...]  # what names stand for
     command: str
     made: tuple[str, ...]
-    published: tuple[str, ...]  # the sources of published scores, with facts about each
+    sources: tuple[str, ...]  # of published scores, with facts about each
     ran: tuple[str, ...] = ()  # who ran what where, in merged results
 
 
@@ -157,19 +103,6 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
     suites: tuple[Section, ...]
     scale: int = SCALE
-
-
-def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dict[str, int]:
-    """Return 1 for the best of *scores* and 2 for the second. Scores that print alike rank alike; a single one is not ranked.
-
-    Systems among *bounds* are upper bounds and do not count.
-    """
-    excluded = set(bounds)
-    printed = {name: f"{score:.4f}" for name, score in scores.items() if score is not None and name not in excluded}
-    if len(scores) < 2:  # noqa: PLR2004 - nothing to be better than
-        return {}
-    rank = {text: rank for rank, text in enumerate(sorted(set(printed.values()), key=float, reverse=True)[:2], start=1)}
-    return {name: rank[text] for name, text in printed.items() if text in rank}
 
 
 def family(recipe: Mapping[str, Any]) -> str:
@@ -185,15 +118,24 @@ def family(recipe: Mapping[str, Any]) -> str:
     return said or family(settings["members"][0])
 
 
+def top_k_of(result: Result) -> tuple[int, str]:
+    """Return how many terms a system keeps per document (0 for all), and the rest of its recipe as text."""
+    settings = dict(result.recipe.get("settings", {}))
+    transforms = list(settings.get("transforms", ()))
+    cuts = [transform for transform in transforms if transform.get("plugin") == "transforms/top_k"]
+    settings["transforms"] = [transform for transform in transforms if transform not in cuts]
+    k = int(cuts[0]["settings"]["k"]) if cuts else 0
+    return k, json.dumps([result.recipe.get("plugin"), settings], sort_keys=True)
+
+
+def shareable(expression: str) -> str:
+    """Return an expression with the last part of each absolute path, because other machines lack the rest."""
+    return _LOCAL.sub(r'"\1"', expression)
+
+
 def machine_line(facts: Mapping[str, object]) -> str:
     """Return the known facts of a machine: processor, system, cores and Python."""
     names = [str(facts[name]) for name in ("processor", "cpu", "system") if facts.get(name)]
     cores = [f"{facts['cores']} cores"] if facts.get("cores") else []
     python = [f"Python {facts['python']}"] if facts.get("python") else []
     return ", ".join([*names, *cores, *python]) or "unknown machine"
-
-
-def complete(values: Sequence[float | None]) -> list[float] | None:
-    """Return *values*, or None if one is missing."""
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else None

@@ -6,53 +6,37 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.errors import UnknownName, visible
-from lexbench.report.leaderboard.board import Board, Cell, Section
-from lexbench.table import Table, escape, number
-from lexbench.table import markdown as as_markdown
+from lexbench.report.grid import MISSING, Grid, Row, Value
+from lexbench.report.leaderboard.board import Board, Panel, Section
+from lexbench.table import escape
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "—": "--", "±": r"$\pm$", "≠": r"$\neq$", "‡": r"$\ddagger$",
 })  # fmt: skip
 _PACKAGES = r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts"
 _NO_WIDER = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-_MARKED = "Best in bold, second underlined."
-_TESTED = (
-    "Systems that share a letter have no significant difference (paired randomisation test, Holm-corrected over all pairs of "
-    "the dataset, p < .05)."
-)
-
-
-class Score(NamedTuple):
-    """A cell: its text, its rank in the column (1 or 2), the letters of its tie groups, and its deviation."""
-
-    text: str
-    mark: int = 0
-    letters: str = ""
-    deviation: str = ""  # over seeds
-
-
-class Row(NamedTuple):
-    """A system."""
-
-    name: str
-    notation: str  # the expression that the name stands for; "" if the name is one
-    scores: tuple[Score, ...]
 
 
 class View(NamedTuple):
     """A table to copy."""
 
-    caption: str
-    header: tuple[str, ...]  # of the columns of scores
-    rows: tuple[Row, ...]
+    grid: Grid
+    label: str
+    expressions: Mapping[str, str] = {}  # what names stand for
+    baseline: str = ""
+    starred: frozenset[int] = frozenset()  # positions of systems that differ significantly from the baseline
 
 
-def view(board: Board, suite: str = "", dataset: str = "") -> View:
-    """Return the table of *suite* ("" if there is only one): its headline on all datasets, or all measures on one *dataset*.
+def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -> View:
+    """Return the table of *suite* ("" if there is only one): the main table, or all measures on one *dataset*.
 
-    Raises UnknownName for a suite or dataset that the board does not have.
+    Published scores are in it as the board has them. Raises UnknownName for a suite, dataset or baseline that is not there.
     """
     by_id = {section.id: section for section in board.suites}
     section = by_id.get(suite) if suite else board.suites[0] if len(by_id) == 1 else None
@@ -61,107 +45,140 @@ def view(board: Board, suite: str = "", dataset: str = "") -> View:
     panels = {panel.id: panel for panel in section.datasets}
     if dataset and dataset not in panels:
         raise UnknownName(f"dataset of {section.id} in these results", dataset, panels)
-    several = len(panels) > 1 or section.aggregates
-    return _across(section) if several and not dataset else _of_dataset(section, dataset or next(iter(panels)))
+    own = main_grid(section, panels[dataset].details if dataset else section.summary)
+    grid = own if dataset or section.published is None else _joined(own, section.published)
+    places = {row.name: row.system for row in own.rows}
+    if baseline and baseline not in places:
+        raise UnknownName("system of this table", baseline, places)
+    expressions = {one.label: one.notation for one in section.systems if one.notation}
+    pairs = _different(panels[dataset]) if dataset else section.better
+    starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
+    title = f"{section.name}: {grid.title}."
+    return View(
+        msgspec.structs.replace(grid, title=title),
+        f"tab:{section.id}",
+        expressions,
+        baseline,
+        frozenset(starred & {*places.values()}),
+    )
 
 
-def _across(section: Section) -> View:
-    rows = []
-    for at, system in enumerate(section.systems):
-        scores = [_score(panel.cells[at], section.headline, section.headline) for panel in section.datasets]
-        scores += [Score(mean.text, mean.mark) for mean in system.means]
-        rows.append(Row(_name(section, at), system.notation, tuple(scores)))
-    header = (*(panel.id for panel in section.datasets), *section.aggregates)
-    return _view(f"{section.name}: {section.headline} on each dataset.", header, rows)
+def main_grid(section: Section, grid: Grid) -> Grid:
+    """Return *grid* without variants: systems that share the row of another one, which then has both names."""
+    same: dict[int, list[str]] = {}
+    for system in section.systems:
+        if system.base is not None and not system.k:
+            same.setdefault(system.base, []).append(system.label)
+    rows = [row for row in grid.rows if section.systems[row.system].base is None]
+    return grid.only(msgspec.structs.replace(row, name=" = ".join([row.name, *same.get(row.system, ())])) for row in rows)
 
 
-def _of_dataset(section: Section, dataset: str) -> View:
-    panel = next(panel for panel in section.datasets if panel.id == dataset)
+def _joined(grid: Grid, published: Grid) -> Grid:
+    """Return *grid* with the rows of *published* below, whose columns have the same names."""
+    places = {column.name: at for at, column in enumerate(published.columns)}
     rows = [
-        Row(
-            _name(section, at),
-            section.systems[at].notation,
-            tuple(_score(cell, measure, panel.headline) for measure in panel.measures),
+        msgspec.structs.replace(
+            row, values=tuple(row.values[places[one.name]] if one.name in places else Value() for one in grid.columns)
         )
-        for at, cell in enumerate(panel.cells)
-        if cell is not None
+        for row in published.rows
     ]
-    return _view(f"{section.name}: {panel.id}.", panel.measures, rows)
+    return msgspec.structs.replace(grid, rows=(*grid.rows, *rows))
 
 
-def _view(caption: str, header: Sequence[str], rows: Sequence[Row]) -> View:
-    tested = any(score.letters for row in rows for score in row.scores)
-    return View(" ".join([caption, _MARKED, *([_TESTED] if tested else [])]), tuple(header), tuple(rows))
-
-
-def _name(section: Section, at: int) -> str:
-    system = section.systems[at]
-    return f"{system.label} ({system.source})" if system.source else system.label
-
-
-def _score(cell: Cell | None, measure: str, headline: str) -> Score:
-    value = cell.means.get(measure) if cell else None
-    if cell is None or value is None:
-        return Score(number(None))
-    letters = cell.letters if measure == headline else ""
-    deviation = number(cell.deviations[measure]) if measure in cell.deviations else ""
-    return Score(number(value), cell.marks.get(measure, 0), letters, deviation)
+def _different(panel: Panel) -> list[tuple[int, int]]:
+    return [
+        (panel.compared[at], panel.compared[at + 1 + after])
+        for at, row in enumerate(panel.p)
+        for after, p in enumerate(row)
+        if p < LEVEL
+    ]
 
 
 def latex(table: View) -> str:
-    """Return a booktabs table: the best bold, the second underlined, tie groups as superscripts.
+    """Return a booktabs table: best bold, second underlined, published rows with a dagger below a rule.
 
-    A table wider than the line is scaled down. Columns with superscripts or deviations are left-aligned, so that digits line
-    up.
+    A star marks systems that differ significantly from the baseline. A table wider than the line is scaled down.
     """
-    marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
+    grid, marks = table.grid, table.grid.marks()
+    at = max((n for n, one in enumerate(grid.columns) if one.ranked), key=lambda n: (grid.columns[n].keep, -n), default=-1)
 
-    def write(score: Score) -> str:
-        letters = f"\\textsuperscript{{{score.letters}}}" if score.letters else ""
-        deviation = rf" $\pm$ {score.deviation}" if score.deviation else ""
-        return marks[score.mark].format(_tex(score.text)) + deviation + letters
+    def write(row: Row, column: int, mark: int) -> str:
+        text = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")[mark].format(_tex(row.values[column].text))
+        return text + r"\rlap{$^{*}$}" * (column == at and not row.published and row.system in table.starred)
 
-    columns = [[row.scores[at] for row in table.rows] for at in range(len(table.header))]
-    sides = "".join("l" if any(one.letters or one.deviation for one in column) else "r" for column in columns)
+    def line(row: Row, mark: Sequence[int]) -> str:
+        name = _tex(row.name) + r"$^{\dagger}$" * row.published
+        return " & ".join([name, *(write(row, column, one) for column, one in enumerate(mark))]) + r" \\"
+
+    own = [line(row, mark) for row, mark in zip(grid.rows, marks, strict=True) if not row.published]
+    others = [line(row, mark) for row, mark in zip(grid.rows, marks, strict=True) if row.published]
     lines = [
-        _PACKAGES, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}", _NO_WIDER,
-        rf"\begin{{tabular}}{{l{sides}}}", r"\toprule",
-        rf"{' & '.join(_tex(name) for name in ('system', *table.header))} \\", r"\midrule",
-        *(rf"{' & '.join((_tex(row.name), *map(write, row.scores)))} \\" for row in table.rows),
+        _PACKAGES, r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption(table))}}}", rf"\label{{{table.label}}}",
+        _NO_WIDER,
+        rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}", r"\toprule",
+        rf"{' & '.join(_tex(name) for name in ('system', *(one.name for one in grid.columns)))} \\", r"\midrule",
+        *own, *([r"\midrule", *others] if others else []),
         r"\bottomrule", r"\end{tabular}}", r"\end{table}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
+def caption(table: View) -> str:
+    """Return the title of a table with what its marks mean."""
+    parts = [table.grid.title]
+    if any(mark for row in table.grid.marks() for mark in row):
+        parts.append("Best in bold, second underlined, among the systems measured here.")
+    if any(one.name == "rank" for one in table.grid.columns):
+        parts.append("Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.")
+    if table.starred:
+        parts.append(f"*: significantly different from {table.baseline}, by the same tests.")
+    if any(row.published for row in table.grid.rows):
+        parts.append("†: published scores, not measured here.")
+    shown = {cell.text for row in table.grid.rows for cell in row.values}
+    if any("~" in text for text in shown):
+        parts.append("~: disturbed timing.")
+    return " ".join(parts)
+
+
 def _tex(text: str) -> str:
-    return re.sub("-(?=-)", "-{}", visible(text).translate(_LATEX)).replace("—", "---")  # LaTeX would join -- to a longer dash
+    plain = re.sub("-(?=-)", "-{}", visible(text)).translate(_LATEX).replace("-\\{\\}", "-{}")  # LaTeX would join -- to a dash
+    return plain.replace("†", r"$\dagger$")
 
 
 def markdown(table: View) -> str:
-    """Return a table in GitHub's Markdown, with the same marks."""
-    marks = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
+    """Return a table in GitHub's Markdown, with the same marks; the rank comes first."""
+    grid = table.grid
+    ranked = bool(grid.columns) and grid.columns[0].name == "rank"
+    heads = [escape(" ".join(f"{one.name} {one.about}".split())) for one in grid.columns]
+    lines = [
+        _line([*heads[:ranked], "system", *heads[ranked:]]),
+        f"|{'|'.join([' --: '] * ranked + [' :-- '] + [' --: '] * (len(heads) - ranked))}|",
+    ]
+    for row, marks in zip(grid.rows, grid.marks(), strict=True):
+        cells = [
+            ("{}", "**{}**", "<ins>{}</ins>")[mark].format(escape(one.text))
+            for one, mark in zip(row.values, marks, strict=True)
+        ]
+        lines.append(_line([*cells[:ranked], "† " * row.published + escape(row.name), *cells[ranked:]]))
+    return "\n".join(lines) + "\n"
 
-    def write(score: Score) -> str:
-        letters = f" <sup>{escape(score.letters)}</sup>" if score.letters else ""
-        deviation = f" ±{score.deviation}" if score.deviation else ""
-        return marks[score.mark].format(score.text) + deviation + letters
 
-    rows = tuple((escape(row.name), *map(write, row.scores)) for row in table.rows)
-    return as_markdown(Table("", ("system", *table.header), rows), escaped=True)
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def comma_separated(table: View) -> str:
-    """Return comma-separated values: the system, its expression, and bare means; missing means are empty."""
+    """Return comma-separated values: the system, its expression, and bare figures; missing ones are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["system", "notation", *table.header])
-    writer.writerows(_plain(row) for row in table.rows)
+    writer.writerow(["system", "notation", *(one.name for one in table.grid.columns)])
+    writer.writerows(_plain(row, table.expressions) for row in table.grid.rows)
     return text.getvalue()
 
 
-def _plain(row: Row) -> Iterator[str]:
-    yield from (_inert(row.name), _inert(row.notation))
-    yield from ("" if score.text == number(None) else score.text for score in row.scores)
+def _plain(row: Row, expressions: Mapping[str, str]) -> Iterator[str]:
+    yield from (_inert(row.name), _inert(expressions.get(row.name, "")))
+    yield from ("" if one.text == MISSING else one.text.partition(" ")[0].replace(",", "") for one in row.values)
 
 
 def _inert(text: str) -> str:

@@ -1,10 +1,9 @@
-"""One dataset of a leaderboard: a cell per system, tests of all pairs with letters, and the origin of the data."""
+"""One dataset of a leaderboard: its table, tests of all pairs, plots and the origin of the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
-from math import isfinite
+from math import ceil
 from statistics import median
 
 import msgspec
@@ -15,55 +14,59 @@ from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpeed, Panel, machine_line, ranks
-from lexbench.report.leaderboard.trade_off import curves_of, plots_of
+from lexbench.report.grid import details
+from lexbench.report.leaderboard.board import SCALE, BoardSystem, Panel
+from lexbench.report.leaderboard.trade_off import plots_of
 from lexbench.report.run import notes
-from lexbench.report.timings import qps_name
-from lexbench.results import Result, Timing
-from lexbench.runner.exposure import UNKNOWN
+from lexbench.results import Result
 
-_SCENARIO = "single-stream"  # the scenario to show; speeds of other scenarios are not comparable
-_STAGE = "e2e"
-FOUND_AT = "10"  # the k of the recall of exact that is shown
-_MEAN_DIGITS, _TEST_DIGITS = 6, 4
+_TEST_DIGITS = 4
+POWER = "The tests on "  # begins a note: see `power_notes`
+_WANTED = 0.01  # the difference for which boards say how many queries it takes
 
 
 def panel_of(
-    headline: str,
     dataset: str,
+    headline: str,
     systems: Sequence[BoardSystem],
     results: Sequence[Result | None],
-    others: Sequence[Cell | None],
+    levels: Sequence[tuple[str, float]],
 ) -> Panel:
-    """Return the panel of *dataset* from our *results*, one per system or None, and the published cells of *others*."""
-    present = [result for result in results if result is not None]
-    called = [msgspec.structs.replace(one, system=systems[at].label) for at, one in enumerate(results) if one is not None]
-    first = present[0]
-    tested = {number: result for number, result in enumerate(results) if result and headline in result.per_query}
-    ranked = [number for number in tested if not systems[number].bound]
-    pairs = compare_all({str(number): np.asarray(tested[number].per_query[headline]) for number in ranked})
-    cells = [*_cells(systems, results), *others]
-    for number, result in tested.items():
-        cells[number] = _with_tests(cells[number], str(number), pairs, result.per_query[headline])
+    """Return the panel of *dataset* from *results*, one per system or None. *levels* are published scores for the plots."""
+    found = {at: result for at, result in enumerate(results) if result is not None}
+    present = [msgspec.structs.replace(one, system=systems[at].label) for at, one in found.items()]
+    tested = testable(headline, systems, results)
+    values = np.array([result.per_query[headline] for result in tested.values()])
+    pairs = compare_all(values)
+    intervals = dict(zip(tested, pairs.intervals, strict=True))
+    grid = details({result.system: result for result in present})
+    rows = tuple(msgspec.structs.replace(row, system=at) for at, row in zip(found, grid.rows, strict=True))
     return Panel(
         id=dataset,
-        stamp=first.contract,
+        stamp=present[0].contract,
         headline=headline,
-        measures=tuple(dict.fromkeys(measure for result in present for measure in result.means)),
-        cells=tuple(cells),
-        queries=tuple(first.query_ids),
-        texts=_texts(dataset, first.query_ids),
-        compared=tuple(ranked),
+        details=msgspec.structs.replace(grid, rows=rows),
+        means=tuple(result.means.get(headline) if result else None for result in results),
+        scores=tuple(tuple(round(score * SCALE) for score in one.per_query[headline]) for one in tested.values()),
+        queries=tuple(next(iter(tested.values()), present[0]).query_ids),
+        texts=_texts(dataset, present[0].query_ids),
+        compared=tuple(tested),
         p=pairs.p,
+        floor=pairs.floor,
         ranges=pairs.ranges,
-        detectable=pairs.detectable,
-        resamples=pairs.resamples,
-        plots=tuple(plots_of(systems, cells, headline, partial(_tied, ranked, pairs.p))),
-        curves=tuple(curves_of(systems, results, headline)),
-        timed=any(cell is not None and cell.speed is not None for cell in cells),
+        plots=tuple(plots_of(systems, results, headline, intervals, levels)),
         digests=_digests(present),
-        notes=(*_defects(dataset), *judged_gaps(called), *notes(called), *_not_tested(headline, systems, results, tested)),
+        notes=(*_defects(dataset), *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
     )
+
+
+def testable(headline: str, systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> dict[int, Result]:
+    """Return the results that are tested, by the position of their system. Variants and upper bounds are not."""
+    return {
+        at: result
+        for at, result in enumerate(results)
+        if result and headline in result.per_query and systems[at].base is None and not systems[at].bound
+    }
 
 
 def _defects(dataset: str) -> Iterator[str]:
@@ -71,91 +74,6 @@ def _defects(dataset: str) -> Iterator[str]:
     contract = find_contract(dataset)
     for defect in contract.defects if contract else ():
         yield f"data issue: {' '.join(defect.what.split())} ({defect.source})"
-
-
-def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: int) -> bool:
-    """Whether two systems, given by position, were tested without a significant difference; *p* is that of all pairs."""
-    if one not in tested or other not in tested:
-        return False
-    first, second = sorted((tested.index(one), tested.index(other)))
-    return p[first][second - first - 1] >= randomisation.LEVEL
-
-
-def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> list[Cell | None]:
-    """Return the cells of our systems, before tests."""
-    bounds = {system.label for system in systems if system.bound}
-    present = {result.system: result for result in results if result is not None}
-    measured = dict.fromkeys(measure for result in present.values() for measure in result.means)
-    marks = {
-        measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds)
-        for measure in measured
-        if not measure.startswith("Judged")  # a property of the judgements: never ranked
-    }
-    return [None if result is None else _cell(result, marks) for result in results]
-
-
-def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
-    index, documents, speeds = result.sizes.get("index"), result.counts.documents, _speeds(result.timings)
-    return Cell(
-        means={measure: round(mean, _MEAN_DIGITS) for measure, mean in result.means.items()},
-        deviations=_deviations(result),
-        marks={measure: places[result.system] for measure, places in marks.items() if result.system in places},
-        index=index,
-        bytes_per_document=round(index / documents, 1) if index is not None and documents else None,
-        model=result.sizes.get("model"),
-        built=seconds_to_build(result),
-        speed=speeds[0] if speeds else None,
-        speeds=tuple(speeds[1:]),
-        found=result.found.get(FOUND_AT),
-        exposure=result.exposure.status if result.exposure else UNKNOWN,
-        because=tuple(result.exposure.because) if result.exposure else (),
-    )
-
-
-def _deviations(result: Result) -> dict[str, float]:
-    return {measure: round(result.seeds.deviation(measure), _MEAN_DIGITS) for measure in result.means} if result.seeds else {}
-
-
-def _with_tests(cell: Cell | None, name: str, pairs: "Pairs", scores: Sequence[float]) -> Cell:
-    assert cell is not None
-    return msgspec.structs.replace(
-        cell,
-        interval=pairs.intervals.get(name),
-        letters=pairs.letters.get(name, ""),
-        better=pairs.better.get(name, 0),
-        others=len(pairs.intervals) - 1 if name in pairs.intervals else 0,
-        scores=tuple(round(score * SCALE) for score in scores),
-    )
-
-
-def seconds_to_build(result: Result) -> float | None:
-    """Return the seconds of encoding and indexing; None if unknown, or known only for the last of several processes."""
-    seconds = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
-    return round(sum(seconds), 1) if seconds and not result.measured.resumed else None
-
-
-def _speeds(timings: Sequence[Timing]) -> list[CellSpeed]:
-    """Return the speeds to show: the latest single-stream timing of each k, the largest k first."""
-    single = [timing for timing in timings if timing.scenario.startswith(_SCENARIO) and _STAGE in timing.stages]
-    latest = {timing.k: timing for timing in sorted(single, key=lambda timing: timing.taken)}
-    return [_speed(latest[k]) for k in sorted(latest, reverse=True)]
-
-
-def _speed(timing: Timing) -> CellSpeed:
-    latency, name = timing.stages[_STAGE], qps_name(timing, _STAGE)
-    return CellSpeed(
-        name=name,
-        group=name if timing.candidates else name.rpartition(", ")[0],
-        qps=timing.qps[_STAGE],
-        p50=latency.p50,
-        p95=latency.p95,
-        p99=latency.p99,
-        fingerprint=timing.fingerprint,
-        machine=machine_line(timing.machine),
-        unranked=timing.unranked,
-        flags=tuple(timing.flags),
-        range=timing.qps_range.get(_STAGE),
-    )
 
 
 def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
@@ -172,66 +90,48 @@ def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted({result.digests[name] for result in results if name in result.digests})) for name in names}
 
 
-def _not_tested(
-    headline: str, systems: Sequence[BoardSystem], results: Sequence[Result | None], tested: Mapping[int, Result]
-) -> list[str]:
-    """Return a note for each system without the headline."""
-    labels = [systems[number].label for number, result in enumerate(results) if result and number not in tested]
-    return [f"{label} is not tested: it has no {headline}" for label in labels]
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Tests of all pairs of systems. Pairs are (earlier, later) in the given order, differences earlier minus later."""
 
-    intervals: dict[str, tuple[float, float]]  # 95 %, of each mean
-    letters: dict[str, str]  # of each system's tie groups; empty if all systems are one group
-    better: dict[str, int]  # how many systems each is significantly better than
-    p: tuple[tuple[float, ...], ...]  # per system with those after it, corrected by Holm over all pairs
-    ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences
-    detectable: float | None  # see `_detectable`
-    resamples: int = 0  # of the tests
+    intervals: tuple[tuple[float, float], ...] = ()  # 95 %, of each mean
+    p: tuple[tuple[float, ...], ...] = ()  # per system with those after it, corrected by Holm over all pairs
+    floor: float = 0.0  # the smallest p that the resamples can show
+    ranges: tuple[tuple[tuple[float, float], ...], ...] = ()  # 95 % intervals of the same differences
 
 
-def compare_all(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
-    """Compare every two systems by *scores*, values (queries,) in one order. All pairs share their resamples."""
-    names = list(scores)
-    if not names:
-        return Pairs({}, {}, {}, (), (), None)
-    resampled = bootstrap.means(np.array([scores[name] for name in names]))
-    intervals = dict(zip(names, _percentiles(resampled), strict=True))
-    if len(names) == 1:
-        return Pairs(intervals, {}, {}, ((),), ((),), None)
-    tied = randomisation.tie_groups(scores)
-    row = {name: number for number, name in enumerate(tied.systems)}
-    p = tuple(
-        tuple(round(float(tied.ps[row[name], row[other]]), _TEST_DIGITS) for other in names[number + 1 :])
-        for number, name in enumerate(names)
-    )
-    ranges = tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names)))
-    letters = tied.letters if len(tied.groups) > 1 else {}  # a single group says nothing, and would be in every cell
-    better = {name: len(worse) for name, worse in tied.worse.items()}
+def compare_all(values: NDArray[np.float64]) -> Pairs:
+    """Compare every two rows of *values* (systems, queries). All pairs share their resamples."""
+    if not len(values):
+        return Pairs()
+    names = [str(at) for at in range(len(values))]
+    resampled = bootstrap.means(values)
+    ranking = randomisation.ranking(dict(zip(names, values, strict=True)))
+    place = [ranking.systems.index(name) for name in names]
+    ps = ranking.ps[np.ix_(place, place)]
     return Pairs(
-        intervals,
-        letters,
-        better,
-        p,
-        ranges,
-        _detectable(scores),
-        randomisation.resamples_for(len(list(combinations(names, 2)))),
+        tuple(_percentiles(resampled)),
+        tuple(tuple(round(float(p), _TEST_DIGITS) for p in ps[at, at + 1 :]) for at in range(len(names))),
+        ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS,
+        tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names))),
     )
 
 
-def _detectable(scores: Mapping[str, NDArray[np.float64]]) -> float | None:
-    """Return the smallest difference that a test finds with power .8: the median over pairs of systems that differ.
+def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:
+    """Yield which difference the tests of *values* (systems, queries) find, and how many queries a difference of .01 takes.
 
-    Tests are at Holm's first step, which does not depend on other pairs. None if no two systems differ, or for one query.
+    Both are medians over the pairs that differ, for tests at Holm's first step, which does not depend on other pairs.
     """
-    pairs = list(combinations(scores, 2))
-    differing = [scores[one] - scores[other] for one, other in pairs if np.any(scores[one] != scores[other])]
+    pairs = list(combinations(values, 2))
     level = randomisation.LEVEL / max(len(pairs), 1)
-    smallest = [randomisation.minimum_detectable(differences, level=level) for differences in differing]
-    return round(median(smallest), _TEST_DIGITS) if smallest and isfinite(median(smallest)) else None
+    differing = [one - other for one, other in pairs if np.any(one != other)]
+    if differing and values.shape[1] > 1:  # one query has no standard deviation
+        least = median(randomisation.minimum_detectable(one, level=level) for one in differing)
+        needed = median(randomisation.queries_needed(one, _WANTED, level=level) for one in differing)
+        yield (
+            f"{POWER}{dataset} find differences of {least:.3f} with 80 % power ({values.shape[1]:,} queries); a difference of "
+            f"{_WANTED:g} takes about {needed:,.0f} queries"
+        )
 
 
 def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
@@ -240,3 +140,22 @@ def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
         return []
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0).round(_TEST_DIGITS)
     return [(float(start), float(end)) for start, end in zip(low, high, strict=True)]
+
+
+def overall_ranks(
+    datasets: Sequence[Mapping[int, Result]], headline: str, weights: Sequence[float] | None
+) -> tuple[dict[int, tuple[int, int]], list[tuple[int, int]]]:
+    """Return the best and worst possible rank of each system over all *datasets*, and which pairs differ significantly.
+
+    *datasets* have the results to test by the position of their system. A system that lacks a dataset has no rank. The test is
+    stratified by dataset, and corrected by Holm over all pairs.
+    """
+    whole = [at for at in datasets[0] if all(at in of for of in datasets)] if datasets else []
+    if not whole:
+        return {}, []
+    values = randomisation.stratified([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
+    ranking = randomisation.ranking(dict(zip(map(str, whole), values, strict=True)))
+    order = [int(name) for name in ranking.systems]
+    pairs = combinations(range(len(order)), 2)
+    better = [(order[i], order[j]) for i, j in pairs if ranking.ps[i, j] < randomisation.LEVEL]
+    return {int(name): ranks for name, ranks in ranking.ranks.items()}, better

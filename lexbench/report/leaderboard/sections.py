@@ -1,66 +1,56 @@
-"""Build a board from results: suites and systems in order, means over datasets, and published systems beside ours."""
+"""Build a board from results: one section per suite, with its table, its top-K variants and published scores."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from shlex import quote
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
-import numpy as np
 
-from lexbench import catalog, suites
+from lexbench import suites
 from lexbench.analysis import aggregates
-from lexbench.analysis.significance import bootstrap
-from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
-from lexbench.catalog import Model
-from lexbench.contracts import contract_of
-from lexbench.errors import CommandError, visible
-from lexbench.report.leaderboard.board import (
-    UNKNOWN_FAMILY,
-    Board,
-    BoardMean,
-    BoardSystem,
-    Cell,
-    Section,
-    complete,
-    family,
-    machine_line,
-    ranks,
+from lexbench.errors import CommandError
+from lexbench.report.grid import MISSING, Column, Grid, Row, Value, summary
+from lexbench.report.leaderboard.board import Board, BoardSystem, Section, family, machine_line, shareable, top_k_of
+from lexbench.report.leaderboard.notes import grouped_notes
+from lexbench.report.leaderboard.panels import overall_ranks, panel_of, testable
+from lexbench.report.leaderboard.published import (
+    Published,
+    best_of_families,
+    published_grid,
+    published_systems,
+    read_published,
 )
-from lexbench.report.leaderboard.panels import panel_of, seconds_to_build
-from lexbench.report.leaderboard.trade_off import anchors_of
-from lexbench.results import Exposure, Result
-from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
+from lexbench.report.leaderboard.reproduce import command
+from lexbench.report.run import names
+from lexbench.results import Result
 from lexbench.suites import Aggregate, Suite
 
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
+_SEVERAL = 3  # datasets from which on a table counts those that a system won
 
 
 def board(
     results: Mapping[str, ResultsBySystem],
     ran: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
     lines: Mapping[str, tuple[str, ...]] | None = None,
+    published: str = "few",
 ) -> Board:
     """Return the board of *results*: suite id -> system -> dataset -> result.
 
-    For merged results, *ran* has the people who ran each system of a suite, and *lines* who ran what where.
+    For merged results, *ran* has the people who ran each system of a suite, and *lines* who ran what where. *published* is how
+    many published scores to show: none, few or all.
     """
-    published = read_published()
+    scores = read_published()
     every = {suite: [result for of in systems.values() for result in of.values()] for suite, systems in results.items()}
-    sections = [_section(suites.suite_of_results(suite, every[suite]), of, published) for suite, of in results.items()]
-    if ran and lines:
-        sections = [_with_people(section, ran[section.id], lines[section.id]) for section in sections]
-    return Board(suites=tuple(sections))
+    sections = [
+        _section(suites.suite_of_results(suite, every[suite]), systems, scores, published, (ran or {}).get(suite, {}))
+        for suite, systems in results.items()
+    ]
+    return Board(suites=tuple(msgspec.structs.replace(one, ran=(lines or {}).get(one.id, ())) for one in sections))
 
 
-def _with_people(section: Section, ran: Mapping[str, tuple[str, ...]], lines: tuple[str, ...]) -> Section:
-    """Return the section with the people who ran each of our systems."""
-    systems = tuple(
-        system if system.source else msgspec.structs.replace(system, who=ran[system.label]) for system in section.systems
-    )
-    return msgspec.structs.replace(section, systems=systems, ran=lines)
-
-
-def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> Section:
+def _section(
+    suite: Suite, results: ResultsBySystem, published: Published, how: str, who: Mapping[str, tuple[str, ...]]
+) -> Section:
     strays = {name for by_dataset in results.values() for name in by_dataset} - set(suite.datasets)
     if strays:
         raise CommandError(
@@ -68,111 +58,147 @@ def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> 
         )
     datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
-    order.sort(key=lambda name: _is_bound(results[name]))  # upper bounds come last
     ours = {name: results[name] for name in order}
-    others = published_systems(published, suite, datasets)
-    means = _means(suite, ours, [other.scores for other in others])
-    bare = [*(_system(name, ours[name], datasets) for name in ours), *(other.system for other in others)]
-    systems = [msgspec.structs.replace(system, means=mean) for system, mean in zip(bare, means, strict=True)]
-    panels = [
-        panel_of(
-            suite.headline,
-            name,
-            systems,
-            [by_dataset.get(name) for by_dataset in ours.values()],
-            [other.cells.get(name) for other in others],
-        )
-        for name in datasets
-    ]
+    means = means_of(suite, datasets)
+    systems = _systems(ours, who)
+    by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
+    tested = [testable(suite.headline, systems, of) for of in by_dataset]
+    ranks, better = overall_ranks(tested, suite.headline, means[0].weights if means else None)
+    rows = published_systems(published, suite, datasets)
+    shown = published_grid(rows, datasets, suite.headline, means, how)
+    panels = []
+    for dataset, of in zip(datasets, by_dataset, strict=True):
+        ahead = sorted((row for row in rows if dataset in row.scores), key=lambda row: -row.scores[dataset])
+        levels = [(row.name, row.scores[dataset]) for row in best_of_families(ahead)] if how != "none" else []
+        panels.append(panel_of(dataset, suite.headline, systems, of, levels))
+    every = [result for of in ours.values() for result in of.values()]
+    main = [result for of, system in zip(ours.values(), systems, strict=True) if system.base is None for result in of.values()]
     return Section(
         id=suite.id,
         name=suite.name,
         description=suite.description,
         headline=suite.headline,
-        aggregates=tuple(aggregate.id for aggregate in _aggregates(suite)),
-        systems=tuple(systems),
+        systems=systems,
+        summary=_with_ranks(summary(ours, datasets, suite.headline, means), systems, ranks, len(datasets)),
+        top_k=_top_k_grid(ours, systems, means[0] if means else _only(datasets[0], measure=suite.headline)),
+        published=shown,
         datasets=tuple(panels),
-        command=_command(suite, datasets, {name: next(iter(of.values())) for name, of in results.items()}),
-        made=_provenance([result for by_dataset in results.values() for result in by_dataset.values()]),
-        published=tuple(sorted({other.origin for other in others})),
+        better=tuple(better),
+        notes=tuple(grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
+        names=tuple(shareable(line) for line in names([_called(name, of) for name, of in ours.items()])),
+        command=command(suite, ours),
+        made=_provenance(every),
+        sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
     )
 
 
-def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
-    return any(result.is_bound for result in by_dataset.values())
+def _called(name: str, of: Mapping[str, Result]) -> Result:
+    """Return one result of a system under the name of its row."""
+    return msgspec.structs.replace(next(iter(of.values())), system=name)
 
 
-def _command(suite: Suite, datasets: Sequence[str], systems_run: Mapping[str, Result]) -> str:
-    """Return the command that runs the systems again on *datasets*, given one result of each system."""
-    seeds = {name: result.seeds.systems for name, result in systems_run.items() if result.seeds}
-    named = {name: result.notation for name, result in systems_run.items() if name not in seeds}
-    for members in seeds.values():
-        named |= members
-    typed = [f"{name} = {notation}" if notation else name for name, notation in named.items()]
-    groups = [f"{name} = {', '.join(members)}" for name, members in seeds.items()]
-    words = [f"-d {name}" for name in datasets] if len(datasets) < len(suite.datasets) else []
-    words += [*(f"-r {_quoted(text)}" for text in typed), *(f"--seeds {_quoted(text)}" for text in groups)]
-    if suite.id == suites.DATASETS:
-        return "; ".join(f"lexbench run dataset {_quoted(name)} {' '.join(words)}" for name in datasets)
-    return f"lexbench run suite {suite.id} {' '.join(words)}"
-
-
-def _quoted(text: str) -> str:
-    return quote(visible(" ".join(text.split())))
-
-
-def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[int, float]:
-    """Return the sort key of a system: how many datasets it has, then the sum of its headline scores."""
+def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[bool, int, float]:
+    """Return the sort key of a system: upper bounds last, then how many datasets it has, then its headline scores."""
     means = [by_dataset[name].means for name in datasets if name in by_dataset]
     scores = [mean[headline] for mean in means if headline in mean]
-    return -len(scores), -sum(scores)
+    return any(result.is_bound for result in by_dataset.values()), -len(scores), -sum(scores)
 
 
-def _aggregates(suite: Suite) -> list[Aggregate]:
-    return [aggregate for aggregate in suite.aggregates if aggregate.measure == suite.headline]
+def means_of(suite: Suite, datasets: Sequence[str]) -> list[Aggregate]:
+    """Return the suite's means over *datasets* that are complete, or else the mean over all of them; none for one dataset."""
+    whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
+    return (whole or [_only(*datasets, measure=suite.headline)]) if len(datasets) > 1 else []
 
 
-def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]) -> BoardSystem:
-    results = [by_dataset[dataset] for dataset in datasets if dataset in by_dataset]
-    sizes = complete([result.sizes.get("index") for result in results]) if len(results) == len(datasets) else None
-    documents = complete([result.counts.documents for result in results])
-    built = complete([seconds_to_build(result) for result in results])
-    return BoardSystem(
-        label=name,
-        notation=next((result.notation for result in results), ""),
-        seeds=tuple(next((result.seeds.systems for result in results if result.seeds), ())),
-        family=family(results[0].recipe) if results else UNKNOWN_FAMILY,
-        bound=any(result.is_bound for result in results),
-        index=int(sum(sizes)) if sizes else None,
-        bytes_per_document=round(sum(sizes) / sum(documents), 1) if sizes and documents and sum(documents) else None,
-        model=max((result.sizes["model"] for result in results if "model" in result.sizes), default=None),
-        built=round(sum(built), 1) if built and len(results) == len(datasets) else None,
-    )
+def _only(*datasets: str, measure: str) -> Aggregate:
+    return Aggregate(id="mean", measure=measure, members=datasets)
 
 
-def _means(suite: Suite, ours: ResultsBySystem, others: Sequence[Mapping[str, float]]) -> list[tuple[BoardMean, ...]]:
-    """Return the means over datasets of our systems, then of *others*, given by their scores by dataset."""
-    columns = []
-    for aggregate in _aggregates(suite):
-        means = {name: aggregates.over_results(aggregate, by_dataset.values()) for name, by_dataset in ours.items()}
-        marks = ranks({name: mean.value for name, mean in means.items()}, filter(lambda name: _is_bound(ours[name]), ours))
-        column = [
-            BoardMean(
-                text=str(mean), value=mean.value, mark=marks.get(name, 0), interval=_interval(aggregate, ours[name], mean.value)
+def _systems(ours: ResultsBySystem, who: Mapping[str, tuple[str, ...]]) -> tuple[BoardSystem, ...]:
+    """Return the systems. Those with fewer terms than another, and those with its very figures, name it as their base."""
+    names = list(ours)
+    firsts = [next(iter(of.values())) for of in ours.values()]
+    kept = [top_k_of(result) for result in firsts]
+    widest: dict[str, int] = {}
+    for at in sorted(range(len(names)), key=lambda at: -(kept[at][0] or float("inf"))):
+        if kept[at][0] or firsts[at].recipe.get("settings"):
+            widest.setdefault(kept[at][1], at)
+    figures: dict[object, int] = {}
+    systems = []
+    for at, (name, first) in enumerate(zip(names, firsts, strict=True)):
+        base = widest.get(kept[at][1], at)
+        same = figures.setdefault(_figures(ours[name]), at)
+        systems.append(
+            BoardSystem(
+                label=name,
+                notation=shareable(first.notation),
+                seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
+                who=who.get(name, ()),
+                family=family(first.recipe),
+                bound=any(result.is_bound for result in ours[name].values()),
+                base=base if base != at and kept[at][0] else same if same != at else None,
+                k=kept[at][0],
             )
-            for name, mean in means.items()
+        )
+    return tuple(systems)
+
+
+def _figures(of: Mapping[str, Result]) -> object:
+    """Return what makes two systems one row: the values of all queries, and the bytes of the index."""
+    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(of.items())]
+    return repr(facts) if all("index" in one.sizes for one in of.values()) else object()
+
+
+def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
+    """Return the grid with a column of ranks before the others, and with how many datasets each system won."""
+    won = [0] * len(systems)
+    for at in range(datasets):
+        main = [
+            row.values[at].text if of.base is None and row.ranked else "" for row, of in zip(grid.rows, systems, strict=True)
         ]
-        published = [aggregates.mean(aggregate, scores) for scores in others]
-        columns.append([*column, *(BoardMean(text=str(mean), value=mean.value) for mean in published)])
-    return list(zip(*columns, strict=True)) if columns else [()] * (len(ours) + len(others))
+        best = (
+            max((row.values[at].value or 0.0, row.values[at].text) for row in grid.rows if row.ranked)[1] if any(main) else ""
+        )
+        won = [count + (text == best and text != MISSING) for count, text in zip(won, main, strict=True)]
+    rows = []
+    for number, row in enumerate(grid.rows):
+        low, high = ranks.get(number, (0, 0))
+        text = MISSING if not low else str(low) if low == high else f"{low}-{high}"
+        rank = Value(text, low + high / 1000 if low else None)
+        more = (Value(str(won[number]), won[number]),) if datasets >= _SEVERAL else ()
+        rows.append(
+            msgspec.structs.replace(row, system=number, values=(rank, *row.values[:datasets], *more, *row.values[datasets:]))
+        )
+    wins = (Column("won", keep=45),) if datasets >= _SEVERAL else ()
+    columns = (Column("rank", keep=95), *grid.columns[:datasets], *wins, *grid.columns[datasets:])
+    return msgspec.structs.replace(grid, columns=columns, rows=tuple(rows)).only(rows)
 
 
-def _interval(aggregate: Aggregate, by_dataset: Mapping[str, Result], value: float | None) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    values = [np.asarray(by_dataset[member].per_query[aggregate.measure]) for member in aggregate.members]
-    low, high = bootstrap.macro_interval(values, aggregate.weights)
-    return round(low, 4), round(high, 4)
+def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Aggregate) -> Grid | None:
+    """Return the headline of each model by how many terms documents keep; None if no system keeps fewer terms.
+
+    Columns that change nothing for any model are left out, with a note.
+    """
+    names = list(ours)
+    bases = sorted({system.base for system in systems if system.k and system.base is not None})
+    cells: dict[tuple[int, int], Value] = {}
+    for at, system in enumerate(systems):
+        base = system.base if system.k and system.base is not None else at
+        if base in bases:
+            scores = {
+                name: result.means[mean.measure] for name, result in ours[names[at]].items() if mean.measure in result.means
+            }
+            found = aggregates.mean(mean, scores)
+            cells[base, system.k] = Value(str(found), found.value)
+    ks = sorted({k for _, k in cells}, key=lambda k: k or float("inf"))
+    idle = [k for k in ks if k and all(cells.get((base, k), cells.get((base, 0))) == cells.get((base, 0)) for base in bases)]
+    columns = tuple(Column(str(k) if k else "all", keep=k or 999) for k in ks if k not in idle)
+    rows = tuple(
+        Row(names[base], tuple(cells.get((base, k), Value()) for k in ks if k not in idle), system=base) for base in bases
+    )
+    notes = (f"{' and '.join(f'top {k}' for k in idle)}: as all terms",) if idle else ()
+    title = f"{mean.measure} with only the K heaviest terms of each document"
+    return Grid(title, columns, rows, notes) if bases else None
 
 
 def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
@@ -182,94 +208,3 @@ def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
         software = ", ".join(f"{name} {version}" for name, version in result.measured.versions.items())
         lines.add(f"{software or 'unknown software'}; {machine_line(result.measured.machine)}")
     return tuple(sorted(lines))
-
-
-class PublishedSystem(NamedTuple):
-    """A system with published scores: a marked row beside ours with its source, never ranked."""
-
-    system: BoardSystem
-    cells: dict[str, Cell]  # by dataset
-    scores: dict[str, float]  # of the headline on every dataset of the suite
-    origin: str  # facts about the source
-
-
-class Published(NamedTuple):
-    """All published scores, and the models of the catalogue."""
-
-    scores: list[PublishedScore]
-    models: dict[str, Model]  # by their expression in published scores
-
-
-def read_published() -> Published:
-    """Read the catalogue and the files of published scores."""
-    models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
-    return Published(published_scores(), models)
-
-
-def published_systems(published: Published, suite: Suite, datasets: Sequence[str]) -> list[PublishedSystem]:
-    """Return the published systems with a headline score on one of *datasets*, those with most scores first.
-
-    A system is listed once, with the source that has most of its scores; systems with identical scores also count as one.
-    Scores made under other rules are left out.
-    """
-    by_system = _by_system(
-        score for score in published.scores if score.measure == suite.headline and score.dataset in suite.datasets
-    )
-    rows = [row for row in _published_systems(by_system, published.models, suite.headline, datasets) if row.cells]
-    rows.sort(key=lambda row: _published_standing(row, suite.headline))
-    unique: dict[object, PublishedSystem] = {}
-    for row in rows:
-        unique.setdefault(tuple(sorted(row.scores.items())), row)
-    return list(unique.values())
-
-
-def published_levels(published: Published, dataset: str, measure: str) -> list[PublishedSystem]:
-    """Return the published systems to draw as levels in plots of *measure* on *dataset*, the same as on the leaderboard's page.
-
-    They come from the first suite (by name) with this headline; none if there is no such suite.
-    """
-    for name in suites.suite_names():
-        suite = suites.suite(name)
-        if suite.headline == measure and dataset in suite.datasets:
-            rows = published_systems(published, suite, suite.datasets)
-            places = anchors_of([row.system for row in rows], [row.cells.get(dataset) for row in rows], measure)
-            return [rows[place] for place in places]
-    return []
-
-
-def _by_system(scores: Iterable[PublishedScore]) -> dict[str, dict[str, PublishedScore]]:
-    """Return the scores of each system by dataset, from the source that has most of them."""
-    by_source: dict[str, dict[str, dict[str, PublishedScore]]] = {}
-    for score in scores:
-        if not score.differs:
-            sources = by_source.setdefault(score.system or score.called, {})
-            sources.setdefault(score.source.name, {}).setdefault(score.dataset, score)
-    return {name: max(sources.values(), key=len) for name, sources in by_source.items()}
-
-
-def _published_systems(
-    by_system: Mapping[str, Mapping[str, PublishedScore]], models: Mapping[str, Model], headline: str, datasets: Sequence[str]
-) -> Iterator[PublishedSystem]:
-    for name, by_dataset in by_system.items():
-        first = next(iter(by_dataset.values()))
-        model = models.get(name)
-        system = BoardSystem(
-            label=model.name if model else first.called,
-            family=model.family if model else UNKNOWN_FAMILY,
-            source=first.source.name,
-        )
-        shown = {dataset: by_dataset[dataset] for dataset in datasets if dataset in by_dataset}
-        cells = {dataset: _published_cell(headline, score, model) for dataset, score in shown.items()}
-        scores = {dataset: score.value for dataset, score in by_dataset.items()}
-        yield PublishedSystem(system, cells, scores, f"{system.source}: {first.source.origin}. {first.source.protocol}")
-
-
-def _published_cell(headline: str, score: PublishedScore, model: Model | None) -> Cell:
-    seen = exposure_of_entry(model, contract_of(score.dataset)) if model else Exposure(status=UNKNOWN)
-    means = {headline: score.value}
-    return Cell(means=means, where=score.where, exposure=seen.status, because=tuple(seen.because))
-
-
-def _published_standing(row: PublishedSystem, headline: str) -> tuple[int, float, str]:
-    scores = [cell.means[headline] for cell in row.cells.values()]
-    return -len(scores), -sum(scores), row.system.label

@@ -12,8 +12,9 @@ from importlib.resources import files
 
 import msgspec
 
-from lexbench.report.leaderboard.board import Board, BoardSystem, Panel, Section
-from lexbench.table import number
+from lexbench.report.grid import Value
+from lexbench.report.leaderboard.board import Board, Section
+from lexbench.report.leaderboard.copies import main_grid
 
 _SCRIPTS = ("dom", "copies", "links", "table", "plots", "heat_map", "queries", "provenance")
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -31,7 +32,7 @@ def html(board: Board) -> str:
         "style": style,
         "script": script,
         "data": msgspec.json.encode(board).decode().translate(_INERT),
-        "tables": "\n".join(_table(section, panel) for section in board.suites for panel in section.datasets),
+        "tables": "\n".join(map(_table, board.suites)),
     }
     # One pass, so that inserted text is not searched for placeholders.
     return re.sub(r"@(policy|style|script|data|tables)@", lambda name: parts[name[1]], _read("page.html"))
@@ -45,19 +46,15 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _table(section: Section, panel: Panel) -> str:
-    """Return the table of one dataset for browsers without JavaScript."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *panel.measures))
-    body = "\n".join(
-        f'<tr><th scope="row">{_system(system)}</th>'
-        f"{''.join(f'<td>{number(cell.means.get(measure))}</td>' for measure in panel.measures)}</tr>"
-        for system, cell in zip(section.systems, panel.cells, strict=True)
-        if cell is not None
-    )
-    caption = escape(f"{section.name}: {panel.id}")
+def _table(section: Section) -> str:
+    """Return the main table of a suite for browsers without JavaScript."""
+    grid = main_grid(section, section.summary)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *(column.name for column in grid.columns)))
+    rows = (f'<th scope="row"><code>{escape(row.name)}</code></th>{"".join(map(_cell, row.values))}' for row in grid.rows)
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    caption = escape(f"{section.name}: {grid.title}")
     return f'<table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
 
 
-def _system(system: BoardSystem) -> str:
-    source = f" (published: {system.source})" if system.source else ""
-    return f"<code>{escape(system.label)}</code>{escape(source)}"
+def _cell(value: Value) -> str:
+    return f"<td>{escape(value.text)}</td>"

@@ -1,55 +1,64 @@
 // Copy the shown table as Markdown, LaTeX or CSV, like `lexbench leaderboard --copy`; and a link to this view.
-const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "---", "-": "-{}" };
+const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "--", "±": "$\\pm$", "≠": "$\\neq$", "‡": "$\\ddagger$", "†": "$\\dagger$", "-": "-{}" };
 const MARKDOWN = { "\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", _: "\\_" };
-const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—]|-(?=-)/g, (sign) => LATEX[sign]);
+const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—±≠‡†]|-(?=-)/g, (sign) => LATEX[sign]);
 const plainMarkdown = (text) => text.replace(/[\\|`<>*_]/g, (sign) => MARKDOWN[sign]);
 const PACKAGES = "% needs \\usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts";
 const NO_WIDER = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%";
-const MARKED = "Best in bold, second underlined.";
-const TESTED = "Systems that share a letter have no significant difference (paired randomisation test, Holm-corrected over all pairs of the dataset, p < .05).";
 
-function scoreOf(cell, measure, headline) {
-  const value = cell?.means[measure];
-  if (value === undefined) return { text: MISSING, mark: 0, letters: "" };
-  const deviation = cell.deviations?.[measure] === undefined ? "" : fixed(cell.deviations[measure]);
-  return { text: fixed(value), mark: cell.marks?.[measure] ?? 0, letters: measure === headline ? cell.letters ?? "" : "", deviation };
+// What to copy: the rows with the columns that are not empty.
+function viewOf(suite, grid, rows) {
+  const fitting = rows.map((row) => {
+    if (!row.published) return row;
+    const places = new Map(suite.published.columns.map((column, at) => [column.name, at]));
+    return { ...row, values: grid.columns.map((column) => row.values[places.get(column.name)] ?? {}) };
+  });
+  const kept = grid.columns.map((_, at) => at).filter((at) => fitting.some((row) => !row.published && textOf(row.values[at]) !== MISSING));
+  const columns = kept.map((at) => grid.columns[at]);
+  const shown = fitting.map((row) => ({ ...row, notation: row.published ? "" : row.system.notation ?? "", values: kept.map((at) => row.values[at]) }));
+  return { columns, rows: shown, marks: marksOf({ columns }, shown), title: `${suite.name}: ${grid.title}.`, label: `tab:${suite.id}` };
 }
 
-// The content to copy: caption, header, and per shown row a name with its scores.
-function viewOf(suite, view, rows) {
-  const all = view === ALL;
-  const dataset = all ? null : suite.datasets[Number(view)];
-  const header = all ? [...suite.datasets.map((one) => one.id), ...suite.aggregates] : dataset.measures;
-  const scores = (row) => all
-    ? [...suite.datasets.map((_, index) => scoreOf(row.cells[index], suite.headline, suite.headline)), ...row.system.means.map((mean) => ({ text: mean.text, mark: mean.mark ?? 0, letters: "" }))]
-    : dataset.measures.map((measure) => scoreOf(row.cells[Number(view)], measure, dataset.headline));
-  const shown = rows.map((row) => ({ name: row.system.source ? `${row.system.label} (${row.system.source})` : row.system.label, notation: row.system.notation ?? "", scores: scores(row) }));
-  const tested = shown.some((row) => row.scores.some((score) => score.letters));
-  const caption = all ? `${suite.name}: ${suite.headline} on each dataset.` : `${suite.name}: ${dataset.id}.`;
-  return { caption: [caption, MARKED, ...(tested ? [TESTED] : [])].join(" "), header, rows: shown };
+function captionOf({ title, columns, rows, marks }) {
+  const texts = rows.flatMap((row) => row.values.map(textOf));
+  return [
+    title,
+    marks.flat().some(Boolean) && "Best in bold, second underlined, among the systems measured here.",
+    columns.some((column) => column.name === "rank") && "Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.",
+    rows.some((row) => row.published) && "†: published scores, not measured here.",
+    texts.some((text) => text.includes("~")) && "~: disturbed timing.",
+  ].filter(Boolean).join(" ");
 }
 
 const COPIES = {
-  Markdown({ header, rows }) {
-    const write = ({ text, mark, letters, deviation }) => (mark === 1 ? `**${text}**` : mark === 2 ? `<ins>${text}</ins>` : text) + (deviation ? ` ±${deviation}` : "") + (letters ? ` <sup>${plainMarkdown(letters)}</sup>` : "");
-    const line = (cells) => `| ${cells.join(" | ")} |\n`;
-    return line(["system", ...header].map(plainMarkdown)) + `|${[" :-- ", ...header.map(() => " --: ")].join("|")}|\n` + rows.map((row) => line([plainMarkdown(row.name), ...row.scores.map(write)])).join("");
+  Markdown({ columns, rows, marks }) {
+    const first = columns[0]?.name === "rank" ? 1 : 0;
+    const line = (cells, name) => `| ${[...cells.slice(0, first), name, ...cells.slice(first)].join(" | ")} |\n`;
+    const heads = columns.map((column) => plainMarkdown([column.name, ...(column.about ?? "").split("\n")].filter(Boolean).join(" ")));
+    const sides = [...Array(first).fill(" --: "), " :-- ", ...Array(columns.length - first).fill(" --: ")];
+    const write = (text, mark) => (mark === 1 ? `**${text}**` : mark === 2 ? `<ins>${text}</ins>` : text);
+    return line(heads, "system") + `|${sides.join("|")}|\n` +
+      rows.map((row, at) => line(row.values.map((one, column) => write(plainMarkdown(textOf(one)), marks[at][column])), (row.published ? "† " : "") + plainMarkdown(row.name))).join("");
   },
-  LaTeX({ caption, header, rows }) {
-    const write = ({ text, mark, letters, deviation }) => (mark === 1 ? `\\textbf{${tex(text)}}` : mark === 2 ? `\\underline{${tex(text)}}` : tex(text)) + (deviation ? ` $\\pm$ ${deviation}` : "") + (letters ? `\\textsuperscript{${letters}}` : "");
+  LaTeX(view) {
+    const { columns, rows, marks } = view;
+    const write = (text, mark) => (mark === 1 ? `\\textbf{${tex(text)}}` : mark === 2 ? `\\underline{${tex(text)}}` : tex(text));
     const line = (cells) => `${cells.join(" & ")} \\\\`;
-    const sides = header.map((_, at) => (rows.some(({ scores }) => scores[at].letters || scores[at].deviation) ? "l" : "r"));
+    const lines = (published) => rows.flatMap((row, at) => (Boolean(row.published) !== published ? [] : [
+      line([tex(row.name) + (published ? "$^{\\dagger}$" : ""), ...row.values.map((one, column) => write(textOf(one), marks[at][column]))])]));
+    const others = lines(true);
     return [
-      PACKAGES, "\\begin{table}", "\\centering", `\\caption{${tex(caption)}}`, NO_WIDER, `\\begin{tabular}{l${sides.join("")}}`, "\\toprule",
-      line(["system", ...header].map(tex)), "\\midrule", ...rows.map((row) => line([tex(row.name), ...row.scores.map(write)])),
-      "\\bottomrule", "\\end{tabular}}", "\\end{table}", "",
+      PACKAGES, "\\begin{table}", "\\centering", `\\caption{${tex(captionOf(view))}}`, `\\label{${view.label}}`, NO_WIDER,
+      `\\begin{tabular}{l${"r".repeat(columns.length)}}`, "\\toprule", line(["system", ...columns.map((column) => column.name)].map(tex)), "\\midrule",
+      ...lines(false), ...(others.length ? ["\\midrule", ...others] : []), "\\bottomrule", "\\end{tabular}}", "\\end{table}", "",
     ].join("\n");
   },
-  CSV({ header, rows }) {
+  CSV({ columns, rows }) {
     const inert = (text) => (/^[=+\-@]/.test(text) ? `'${text}` : text); // no spreadsheet takes it for a formula
     const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const line = (cells) => `${cells.map(quoted).join(",")}\n`;
-    return line(["system", "notation", ...header]) + rows.map((row) => line([inert(row.name), inert(row.notation), ...row.scores.map((score) => (score.text === MISSING ? "" : score.text))])).join("");
+    const bare = (text) => (text === MISSING ? "" : text.split(" ")[0].replaceAll(",", ""));
+    return line(["system", "notation", ...columns.map((column) => column.name)]) + rows.map((row) => line([inert(row.name), inert(row.notation), ...row.values.map((one) => bare(textOf(one)))])).join("");
   },
 };
 

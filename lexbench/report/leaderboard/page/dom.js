@@ -58,20 +58,16 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape") byId("tip").hidden = true;
 });
 
-// Restore what the JSON leaves out: empty lists, and the dataset's facts in its cells.
-for (const suite of data.suites) {
-  for (const dataset of suite.datasets) {
-    for (const name of ["plots", "curves", "notes"]) dataset[name] ??= [];
-    dataset.digests ??= {};
-    for (const cell of dataset.cells) if (cell) Object.assign(cell, { dataset: dataset.id, headline: dataset.headline });
-  }
-  for (const system of suite.systems) system.means ??= [];
+// Restore what the JSON leaves out: empty lists and zeros.
+for (const suite of data.suites) for (const dataset of suite.datasets) {
+  for (const name of ["plots", "notes"]) dataset[name] ??= [];
+  dataset.digests ??= {};
+  dataset.floor ??= 0;
 }
 
 // Every dataset of every suite, with its position.
 const places = data.suites.flatMap((suite) => suite.datasets.map((dataset) => ({ suite, dataset })));
 const placeName = ({ suite, dataset }) => (suite.datasets.length > 1 ? `${dataset.id} (${suite.name})` : dataset.id);
-const own = (suite) => suite.systems.map((system, number) => ({ system, number })).filter(({ system }) => !system.source);
 
 function chooseDataset(select, fits, changed) {
   const fitting = places.map((place, index) => ({ place, index })).filter(({ place }) => fits(place));
@@ -88,6 +84,8 @@ function pOf(dataset, one, other) {
   const [i, j] = [dataset.compared.indexOf(one), dataset.compared.indexOf(other)].sort((a, b) => a - b);
   return i < 0 || i === j ? undefined : dataset.p[i][j - i - 1];
 }
+// p as text: never below what the resamples can show.
+const pText = (dataset, p) => (p === undefined ? MISSING : p <= dataset.floor ? `≤ ${dataset.floor}` : `= ${fixed(p, 4)}`);
 function rangeOf(dataset, one, other) {
   const [i, j] = [dataset.compared.indexOf(one), dataset.compared.indexOf(other)];
   if (i < 0 || j < 0 || i === j) return undefined;

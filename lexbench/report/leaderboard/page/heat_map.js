@@ -2,7 +2,7 @@
 const STRONGEST = 60; // per cent of the colour at the largest difference, so that the number on it stays readable
 
 function startHeatMap() {
-  const labels = [...new Set(data.suites.flatMap((suite) => own(suite).map(({ system }) => system.label)))];
+  const labels = [...new Set(data.suites.flatMap((suite) => suite.systems.filter((system) => system.base === undefined).map((system) => system.label)))];
   byId("differences").hidden = labels.length < 2;
   const first = labels.includes("bm25") ? "bm25" : labels[0];
   options(byId("baseline"), labels.map((label) => [label, label]), first);
@@ -12,8 +12,8 @@ function startHeatMap() {
 }
 
 function heatMap(labels, baseline) {
-  const numberOf = ({ suite }, label) => suite.systems.findIndex((system) => system.label === label && !system.source);
-  const mean = (place, label) => place.dataset.cells[numberOf(place, label)]?.means[place.dataset.headline];
+  const numberOf = ({ suite }, label) => suite.systems.findIndex((system) => system.label === label);
+  const mean = (place, label) => place.dataset.means[numberOf(place, label)] ?? undefined;
   const columns = places.filter((place) => mean(place, baseline) !== undefined);
   const differences = labels.map((label) => columns.map((place) => {
     const value = mean(place, label);
@@ -28,7 +28,7 @@ function heatMap(labels, baseline) {
       const cell = html("td", { tabindex: -1, class: value > 0 ? "better" : value < 0 ? "worse" : null }, value === undefined ? MISSING : label === baseline ? fixed(mean(place, label)) : signed(value));
       if (value !== undefined) cell.style.setProperty("--share", `${((Math.abs(value) / largest) * STRONGEST).toFixed(0)}%`);
       if (p < 0.05) cell.append(html("span", { class: "dot", "aria-label": "significant" }, " •"));
-      if (p !== undefined) tell(cell, `${label} on ${place.dataset.id}: ${fixed(mean(place, label))}, ${baseline} ${fixed(mean(place, baseline))}; p ${p < 0.001 ? "< 0.001" : `= ${fixed(p, 3)}`}`);
+      if (p !== undefined) tell(cell, `${label} on ${place.dataset.id}: ${fixed(mean(place, label))}, ${baseline} ${fixed(mean(place, baseline))}; p ${pText(place.dataset, p)}`);
       row.append(cell);
     });
     return row;

@@ -1,4 +1,4 @@
-// Scatter plots in SVG: the trade-off of effectiveness and cost, and the top-K curves. The data say which points are on the frontier.
+// Scatter plots in SVG: the trade-off of effectiveness and cost. The data say which points are on the frontier.
 const WIDTH = 620;
 const HEIGHT = 400;
 const EDGE = { left: 62, right: 16, top: 16, bottom: 50 };
@@ -124,7 +124,7 @@ const straight = (joined, scale) => joined.map((point, index) => `${index ? "L" 
 
 // The bars of a point: the 95 % interval of its mean, and the rates of its slowest and fastest process.
 function whiskers(point, scale) {
-  const line = (x1, x2, y1, y2) => svg("line", { class: `whisker ${point.kind}`, x1, x2, y1, y2 });
+  const line = (x1, x2, y1, y2) => svg("line", { class: `whisker ${colourOf(point.family)}`, x1, x2, y1, y2 });
   const [x, y] = [scale.x(point.x), scale.y(point.y)];
   return [
     point.x_range && line(scale.x(point.x_range[0]), scale.x(point.x_range[1]), y, y),
@@ -132,70 +132,68 @@ function whiskers(point, scale) {
   ].filter(Boolean);
 }
 
-// points: {x, y, label, name, kind}; joined: the points of a line in order, drawn by path; levels: see levelLines.
-function scatter({ title, points, joined, path, xLabel, yLabel, levels = [] }) {
+// The shape of a family, 11 pixels wide.
+const SHAPES = {
+  circle: (x, y) => svg("circle", { cx: x, cy: y, r: 5 }),
+  square: (x, y) => svg("rect", { x: x - 4.6, y: y - 4.6, width: 9.2, height: 9.2 }),
+  diamond: (x, y) => svg("path", { d: `M${x} ${y - 6.4}L${x + 6.4} ${y}L${x} ${y + 6.4}L${x - 6.4} ${y}Z` }),
+  triangle: (x, y) => svg("path", { d: `M${x} ${y - 6}L${x + 6} ${y + 5}L${x - 6} ${y + 5}Z` }),
+  wedge: (x, y) => svg("path", { d: `M${x} ${y + 6}L${x + 6} ${y - 5}L${x - 6} ${y - 5}Z` }),
+  cross: (x, y) => svg("path", { d: `M${x - 5} ${y - 2}h3v-3h4v3h3v4h-3v3h-4v-3h-3z` }),
+};
+const FAMILIES = [...new Set(data.suites.flatMap((suite) => suite.systems.map((system) => system.family)))].sort();
+const shapeOf = (family) => Object.values(SHAPES)[FAMILIES.indexOf(family) % Object.keys(SHAPES).length];
+const colourOf = (family) => `family-${FAMILIES.indexOf(family) % 6}`;
+const SHORT = 30; // characters of a label
+const shortened = (text) => (text.length > SHORT ? `${text.slice(0, SHORT - 1)}…` : text);
+
+// points: {x, y, label, name, family, frontier, aside, line}; points of one line are joined; levels: see levelLines.
+function scatter({ title, points, lowerIsBetter, xLabel, yLabel, levels }) {
   const scale = scales(points, levels);
-  const line = path(joined, scale);
-  const spots = points.map((point) => ({ x: scale.x(point.x), y: scale.y(point.y), label: point.label }));
-  const dots = points.map((point, index) => {
+  const joined = points.filter((point) => point.frontier).sort((a, b) => a.x - b.x);
+  const lines = [...new Set(points.map((point) => point.line))].map((line) => points.filter((point) => point.line === line).sort((a, b) => a.x - b.x)).filter((line) => line.length > 1);
+  const order = [...points].sort((a, b) => Boolean(a.frontier) - Boolean(b.frontier));
+  const named = [...order].reverse().sort((a, b) => Boolean(a.minor) - Boolean(b.minor));
+  const dots = order.map((point) => {
     const within = point.y_range ? ` (${fixed(point.y_range[0])} – ${fixed(point.y_range[1])})` : "";
-    const text = `${point.name}: ${yLabel} ${fixed(point.y)}${within}, ${xLabel} ${significant(point.x)}${point.remark ? `; ${point.remark}` : ""}`;
-    const dot = svg("circle", { class: `point ${point.kind}`, cx: spots[index].x, cy: spots[index].y, r: 5, tabindex: 0, role: "img", "aria-label": text });
+    const text = `${point.name}: ${yLabel} ${fixed(point.y)}${within}, ${xLabel} ${significant(point.x)}; ${point.family}${point.frontier ? "; on the frontier" : point.aside ? `; ${point.aside}` : ""}`;
+    const kind = point.aside ? "aside" : point.frontier ? "frontier" : "dominated";
+    const dot = svg("g", { class: `point ${kind} ${colourOf(point.family)}`, tabindex: 0, role: "img", "aria-label": text }, shapeOf(point.family)(scale.x(point.x), scale.y(point.y)));
     tell(dot, text);
     return dot;
   });
-  const order = points.map((_, index) => index).sort((a, b) => (points[a].kind === "frontier") - (points[b].kind === "frontier"));
   return html("figure", {},
     html("figcaption", {}, title),
     svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": title },
       axes(scale, xLabel, yLabel), ...levelLines(levels, scale),
-      line && svg("path", { class: "frontier-line", d: line }),
+      joined.length > 1 ? svg("path", { class: "frontier-line", d: steps(joined, scale, lowerIsBetter) }) : null,
+      ...lines.map((line) => svg("path", { class: `family-line ${colourOf(line[0].family)}`, d: straight(line, scale) })),
       ...points.flatMap((point) => whiskers(point, scale)),
-      ...labelled(spots, scale.right), ...order.map((index) => dots[index])));
+      ...labelled(named.map((point) => ({ x: scale.x(point.x), y: scale.y(point.y), label: point.label })), scale.right), ...dots));
 }
 
 // The published systems of a plot as levels: their cost was not measured here.
-const anchorsOf = (plot) => (byId("anchors").checked ? plot.anchors ?? [] : []);
-const published = (system) => (system.source ? html("small", {}, `${system.family}, published (${system.source})`) : null);
-function anchorLevels({ suite, dataset }, plot) {
-  return anchorsOf(plot).map((number) => {
-    const [system, cell] = [suite.systems[number], dataset.cells[number]];
-    const score = cell.means[dataset.headline];
-    return { y: score, label: String(number + 1), text: `${system.label}, ${system.family}: ${dataset.headline} ${fixed(score)}, published (${system.source}), not measured here` };
-  });
-}
+const levelsOf = (plot) => (byId("anchors").checked ? plot.levels ?? [] : []).map(([name, y]) => ({ y, label: shortened(name.replace(/ \(.*/, "")), text: `${name}: ${plot.y} ${fixed(y)}, published, not measured here` }));
 
 function tradeOff({ suite, dataset }) {
   const figures = dataset.plots.map((plot) => {
-    const points = plot.points.map((point) => ({
-      ...point,
-      label: String(point.system + 1),
-      name: suite.systems[point.system].label,
-      kind: point.frontier ? "frontier" : point.aside ? "aside" : point.open ? "open" : "dominated",
-      remark: point.frontier ? "on the frontier" : point.aside || (point.open ? "beaten only by systems without a significant difference" : "dominated"),
-    }));
-    const joined = points.filter((point) => point.frontier).sort((a, b) => a.x - b.x);
-    return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: plot.y, levels: anchorLevels({ suite, dataset }, plot) });
+    const placeOf = new Map(plot.points.map((point) => [point.system, `${point.x} ${point.y}`]));
+    const different = plot.points.filter((point) => placeOf.get(point.system) !== placeOf.get(suite.systems[point.system].base));
+    const points = different.map((point) => {
+      const system = suite.systems[point.system];
+      const variant = system.k && system.base !== undefined;
+      return { ...point, name: system.label, label: variant ? `top ${system.k}` : shortened(system.label), minor: variant, family: system.family, line: variant ? system.base : point.system };
+    });
+    return scatter({ title: plot.title, points, lowerIsBetter: plot.lower_is_better, xLabel: plot.x, yLabel: plot.y, levels: levelsOf(plot) });
   });
-  const shown = dataset.plots.flatMap((plot) => [...plot.points.map((point) => point.system), ...anchorsOf(plot)]);
-  const inPlots = [...new Set(shown)].sort((a, b) => a - b);
-  const ahead = new Set(dataset.plots.flatMap((plot) => plot.points.filter((point) => point.frontier).map((point) => point.system)));
-  const legend = inPlots.map((number) =>
-    html("li", { class: ahead.has(number) ? "ahead" : null }, html("span", { class: "number" }, String(number + 1)), systemName(suite.systems[number].label), published(suite.systems[number])));
-  const untimed = dataset.timed ? null : html("p", { class: "note" }, "No system was timed on this dataset; type: lexbench run … --time");
-  byId("trade-off-plots").replaceChildren(
-    html("div", { class: "plots" }, ...figures), html("ol", { class: "legend", "aria-label": "Systems of the plots" }, ...legend), untimed ?? "");
+  const families = [...new Set(dataset.plots.flatMap((plot) => plot.points.map((point) => suite.systems[point.system].family)))].sort();
+  const legend = families.map((family) => html("span", {}, svg("svg", { viewBox: "0 0 14 14", class: `point ${colourOf(family)}`, "aria-hidden": "true" }, shapeOf(family)(7, 7)), family));
+  const timed = dataset.plots.some((plot) => plot.title.startsWith("Speed"));
+  byId("trade-off-plots").replaceChildren(html("p", { class: "legend" }, ...legend), html("div", { class: "plots" }, ...figures),
+    timed ? "" : html("p", { class: "note" }, "No two systems were timed alike on this dataset; type: lexbench run … --time"));
 }
 
 function startPlots() {
-  const there = chooseDataset(byId("trade-off-dataset"), ({ dataset }) => dataset.plots?.length, tradeOff);
-  byId("trade-off").hidden = !there;
+  byId("trade-off").hidden = !chooseDataset(byId("trade-off-dataset"), ({ dataset }) => dataset.plots.length, tradeOff);
   byId("anchors").addEventListener("change", () => byId("trade-off-dataset").dispatchEvent(new Event("change")));
-  const curves = places.flatMap((place) => place.dataset.curves.map((curve) => ({ ...place, curve })));
-  byId("top-k").hidden = !curves.length;
-  byId("top-k-plots").replaceChildren(...curves.map(({ suite, dataset, curve }) => {
-    const points = curve.points.map((point) => ({ ...point, label: point.k ? `K=${point.k}` : "all", name: suite.systems[point.system].label, kind: "frontier" }));
-    const levels = curve.baseline === undefined ? [] : [{ y: curve.baseline, label: "bm25" }];
-    return scatter({ title: `${curve.name} on ${dataset.id}`, points, joined: points, path: straight, xLabel: "bytes per document (log)", yLabel: dataset.headline, levels });
-  }));
 }

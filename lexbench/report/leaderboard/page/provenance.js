@@ -2,7 +2,8 @@
 function startProvenance() {
   byId("sources").replaceChildren(...data.suites.map((suite) => html("details", { class: "source" },
     html("summary", {}, suite.name),
-    html("h4", {}, "Repeat it"), html("pre", { tabindex: 0 }, suite.command),
+    ...(suite.names.length ? [html("h4", {}, "Names"), html("ul", {}, ...suite.names.map((line) => html("li", {}, html("code", {}, line))))] : []),
+    html("h4", {}, "Repeat it: sh reproduce.sh"), html("pre", { tabindex: 0 }, suite.command),
     ...suite.datasets.flatMap((dataset) => [
       html("h4", {}, dataset.stamp),
       html("dl", { class: "digests" }, ...Object.entries(dataset.digests).flatMap(([name, digests]) => [html("dt", {}, name), html("dd", {}, digests.join("; "))])),
@@ -10,7 +11,7 @@ function startProvenance() {
     ]),
     ...(suite.ran?.length ? [html("h4", {}, "Who ran what where"), html("ul", {}, ...suite.ran.map((line) => html("li", {}, line)))] : []),
     html("h4", {}, "Made with"), html("ul", {}, ...suite.made.map((line) => html("li", {}, line))),
-    ...(suite.published.length ? [html("h4", {}, "Published scores are from"), html("ul", {}, ...suite.published.map((line) => html("li", {}, line)))] : []))));
+    ...(suite.sources.length ? [html("h4", {}, "Published scores are from"), html("ul", {}, ...suite.sources.map((line) => html("li", {}, line)))] : []))));
 }
 
 byId("main").hidden = false;

@@ -5,7 +5,7 @@ const MOST = 10; // queries listed each way
 function startQueries() {
   const comparable = ({ dataset }) => dataset.compared.length > 1;
   const there = chooseDataset(byId("pair-dataset"), comparable, (place) => {
-    const choices = place.dataset.compared.map((number) => [String(number), `${number + 1}  ${place.suite.systems[number].label}`]);
+    const choices = place.dataset.compared.map((number) => [String(number), place.suite.systems[number].label]);
     const baseline = place.dataset.compared.find((number) => place.suite.systems[number].label === "bm25");
     const first = place.dataset.compared[0];
     const second = baseline !== undefined && baseline !== first ? baseline : place.dataset.compared[1];
@@ -21,18 +21,18 @@ function pair() {
   const place = places[Number(byId("pair-dataset").value)];
   const { suite, dataset } = place;
   const [a, b] = [Number(byId("pair-a").value), Number(byId("pair-b").value)];
-  const [ours, theirs] = [dataset.cells[a], dataset.cells[b]];
-  const differences = ours.scores.map((score, index) => (score - theirs.scores[index]) / data.scale);
+  const scoresOf = (number) => dataset.scores[dataset.compared.indexOf(number)];
+  const differences = scoresOf(a).map((score, index) => (score - scoresOf(b)[index]) / data.scale);
   const wins = differences.filter((value) => value > 0).length;
   const losses = differences.filter((value) => value < 0).length;
-  const mean = ours.means[dataset.headline] - theirs.means[dataset.headline];
+  const mean = dataset.means[a] - dataset.means[b];
   const p = pOf(dataset, a, b);
   const range = rangeOf(dataset, a, b);
   const facts = [
     ["A", suite.systems[a].label], ["B", suite.systems[b].label],
-    [`${dataset.headline}, A − B`, `${fixed(ours.means[dataset.headline])} − ${fixed(theirs.means[dataset.headline])} = ${signed(mean)}`],
+    [`${dataset.headline}, A − B`, `${fixed(dataset.means[a])} − ${fixed(dataset.means[b])} = ${signed(mean)}`],
     ["95 % interval", range ? `${signed(range[0])} to ${signed(range[1])}` : MISSING],
-    ["p, corrected", p === undefined ? MISSING : p < 0.001 ? "< 0.001" : fixed(p, 3)],
+    ["p, corrected", pText(dataset, p).replace("= ", "")],
     ["A wins · tie · B wins", `${wins} · ${differences.length - wins - losses} · ${losses}`],
   ];
   const order = differences.map((_, index) => index).sort((one, other) => differences[one] - differences[other] || one - other);
@@ -45,7 +45,7 @@ function pair() {
 }
 
 function listing(title, found, differences, dataset, a, b) {
-  const score = (number, index) => fixed(dataset.cells[number].scores[index] / data.scale);
+  const score = (number, index) => fixed(dataset.scores[dataset.compared.indexOf(number)][index] / data.scale);
   const rows = found.map((index) => html("tr", {},
     html("th", { scope: "row" }, html("code", {}, dataset.queries[index]), dataset.texts ? html("div", { class: "query" }, dataset.texts[index]) : null),
     html("td", {}, score(a, index)), html("td", {}, score(b, index)), html("td", {}, signed(differences[index]))));

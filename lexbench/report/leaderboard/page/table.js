@@ -1,222 +1,162 @@
-// The tables, one per suite, over all its datasets or for one; a click on a heading sorts, the controls filter.
-const ALL = "all";
+// The tables: per suite the main table or all measures on one dataset, then top-K variants and published scores.
+const MAIN = "main";
 const redraw = [];
-const EXPOSURE = { "zero-shot": "", unknown: " ?", "corpus seen": " ‡", "in-domain": " ‡‡" };
+const textOf = (value) => value.text ?? MISSING;
 
-// RR(rel=2)@10 as RR@10 with rel=2 below it, to keep columns narrow.
-function measureHead(measure) {
-  const [, name, settings, cutoff] = /^([^(]+)\((.*)\)(.*)$/.exec(measure) ?? [null, measure, "", ""];
-  return [name + cutoff, settings && html("small", {}, ` ${settings}`)];
+// 1 for the best, 2 for the second of a column, among the ranked rows that are shown. Equal texts have equal marks.
+function marksOf(grid, rows) {
+  const ranked = rows.filter((row) => row.ranked ?? true);
+  const places = grid.columns.map((column, at) => {
+    const known = new Map(ranked.map((row) => row.values[at]).filter((one) => one.value !== undefined).map((one) => [one.text, one.value]));
+    return column.ranked && ranked.length > 1 ? [...known].sort((a, b) => b[1] - a[1]).slice(0, 2).map(([text]) => text) : [];
+  });
+  return rows.map((row) => row.values.map((one, at) => ((row.ranked ?? true) ? places[at].indexOf(one.text) + 1 : 0)));
 }
 
-function scoreColumn(name, cellOf, measure) {
-  return {
-    name, head: name === measure ? measureHead(measure) : [name],
-    value: (row) => cellOf(row)?.means[measure],
-    write(td, row) {
-      const cell = cellOf(row);
-      const value = cell?.means[measure];
-      const text = fixed(value);
-      const mark = cell?.marks?.[measure];
-      const shown = mark === 1 ? html("strong", {}, text) : mark === 2 ? html("u", {}, text) : text;
-      td.append(shown);
-      const deviation = cell?.deviations?.[measure];
-      if (deviation !== undefined) td.append(html("small", {}, ` ±${fixed(deviation)}`));
-      if (value !== undefined && measure === cell.headline) td.append(EXPOSURE[cell.exposure ?? "unknown"]);
-      if (cell?.letters && measure === cell.headline) td.append(html("sup", {}, cell.letters));
-      const interval = measure === cell?.headline && cell?.interval;
-      if (interval) td.append(html("small", { class: "interval" }, `${fixed(interval[0])} – ${fixed(interval[1])}`));
-      if (value !== undefined) tell(td, told(row, cell, measure, name, interval));
-    },
-  };
-}
-
-function told(row, cell, measure, name, interval) {
-  const seen = [`seen in training: ${cell.exposure ?? "unknown"}`, ...(cell.because ?? [])];
-  if (row.system.source) return [`${name}: published by ${row.system.source}, not ours (${cell.where})`, ...seen].join("\n");
-  const lines = [`${measure} of ${row.system.label} on ${cell.dataset}`, ...seen];
-  if (interval) lines.push(`95 % interval ${fixed(interval[0])} – ${fixed(interval[1])} (bootstrap over queries)`);
-  if (cell.better && measure === cell.headline) lines.push(`significantly better than ${cell.better} of ${cell.others} others`);
-  const deviation = cell.deviations?.[measure];
-  if (deviation !== undefined) lines.push(`mean of ${row.system.seeds.length} seeds, ±${fixed(deviation)} (standard deviation of their means): ${row.system.seeds.join(", ")}`);
-  if (row.system.bound) lines.push("an upper bound, tuned on these queries: not ranked");
-  return lines.join("\n");
-}
-
-function plainColumn(name, value, write, note) {
-  return { name, head: name, value, write: (td, row) => td.append(write(value(row))), note };
-}
-
-function rate(speed) {
-  const range = speed.range ? `, ${significant(speed.range[0])} to ${significant(speed.range[1])} over fresh processes` : "";
-  return `${significant(speed.qps)} ${speed.name}${range}`;
-}
-
-function costColumns(cellOf, timed) {
-  const speed = (part) => (row) => cellOf(row)?.speed?.[part];
-  const milliseconds = (value) => (value === undefined || value === null ? MISSING : significant(value * 1000));
-  const aside = (row) => (cellOf(row)?.speed?.unranked ? " ~" : "");
-  return [
-    ...(timed
-      ? [
-          { name: "QPS", head: "QPS", value: speed("qps"), write: (td, row) => {
-            td.append(significant(speed("qps")(row)) + aside(row));
-            const found = cellOf(row)?.speed;
-            if (found) tell(td, [...[found, ...(cellOf(row).speeds ?? [])].map(rate), found.machine, ...(found.flags ?? [])].join("\n"));
-          } },
-          plainColumn("p50 ms", speed("p50"), milliseconds),
-          plainColumn("p99 ms", speed("p99"), milliseconds),
-        ]
-      : []),
-    plainColumn("index MB", (row) => cellOf(row)?.index, (bytes) => (bytes === undefined ? MISSING : fixed(bytes / 1e6, 1))),
-    plainColumn("bytes/doc", (row) => cellOf(row)?.bytes_per_document, (bytes) => (bytes === undefined ? MISSING : bytes.toLocaleString("en", { maximumFractionDigits: 0 }))),
-    plainColumn("model MB", (row) => cellOf(row)?.model, (bytes) => (bytes === undefined ? MISSING : fixed(bytes / 1e6, 1))),
-    plainColumn("built s", (row) => cellOf(row)?.built, (seconds) => (seconds === undefined ? MISSING : fixed(seconds, 1))),
-  ];
-}
-
-function columnsOf(suite, view) {
-  if (view === ALL) {
-    return [
-      ...suite.datasets.map((dataset, index) => scoreColumn(dataset.id, (row) => row.cells[index], suite.headline)),
-      ...suite.aggregates.map((name, index) => ({
-        name, head: name,
-        value: (row) => row.system.means[index]?.value,
-        write(td, row) {
-          const mean = row.system.means[index];
-          td.append(mean.mark === 1 ? html("strong", {}, mean.text) : mean.mark === 2 ? html("u", {}, mean.text) : mean.text);
-          if (mean.interval) tell(td, `95 % interval ${fixed(mean.interval[0])} – ${fixed(mean.interval[1])} (stratified bootstrap)`);
-          if (mean.value === undefined) tell(td, `members that are there: ${mean.text}; a mean needs all of them`);
-        },
-      })),
-      ...costColumns((row) => row.system, false),
-    ];
-  }
-  const index = Number(view);
-  const dataset = suite.datasets[index];
-  const cellOf = (row) => row.cells[index];
-  return [
-    ...dataset.measures.map((measure) => scoreColumn(measure, cellOf, measure)),
-    ...costColumns(cellOf, dataset.timed),
-  ];
-}
-
-function rowsOf(suite) {
-  return suite.systems.map((system, number) => ({ system, number, cells: suite.datasets.map((dataset) => dataset.cells[number] ?? undefined) }));
-}
-
-function wanted(row, view) {
-  const found = byId("find").value.trim().toLowerCase();
-  const family = byId("family").value;
-  const { system } = row;
-  if (view !== ALL && !row.cells[Number(view)]) return false;
-  if (system.source && !byId("published").checked) return false;
-  return (!family || system.family === family) && `${system.label} ${system.notation ?? ""} ${system.source ?? ""} ${system.who ?? ""}`.toLowerCase().includes(found);
-}
-
-function systemHead(row) {
-  const { system } = row;
-  const people = system.who?.length && `by ${system.who.join(", ")}`;
-  const tags = [system.bound && "upper bound, not ranked", system.source && `published: ${system.source}`, people].filter(Boolean);
-  const badge = html("span", { class: "number" }, system.source ? "†" : String(row.number + 1));
-  const tagged = tags.map((tag) => html("span", { class: "tag" }, tag));
-  const name = system.notation ? html("details", { class: "named" }, html("summary", {}, system.label), systemName(system.notation)) : systemName(system.label);
-  return html("th", { scope: "row" }, html("div", { class: "system" }, badge, html("span", {}, name, ...tagged)));
-}
-
-function sorted(rows, column, direction) {
-  if (!column) return rows;
+function sorted(rows, at, direction) {
+  if (at === null) return rows;
+  const keyOf = (row) => (at < 0 ? row.name : row.values[at].value);
   return [...rows].sort((a, b) => {
-    const [one, other] = [column.value(a), column.value(b)];
-    const [none, neither] = [one === undefined || one === null, other === undefined || other === null];
-    if (none || neither) return none - neither; // what is missing comes last, whichever way
+    const [one, other] = [keyOf(a), keyOf(b)];
+    if (one === undefined || other === undefined) return (one === undefined) - (other === undefined); // missing values come last
     return direction * (typeof one === "string" ? one.localeCompare(other, "en") : one - other);
   });
 }
 
-function legend(suite, view) {
-  const shown = view === ALL ? suite.datasets : [suite.datasets[Number(view)]];
-  const lines = ["Best in bold, second underlined. ‡‡ trained on queries of the dataset, ‡ trained on its documents, ? unknown training data; all others are zero-shot."];
-  if (shown.some((dataset) => dataset.cells.some((cell) => cell?.letters)))
-    lines.push(`Systems that share a letter have no significant difference in ${suite.headline} (paired randomisation test, Holm-corrected over all pairs of a dataset, p < 0.05).`);
-  const found = shown.filter((dataset) => dataset.detectable !== undefined).map((dataset) => `${fixed(dataset.detectable, 3)} on ${dataset.id}`);
-  if (found.length) lines.push(`The tests have 80 % power for differences of ${found.join(", ")}.`);
-  if (suite.systems.some((system) => system.source)) lines.push("† published scores: not measured here, not ranked, not tested.");
-  const speeds = view === ALL ? [] : shown[0].cells.filter((cell) => cell?.speed).map((cell) => `${cell.speed.name} on ${cell.speed.machine} (${cell.speed.fingerprint})`);
-  if (speeds.length) lines.push(`QPS: ${[...new Set(speeds)].join("; ")}. ~ marks timings that are not ranked: noisy, or with workers.`);
-  lines.push(view === ALL && suite.datasets.length > 1 ? "Index: sum over the datasets shown." : "");
-  return lines.join(" ");
+function headOf(column) {
+  return [column.name, ...(column.about ? [html("small", {}, ` ${column.about.replaceAll("\n", ", ")}`)] : [])];
+}
+
+// One table of a grid. `name` makes the cell of a row's name; `sort` is {at, direction} with a function `set`, or undefined.
+function gridTable(grid, rows, { caption, name, sort, empty = "no system" }) {
+  const marks = marksOf(grid, rows);
+  const heading = (label, at) => {
+    if (!sort) return html("th", { scope: "col", class: at < 0 && "text" }, ...label);
+    const now = sort.at === at;
+    const button = html("button", { type: "button" }, ...label, html("span", { class: "arrow", "aria-hidden": "true" }));
+    button.addEventListener("click", () => sort.set(at, now ? -sort.direction : at < 0 || grid.columns[at].name === "rank" ? 1 : -1));
+    return html("th", { scope: "col", class: at < 0 && "text", "aria-sort": now && (sort.direction > 0 ? "ascending" : "descending") }, button);
+  };
+  const body = rows.map((row, line) => html("tr", { class: row.published ? "published" : row.ranked === false ? "bound" : row.variant ? "variant" : null }, name(row),
+    ...row.values.map((one, at) => {
+      const text = textOf(one);
+      const mark = marks[line][at];
+      const cell = html("td", { tabindex: -1 }, mark === 1 ? html("strong", {}, text) : mark === 2 ? html("u", {}, text) : text);
+      if (one.note) tell(cell, one.note);
+      return cell;
+    })));
+  const none = html("tr", {}, html("td", { colspan: grid.columns.length + 1, class: "text" }, empty));
+  const table = html("table", { class: "scores" }, html("caption", {}, caption),
+    html("thead", {}, html("tr", {}, heading(["system"], -1), ...grid.columns.map((column, at) => heading(headOf(column), at)))),
+    html("tbody", {}, ...(body.length ? body : [none])));
+  roam(table);
+  return fitted(grid, table, caption);
+}
+
+// A table that hides its least important columns where it would be cut off; a button shows all of them.
+function fitted(grid, table, label) {
+  const place = scroller(label, table);
+  const all = html("button", { type: "button", hidden: true, class: "more" });
+  let whole = false;
+  const show = (hidden) => {
+    for (const line of table.rows) [...line.cells].forEach((cell, at) => (cell.hidden = hidden.has(at - 1)));
+  };
+  const fit = () => {
+    const hidden = new Set();
+    show(hidden);
+    if (!whole) {
+      const order = grid.columns.map((_, at) => at).sort((a, b) => (grid.columns[a].keep ?? 0) - (grid.columns[b].keep ?? 0));
+      while (place.clientWidth && table.offsetWidth > place.clientWidth + 1 && order.length > 1) show(hidden.add(order.shift()));
+    }
+    all.hidden = !hidden.size && !whole;
+    all.textContent = whole ? "hide columns that do not fit" : `show ${hidden.size} more columns`;
+  };
+  all.addEventListener("click", () => { whole = !whole; fit(); });
+  new ResizeObserver(fit).observe(place);
+  return html("div", {}, place, all);
+}
+
+function nameOf(row, unfold) {
+  const { system } = row;
+  const people = system?.who?.length && `by ${system.who.join(", ")}`;
+  const tags = [system?.bound && "upper bound, not ranked", row.published && "not measured here", people].filter(Boolean);
+  const name = system?.notation ? html("details", { class: "named" }, html("summary", {}, row.name), systemName(system.notation)) : systemName(row.name);
+  return html("th", { scope: "row" }, html("div", { class: "system" }, html("span", {}, name, ...tags.map((tag) => html("span", { class: "tag" }, tag)), unfold ?? null)));
 }
 
 function suiteTable(suite) {
-  const rows = rowsOf(suite);
   const place = html("div", {});
-  const note = html("p", { class: "note" });
-  const several = suite.datasets.length > 1 || suite.aggregates.length > 0;
-  let view = several ? ALL : "0";
-  let sort = { name: null, direction: -1 };
-  let shownRows = [];
+  const open = new Set(); // bases whose variants are shown
+  let view = MAIN;
+  let sort = { column: null, direction: -1 };
+  let shown = { grid: suite.summary, rows: [] };
 
-  function heading(column) {
-    const now = sort.name === column.name;
-    const first = column.text ? 1 : -1;
-    const [name, below] = [].concat(column.head);
-    const button = html("button", { type: "button" }, name, html("span", { class: "arrow", "aria-hidden": "true" }), below || null);
-    button.addEventListener("click", () => {
-      sort = { name: column.name, direction: now ? -sort.direction : first };
-      draw();
-      place.querySelector("th[aria-sort] button")?.focus();
+  const gridOf = () => (view === MAIN ? suite.summary : suite.datasets[Number(view)].details);
+  const published = () => byId("published").checked && suite.published;
+  const wanted = ({ name, system }) => {
+    const found = byId("find").value.trim().toLowerCase();
+    const family = byId("family").value;
+    return (!family || system.family === family) && `${name} ${system.notation ?? ""} ${system.who ?? ""}`.toLowerCase().includes(found);
+  };
+
+  // Main rows in order, each followed by its variants if they are unfolded. A search also finds folded variants.
+  function rowsOf(grid, at) {
+    const all = grid.rows.map((row) => ({ ...row, number: row.system ?? 0, system: suite.systems[row.system ?? 0] })).filter(wanted);
+    const there = new Set(all.map((row) => row.number));
+    const isMain = (row) => row.system.base === undefined || !there.has(row.system.base);
+    return sorted(all.filter(isMain), at, sort.direction).flatMap((row) => {
+      const variants = all.filter((one) => one.system.base === row.number);
+      return [{ ...row, variants: variants.length }, ...(open.has(row.number) ? sorted(variants, at, sort.direction).map((one) => ({ ...one, variant: true })) : [])];
     });
-    const order = now ? (sort.direction > 0 ? "ascending" : "descending") : undefined;
-    return html("th", { scope: "col", "aria-sort": order, class: column.text && `text ${column.text === true ? "" : column.text}`.trim() }, button);
+  }
+
+  function unfold(row) {
+    if (!row.variants) return null;
+    const now = open.has(row.number);
+    const button = html("button", { type: "button", class: "fold", "aria-expanded": String(now) }, now ? "− variants" : `+ ${row.variants} variants`);
+    button.addEventListener("click", () => { now ? open.delete(row.number) : open.add(row.number); draw(); });
+    return button;
   }
 
   function draw() {
-    const columns = [
-      { name: "system", head: "system", text: true, value: (row) => row.system.label, write: null },
-      { name: "family", head: "family", text: "family", value: (row) => row.system.family, write: (td, row) => td.append(row.system.family) },
-      ...columnsOf(suite, view),
-    ];
-    const shown = sorted(rows.filter((row) => wanted(row, view)), columns.find((column) => column.name === sort.name), sort.direction);
-    shownRows = shown;
-    const body = shown.map((row) => {
-      const line = html("tr", { class: [row.system.source && "published", row.system.bound && "bound"].filter(Boolean).join(" ") || null });
-      line.append(systemHead(row));
-      for (const column of columns.slice(1)) {
-        const td = html("td", { tabindex: -1, class: column.text && `text ${column.text}` });
-        column.write(td, row);
-        line.append(td);
-      }
-      return line;
-    });
-    const none = html("tr", {}, html("td", { colspan: columns.length, class: "text" }, "no system matches the filter"));
-    const caption = html("caption", {}, `${suite.name}: ${view === ALL ? `${suite.headline} on each dataset` : suite.datasets[Number(view)].id}`);
-    const table = html("table", { class: "scores" }, caption, html("thead", {}, html("tr", {}, ...columns.map(heading))), html("tbody", {}, ...(body.length ? body : [none])));
-    roam(table);
-    place.replaceChildren(scroller(`table of ${suite.name}`, table));
-    note.textContent = legend(suite, view);
-    return shown.length;
+    const grid = gridOf();
+    const names = ["system", ...grid.columns.map((column) => column.name)];
+    const at = sort.column === null ? null : names.indexOf(sort.column) - 1;
+    const rows = rowsOf(grid, at);
+    shown = { grid, rows };
+    const set = (column, direction) => {
+      sort = { column: names[column + 1], direction };
+      draw();
+      place.querySelector("th[aria-sort] button")?.focus();
+    };
+    const main = gridTable(grid, rows, { caption: `${suite.name}: ${grid.title}`, name: (row) => nameOf(row, unfold(row)), sort: { at, direction: sort.direction, set }, empty: "no system matches the filter" });
+    const others = published();
+    place.replaceChildren(main, ...(others ? [gridTable(others, others.rows, { caption: "Published by others: not measured here, not ranked, not tested", name: (row) => nameOf(row) })] : []));
+    return rows.length;
   }
 
-  const views = [[ALL, `${suite.headline} on every dataset`], ...suite.datasets.map((dataset, index) => [String(index), dataset.id])];
+  const views = [[MAIN, "main table"], ...suite.datasets.map((dataset, index) => [String(index), `all measures on ${dataset.id}`])];
   const select = html("select", { id: `view-${suite.id}` });
   options(select, views, view);
   select.addEventListener("change", () => {
     view = select.value;
-    sort = { name: null, direction: -1 };
+    sort = { column: null, direction: -1 };
     draw();
   });
-  const chooser = several ? html("div", { class: "controls" }, html("label", {}, "Show ", select)) : null;
   sorts.set(suite.id, {
-    get: () => (sort.name === null ? "" : `${sort.direction > 0 ? "+" : "-"}${sort.name}`),
+    get: () => (sort.column === null ? "" : `${sort.direction > 0 ? "+" : "-"}${sort.column}`),
     set(value) {
-      sort = value ? { name: value.slice(1), direction: value[0] === "+" ? 1 : -1 } : { name: null, direction: -1 };
+      sort = value ? { column: value.slice(1), direction: value[0] === "+" ? 1 : -1 } : { column: null, direction: -1 };
       draw();
     },
   });
   redraw.push(draw);
-  const copies = copier(() => viewOf(suite, view, shownRows));
-  return html("article", { class: "suite", id: `suite-${suite.id}` }, html("h3", {}, suite.name), html("p", {}, suite.description), chooser, place, copies, note);
+  const copies = copier(() => viewOf(suite, shown.grid, [...shown.rows, ...(view === MAIN && published() ? published().rows : [])]));
+  const notes = [...(suite.summary.notes ?? []), ...suite.notes];
+  const topK = suite.top_k && gridTable(suite.top_k, suite.top_k.rows, { caption: [suite.top_k.title, ...suite.top_k.notes].join("; "), name: (row) => nameOf(row) });
+  return html("article", { class: "suite", id: `suite-${suite.id}` }, html("h3", {}, suite.name), html("p", {}, suite.description),
+    html("div", { class: "controls" }, html("label", {}, "Show ", select)), place, copies,
+    html("ul", { class: "note" }, ...notes.map((note) => html("li", {}, note))), topK);
 }
 
 // A table is one stop for the Tab key; the arrow keys move between cells.
@@ -240,14 +180,14 @@ function roam(table) {
 function startTables() {
   const families = [...new Set(data.suites.flatMap((suite) => suite.systems.map((system) => system.family)))].sort();
   options(byId("family"), [["", "all"], ...families.map((family) => [family, family])]);
+  byId("published").parentNode.hidden = !data.suites.some((suite) => suite.published);
   byId("suites").replaceChildren(...data.suites.map(suiteTable));
   const all = () => {
-    const shown = redraw.map((draw) => draw()).reduce((sum, count) => sum + count, 0);
-    const there = data.suites.reduce((sum, suite) => sum + suite.systems.length, 0);
-    byId("shown").textContent = shown === there ? "" : `${shown} of ${there} rows`;
+    const counts = redraw.map((draw) => draw());
+    const filtered = byId("find").value || byId("family").value;
+    byId("shown").textContent = filtered ? `${counts.reduce((sum, count) => sum + count, 0)} rows` : "";
   };
   byId("controls").addEventListener("input", all);
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
-  byId("intervals").addEventListener("change", () => document.body.classList.toggle("with-intervals", byId("intervals").checked));
   all();
 }

@@ -1,0 +1,260 @@
+"""A table of systems that is made once and written in several ways.
+
+`summary` and `details` make a grid from results. The terminal, Markdown, LaTeX, CSV and the page write the same texts, so they
+agree to the last digit. The best two values of a column are marked when a grid is written, among the rows that are shown.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from lexbench import measures
+from lexbench.analysis import aggregates
+from lexbench.report.timings import rate, single_stream
+from lexbench.results import EXPOSURES, Result, Timing
+from lexbench.suites import Aggregate
+from lexbench.table import heading, number, with_deviation
+
+ByDataset: TypeAlias = Mapping[str, Result]
+MISSING = number(None)
+SEEN = {"zero-shot": "yes", "unknown": "?", "corpus seen": "‡", "in-domain": "‡‡"}
+_CALLED = {"R": "official recall", "Success": "DPR recall", "RR": "MRR"}  # names of measures in papers
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cell: its text, the number to sort by, and a note that the page shows on hover."""
+
+    text: str = MISSING
+    value: float | None = None
+    note: str = ""
+
+
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column of numbers. Narrow pages hide columns with a small *keep* first."""
+
+    name: str
+    about: str = ""  # a second line of the heading
+    ranked: bool = False  # whether the best two values are marked
+    keep: int = 0
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One system. Upper bounds and published systems are not ranked."""
+
+    name: str
+    values: tuple[Value, ...]
+    system: int = -1  # its position in the section of a leaderboard
+    ranked: bool = True
+    published: bool = False
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """Rows and columns, with a title and notes."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def marks(self) -> list[list[int]]:
+        """Return for each row and column 1 for the best, 2 for the second and 0 for others. Equal texts have equal marks."""
+        columns = [[row.values[at] for row in self.rows if row.ranked] for at in range(len(self.columns))]
+        places: list[dict[str, int]] = []
+        for column, cells in zip(self.columns, columns, strict=True):
+            known = {cell.text: cell.value for cell in cells if cell.value is not None}
+            best = sorted(known, key=lambda text: -known[text])[:2] if column.ranked and len(cells) > 1 else []
+            places.append({text: place for place, text in enumerate(best, start=1)})
+        return [
+            [place.get(cell.text, 0) if row.ranked else 0 for place, cell in zip(places, row.values, strict=True)]
+            for row in self.rows
+        ]
+
+    def only(self, rows: Iterable[Row]) -> "Grid":
+        """Return the grid with *rows* alone, without columns that are empty then."""
+        shown = tuple(rows)
+        kept = [at for at in range(len(self.columns)) if any(row.values[at].text != MISSING for row in shown)]
+        cut = tuple(msgspec.structs.replace(row, values=tuple(row.values[at] for at in kept)) for row in shown)
+        return msgspec.structs.replace(self, columns=tuple(self.columns[at] for at in kept), rows=cut)
+
+
+def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline: str, means: Sequence[Aggregate] = ()) -> Grid:
+    """Return the main table of *systems*: headline per dataset, means, MRR, both recalls, QPS, sizes and zero-shot.
+
+    MRR and recalls are means over *datasets*. QPS are those on the dataset with most documents. Missing values have a dash.
+    """
+    chosen = [_main_measures([of[name] for of in systems.values() if name in of], headline) for name in datasets]
+    others = [kind for kind in ("RR", "R", "Success") if all(kind in of for of in chosen)]
+    largest = max(
+        datasets, key=lambda name: max((of[name].counts.documents or 0 for of in systems.values() if name in of), default=0)
+    )
+    timings = comparable_timings({name: of[largest] for name, of in systems.items() if largest in of})
+    columns = [
+        *(Column(name, ranked=True, keep=70 if means else 90) for name in score_names(datasets, headline)),
+        *(Column(mean.id, ranked=True, keep=90) for mean in means),
+        *(Column(*_heads([of[kind] for of in chosen]), ranked=True, keep=50) for kind in others),
+        Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), Column("index MB", keep=60),
+        Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("zero-shot", keep=40),
+    ]  # fmt: skip
+    rows = []
+    for name, of in systems.items():
+        here = [of.get(dataset) for dataset in datasets]
+        values = [
+            *(score_value(result, headline) for result in here),
+            *(_mean_value(mean, of.values()) for mean in means),
+            *(_mean_score([(result, of_kind[kind]) for result, of_kind in zip(here, chosen, strict=True)]) for kind in others),
+            rate_value(timings.get(name)),
+            *size_values([result for result in here if result] if all(here) else []),
+            _seen_value([result for result in here if result]),
+        ]
+        rows.append(Row(name, tuple(values), ranked=not any(result.is_bound for result in of.values())))
+    title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
+    return Grid(title, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
+
+
+def details(systems: Mapping[str, Result]) -> Grid:
+    """Return all measures, latencies and sizes of *systems* on one dataset."""
+    first = next(iter(systems.values()))
+    measured = list(dict.fromkeys(measure for result in systems.values() for measure in result.means))
+    timings = comparable_timings(systems)
+    columns = [
+        *(Column(*_heads([name]), ranked=not name.startswith("Judged"), keep=90 - at) for at, name in enumerate(measured)),
+        Column("QPS", keep=80), Column("p50 ms", keep=3), Column("p99 ms", keep=2), Column("index MB", keep=60),
+        Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("built s", keep=1), Column("zero-shot", keep=40),
+    ]  # fmt: skip
+    rows = []
+    for name, result in systems.items():
+        timing = timings.get(name)
+        latencies = [getattr(timing.stages["e2e"], part) if timing else None for part in ("p50", "p99")]
+        *sizes, model = size_values([result])
+        values = [
+            *(score_value(result, measure) for measure in measured),
+            rate_value(timing),
+            *(_value(None if one is None else one * 1000, ".3g") for one in latencies),
+            *sizes,
+            model,
+            _value(seconds_to_build(result), ",.1f"),
+            _seen_value([result]),
+        ]
+        rows.append(Row(name, tuple(values), ranked=not result.is_bound))
+    grid = Grid(first.dataset, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
+    return grid.only(grid.rows)
+
+
+def comparable_timings(systems: Mapping[str, Result]) -> dict[str, Timing]:
+    """Return for each system its latest timing of single queries with the machine and k that most systems have."""
+    timings = {name: single_stream(result) for name, result in systems.items()}
+    counts = Counter((one.fingerprint, one.k) for of in timings.values() for one in of)
+    if not counts:
+        return {}
+    most = max(counts, key=lambda group: (counts[group], group[1], group[0]))
+    return {name: one for name, of in timings.items() for one in of if (one.fingerprint, one.k) == most}
+
+
+def seconds_to_build(result: Result) -> float | None:
+    """Return the seconds of encoding and indexing; None if unknown, or known only for the last of several processes."""
+    seconds = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
+    return sum(seconds) if seconds and not result.measured.resumed else None
+
+
+def score_names(datasets: Sequence[str], headline: str) -> list[str]:
+    """Return the headings of the headline by dataset: nfcorpus for beir/nfcorpus/test; for a single dataset, the headline."""
+    if len(datasets) == 1:
+        return [headline]
+    short = [name.partition("/")[2].removesuffix("/test") or name for name in datasets]
+    return short if len(set(short)) == len(datasets) else list(datasets)
+
+
+def score_value(result: Result | None, measure: str) -> Value:
+    """Return the mean of *measure*, with the standard deviation over seeds if there is one."""
+    if result is None or measure not in result.means:
+        return Value()
+    deviation = result.seeds.deviation(measure) if result.seeds else None
+    return Value(with_deviation(result.means[measure], deviation), result.means[measure])
+
+
+def rate_value(timing: Timing | None) -> Value:
+    """Return the queries per second of a timing with its flags, e.g. "326 ~"."""
+    if timing is None:
+        return Value()
+    low, high = timing.qps_range.get("e2e", (None, None))
+    parts = [f"{number(low, ',.0f')} to {number(high, ',.0f')} over {timing.processes} fresh processes"] if low else []
+    return Value(rate(timing), timing.qps["e2e"], "; ".join([*parts, *timing.flags]))
+
+
+def size_values(results: Sequence[Result]) -> tuple[Value, Value, Value]:
+    """Return the megabytes of all indexes of a system, their bytes per document, and the megabytes of its model."""
+    sizes = [result.sizes["index"] for result in results if "index" in result.sizes]
+    documents = [result.counts.documents for result in results if result.counts.documents]
+    whole = bool(results) and len(sizes) == len(results)
+    known = whole and len(documents) == len(results)
+    model = max((result.sizes["model"] for result in results if "model" in result.sizes), default=None)
+    return (
+        _value(sum(sizes) / 1e6 if whole else None, ",.1f"),
+        _value(sum(sizes) / sum(documents) if known else None, ",.0f"),
+        _value(None if model is None else model / 1e6, ",.1f"),
+    )
+
+
+def _value(value: float | None, form: str) -> Value:
+    return Value(number(value, form), value)
+
+
+def _heads(names: Sequence[str]) -> tuple[str, str]:
+    """Return the heading of measures of one kind and its second line, e.g. RR@10 and "rel=2, MRR"."""
+    heads = list(dict.fromkeys(heading(name).partition("\n")[::2] for name in names))
+    called = _CALLED.get(kind_of(names[0]), "")
+    short, settings = heads[0] if len(heads) == 1 else (kind_of(names[0]), "")
+    return short, "\n".join(part for part in (settings, called) if part)
+
+
+def _mean_value(mean: Aggregate, results: Iterable[Result]) -> Value:
+    found = aggregates.over_results(mean, results)
+    return Value(str(found), found.value)
+
+
+def _mean_score(scores: Sequence[tuple[Result | None, str]]) -> Value:
+    """Return the mean over datasets of one measure each."""
+    means = [result.means[name] for result, name in scores if result and name in result.means]
+    if len(scores) == 1:
+        return score_value(*scores[0])
+    return _value(sum(means) / len(means) if len(means) == len(scores) else None, ".4f")
+
+
+def _seen_value(results: Sequence[Result]) -> Value:
+    """Return the strongest mark of what a system has seen in training, with the evidence."""
+    seen = [result.exposure.status if result.exposure else "unknown" for result in results]
+    because = [f"{result.dataset}: {line}" for result in results if result.exposure for line in result.exposure.because]
+    return Value(SEEN[max(seen, key=EXPOSURES.index)], None, "\n".join(because)) if seen else Value()
+
+
+def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
+    """Yield what QPS are, and what their marks mean."""
+    for timing in list(timings.values())[:1]:
+        yield f"QPS: queries per second, one at a time, with encoding; k={timing.k}"
+    shown = " ".join(rate(timing) for timing in timings.values())
+    if "~" in shown:
+        yield "~: the machine was disturbed, or workers searched, so this timing is not ranked"
+    if "≠" in shown:
+        yield "≠: the timed search returned other documents than the scored one"
+
+
+def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
+    """Return the measures of the main table by kind: headline, the first RR, both recalls at their largest common cutoff."""
+    measured = list(dict.fromkeys(name for result in results for name in result.means))
+    chosen: dict[str, str] = {}
+    for name in measured:
+        if kind_of(name) == "RR":
+            chosen.setdefault("RR", name)
+    cutoffs = {kind: {measures.cutoff(name): name for name in measured if kind_of(name) == kind} for kind in ("R", "Success")}
+    shared = [cutoff for cutoff in cutoffs["R"] if cutoff in cutoffs["Success"] and cutoff is not None]
+    for kind, names in cutoffs.items():
+        if names:
+            chosen[kind] = names[max(shared)] if shared else next(iter(names.values()))
+    return {kind: name for kind, name in chosen.items() if name != headline}
+
+
+def kind_of(measure: str) -> str:
+    """Return the name of a measure without settings and cutoff, e.g. RR of RR(rel=2)@10."""
+    return measure.partition("(")[0].partition("@")[0]
