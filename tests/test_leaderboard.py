@@ -270,7 +270,7 @@ def test_p_is_never_below_what_the_resamples_can_show(tmp_path):
 def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
     """Thirty systems with ties and missing queries have one line for each kind, and at most five lines in all."""
     wide = {"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}
-    made = [result(f"s{at:02}", ties=wide, counts={"missing": at % 2}) for at in range(30)]
+    made = [samples.result(f"s{at:02}", [1.0, 0.0], ties=wide, counts=Counts(queries=2, missing=at % 2)) for at in range(30)]
     write_results(made, "pydoc", tmp_path)
     lines = [line for line in markdown(tmp_path).splitlines() if line.startswith("- ")]
 
