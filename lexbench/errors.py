@@ -77,10 +77,12 @@ class UnknownName(CannotStart):
     def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
         known = sorted(known)
         near = get_close_matches(name, known, n=3, cutoff=0.6) or [one for one in known if name and name in one][:3]
-        if near:
+        if not known:
+            hint = "there is none yet"
+        elif near:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
         elif len(known) <= _LISTED or not see:
-            hint = f"there is: {', '.join(known) or 'none'}"
+            hint = f"there is: {', '.join(known)}"
         else:
             hint = f"there are {len(known)}"
         super().__init__(f"no {what} {echoed(name)}; {hint}" + (f"; see: {see}" if see else ""))

@@ -130,8 +130,13 @@ def _with_quoted_paths(text: str) -> str:
     """Return an expression with quotes around paths: values outside strings that have a slash."""
     strings = [*_STRING.finditer(text)]
     outside = [text[start:stop] for start, stop in pairwise([0, *(at for one in strings for at in one.span()), len(text)])]
-    quoted = (_PATH.sub(lambda path: write_value(str(Path(path[1].strip()).expanduser())), part) for part in outside[::2])
+    quoted = (_PATH.sub(lambda path: write_value(_expanded(path[1].strip())), part) for part in outside[::2])
     return "".join(chain.from_iterable(zip_longest(quoted, (one[0] for one in strings), fillvalue="")))
+
+
+def _expanded(path: str) -> str:
+    """Return a path without ~, which the shell did not expand inside an expression; other paths and URLs as they are."""
+    return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def read_expression(text: str) -> ast.expr:

@@ -417,3 +417,18 @@ def test_scores_that_were_lowered_to_break_a_tie_still_tie():
 
     assert tie_report(broken, judged, ["RR@1"]) == tie_report(exact, judged, ["RR@1"])
     assert tie_report(broken, judged, ["RR@1"])["RR@1"].highest == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
+        ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"), ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"),
+        ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
+    ],
+)  # fmt: skip
+def test_names_of_other_tools(typed, written):
+    """The names of trec_eval, pytrec_eval, beir and mteb are read as ours."""
+    if written in ("Bpref", "NumRel"):
+        pytest.importorskip("ir_measures", reason="it computes this measure")
+    assert str(measures.parse(typed)) == written

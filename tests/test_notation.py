@@ -122,3 +122,17 @@ def test_what_real_systems_are_made_of_is_read():
 
     assert str(parse(f'lexmae(model="{path}")@impact')) == f'lexmae(model="{path}")@impact'
     assert len(dict(parse(f"ensemble(bm25, weights=[{weights}])").head.kwargs)["weights"]) == 500
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("dense(model=a/b)", 'dense(model="a/b")'),
+        ("dense(model=./a b/c-1.0@x, query_length=3)", 'dense(model="./a b/c-1.0@x", query_length=3)'),
+        ("ensemble(bm25, dense(/m)|top_k(3)@flat)", 'ensemble(bm25, dense("/m")|top_k(3)@flat)'),
+        ("dense(model='a/b', x=\"c/d\", y=e/f)", 'dense(model="a/b", x="c/d", y="e/f")'),
+    ],
+)
+def test_paths_need_no_quotes(typed, written):
+    """A value with a slash is a path, also with spaces, dots and @ in it; strings stay as they are."""
+    assert str(parse(typed)) == written

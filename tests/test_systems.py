@@ -1,5 +1,6 @@
 """From an expression or an object to a system."""
 
+import json
 import re
 
 import numpy as np
@@ -8,8 +9,9 @@ from scipy import sparse
 
 from lexbench import registry
 from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName, require
+from lexbench.notation import parse
 from lexbench.runner.plan import systems_of
-from lexbench.runner.systems import describe, system
+from lexbench.runner.systems import describe, named_systems, system
 
 
 class Dense:
@@ -137,3 +139,44 @@ def test_listing_imports_nothing(monkeypatch):
 
     assert "bm25" in registry.names("retrievers")
     assert registry.summary("engines", "flat").startswith("Exact dense search")
+
+
+@pytest.mark.parametrize(
+    ("modules", "architecture", "written"),
+    [
+        ([], "BertForMaskedLM", "sparse_mlm(model={})@impact"),
+        (["MLMTransformer", "SpladePooling"], "BertForMaskedLM", "sparse_mlm(model={})@impact"),
+        (["Transformer", "Pooling", "Normalize"], "BertModel", "dense(model={})"),
+        (["Transformer", "Dense"], "BertModel", "late_interaction(model={})"),
+        (["Router"], "BertModel", "inference_free(model={})@impact"),
+        ([], "BertForSequenceClassification", "rerank(bm25, cross_encoder(model={}))"),
+    ],
+)
+def test_a_model_folder_is_run_as_what_its_files_say(tmp_path, modules, architecture, written):
+    """The modules of sentence-transformers and the architecture decide, with and without a name."""
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    if modules:
+        listed = [
+            {"type": f"sentence_transformers.models.{kind}", "path": "", "name": str(at)} for at, kind in enumerate(modules)
+        ]
+        (tmp_path / "modules.json").write_text(json.dumps(listed))
+    expected = str(parse(written.format(json.dumps(str(tmp_path)))))
+
+    assert named_systems(str(tmp_path)) == [(None, expected)]
+    assert named_systems(f"mine = {tmp_path}") == [("mine", expected)]
+
+
+def test_a_model_folder_that_says_nothing_is_refused(tmp_path):
+    """The message has the expressions to choose from."""
+    (tmp_path / "config.json").write_text("{}")
+
+    with pytest.raises(CommandError, match=r"do not say what model it is; type sparse_mlm\(model=.*, dense\(model="):
+        named_systems(str(tmp_path))
+
+
+def test_a_run_file_is_a_system(tmp_path):
+    """The path of a file stands for run_file."""
+    path = tmp_path / "x.run"
+    path.write_text("q Q0 d 1 1.0 t\n")
+
+    assert named_systems(str(path)) == [(None, str(parse(f"run_file({json.dumps(str(path))})")))]

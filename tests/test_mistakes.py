@@ -1,0 +1,149 @@
+"""Mistakes that users make: each gets one line that says what is wrong and what to type, and no number."""
+
+import shlex
+
+import fruit
+import pytest
+
+from lexbench.cli import code
+
+FILES = {  # into folders that are otherwise right
+    "emptyqrels/qrels/test.tsv": "query-id\tcorpus-id\tscore\n",
+    "noid/corpus.jsonl": '{"text": "a"}\n',
+    "notext/corpus.jsonl": '{"_id": "a"}\n',
+    "grades/qrels/test.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1.5\n",
+    "cut/corpus.jsonl": '{"_id": "a", "te',
+    "latin/corpus.jsonl": '{"_id": "a", "text": "café"}\n',
+    "wrongids/qrels/test.tsv": "query-id\tcorpus-id\tscore\nqa\tX1\t1\n",
+    "twice/corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n',
+    "several/qrels/one.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
+    "several/qrels/two.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
+}
+REMOVED = ("noqueries/queries.jsonl", "noqrels/qrels/test.tsv", "several/qrels/test.tsv")
+LONE = {
+    "bad.run": "qa Q0 a3 1 x y\n",
+    "nan.run": "qa Q0 a3 1 nan t\n",
+    "good.run": "qa Q0 a3 1 2.0 t\n",
+    "foreign.run": "zz Q0 nope 1 2.0 t\n",
+    "empty.run": "",
+    "broken.toml": "schema = 1\n[suite\n",
+    "result.json": "{}",
+}
+ROWS = {
+    # the command
+    "comapre a b": "no command 'comapre'; did you mean 'lexbench compare'?",
+    "run pydok": "did you mean 'pydoc'?",
+    "run suite pydok": "did you mean 'pydoc'?",
+    "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
+    "run suite nothing.toml": "no suite 'nothing.toml'",
+    "run suite broken.toml": "broken.toml: Expected ']'",
+    "run suite pydoc --depth 0": "0 is not in the range",
+    "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
+    "run suite pydoc --time-k 10": "need --time",
+    "run suite pydoc --on spark": "no executor 'spark'; there is: here, processes, ray",
+    "run suite pydoc -d scifact": "there is: pydoc/test",
+    "run suite beir -d scifact -r bm25": "did you mean 'beir/scifact/test'?",
+    "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
+    "export tre out": "'tre' is not one of",
+    # systems
+    "run suite pydoc -r bm52": "did you mean 'bm25'?",
+    "run suite pydoc -r ''": "a system is empty; write e.g. -r bm25",
+    "run suite pydoc -r ./nothing": "no file or folder ./nothing",
+    "run suite pydoc -r good": "there is no model in good: it has no config.json",
+    "run suite pydoc -r bm25,lexmae_nano": "is 2 systems; give each its own -r: -r bm25 -r lexmae_nano",
+    "run suite pydoc -r bm25 lexmae_nano": "type -r, -d or -m again before each value",
+    "run suite pydoc -r 'bm25(k1=\"1.2\")'": "write it without quotes: bm25(k1=1.2)",
+    "run suite pydoc -r 'bm25(k=1.2)'": "did you mean 'k1'?",
+    "run suite pydoc -r 'bm25(k1=1.2'": "'(' was never closed",
+    "run suite pydoc -r 'bm25(k1=-1)'": "k1 is a number from 0 up",
+    "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25'; name one: -r 'other = EXPRESSION'",
+    "run suite pydoc -r ' = bm25'": "write 1 to 100 printable characters",
+    "run suite pydoc -r bm25@impact": "no bm25 on engine 'impact'; there is: lucene",
+    "run suite pydoc -r 'bm25|top_k(3)'": "bm25 is no encoder",
+    "run suite pydoc -r 'rerank(bm25, bm25)'": "bm25 is no reranker",
+    "run suite pydoc -r 'ensemble(bm25)'": "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0))",
+    "run suite pydoc -r 'ensemble(bm25, bm25(b=0.1), weights=[1])'": "takes as many weights; 1 given",
+    "run suite pydoc -r 'bm25@impcat'": "no bm25 on engine 'impcat'",
+    "run dataset good -r 'command(\"./nothing\")'": "there is no program './nothing'; give its path",
+    "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
+    "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
+    "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
+    # measures
+    "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
+    "run suite pydoc -m R@5000": "raise --depth",
+    # data
+    "run dataset ./nofolder": "./nofolder",
+    "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
+    "run dataset scifact": "did you mean 'beir/scifact/test'",
+    "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it",
+    "run dataset emptyqrels": "there are no judgements; a line is: query-id, corpus-id, score",
+    "run dataset noid": "there is no '_id'; there is: text; expected: _id, text and optionally title",
+    "run dataset notext": "has no field 'text'; it has: _id",
+    "run dataset grades": "'1.5' is not a whole number, e.g. 0, 1 or 2",
+    "run dataset cut": "line 1: not JSON; is the file cut off?",
+    "run dataset latin": "not UTF-8 (byte 0xe9); convert the file, e.g.: iconv",
+    "run dataset noqueries": "no queries; put queries.jsonl into",
+    "run dataset noqrels": "no judgements; put qrels/test.tsv into",
+    "run dataset wrongids": "ids like 'X1', the documents like 'a1'",
+    "run dataset twice": "two documents have the id 'a'",
+    "run dataset several": "choose one: --split one",
+    "run dataset several --split three": "there is: one, two; choose one: --split one",
+    # run files
+    "run dataset good -r bad.run": "'x' is not a number; a line of a run is: query Q0 document rank score tag",
+    "run dataset good -r nan.run": "a score that is not a finite number",
+    "run dataset good -r foreign.run": "is of another dataset: no query of it is judged; its ids look like 'zz'",
+    "run dataset good -r empty.run": "is empty: no query has a document",
+    "score foreign.run -d good": "is of another dataset",
+    "score good/queries.jsonl -d good": "a line of a run is: query Q0 document rank score tag",
+    "score good.run": "give -d ID, --qrels FILE, or both",
+    "score nothing.run -d good": "is neither a run file nor a system that was run on good",
+    "score good.run --qrels good/queries.jsonl": "is not a number",
+    # results
+    "compare bm25 nothing": "no result in the store of 'bm25'; there is none yet",
+    "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
+    "compare bm25 result.json": "result.json: Object missing required field",
+    "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
+    "explain nothere -r bm25": "depends on the dataset; name it with -d",
+    "explain qid:nothere -r bm25 -d good": "no judged query of good: 'nothere'; there is: qa",
+    "leaderboard --results nofolder": "write some: lexbench run suite pydoc --results nofolder",
+    "export trec out -r nothing": "no result of 'nothing'; there is none yet",
+    "verify pydoc": "make some: lexbench run suite pydoc",
+    "show dataset scifact": "did you mean 'beir/scifact/test'",
+    "show model lexmae_nan": "did you mean 'lexmae_nano'",
+    "train all nothing": "no recipe or file 'nothing'; there is: lexmae_mini",
+    "watch empty -r bm25": "name a dataset to choose on",
+    "judge pool bm25 -d good": "run it: lexbench run dataset good",
+    "gate": "make it: lexbench gate init -d DATASET -r SYSTEM",
+    "gate init -d good": "Missing option '-r'",
+    "collect nofolder": "'nofolder' does not exist",
+    "collect empty": "has no documents",
+}
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory):
+    """Make a folder with right and wrong data, and an empty store."""
+    root = tmp_path_factory.mktemp("mistakes")
+    for name in {"good", *(path.partition("/")[0] for path in (*FILES, *REMOVED))}:
+        fruit.write(root / name, split="test")
+    for name, text in (FILES | LONE).items():
+        (root / name).write_bytes(text.encode("latin-1"))
+    for name in REMOVED:
+        (root / name).unlink()
+    (root / "empty").mkdir()
+    return root
+
+
+@pytest.mark.parametrize("typed", ROWS)
+def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, typed):
+    """The exit code is 1, 2 or 3, nothing is printed as an answer, and one line says what to type."""
+    monkeypatch.chdir(playground)
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    exit_code = code(shlex.split(typed))
+    out, err = capsys.readouterr()
+
+    assert (exit_code in (1, 2, 3), out) == (True, "")
+    assert [line for line in err.splitlines() if ROWS[typed] in line], err
+    assert "Traceback" not in err
+    assert "bug in lexbench" not in err
