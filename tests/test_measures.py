@@ -423,7 +423,8 @@ def test_scores_that_were_lowered_to_break_a_tie_still_tie():
     ("typed", "written"),
     [
         ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
-        ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"), ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"),
+        ("recall_100", "R@100"),
+        ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"), ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"),
         ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
     ],
 )  # fmt: skip
