@@ -91,13 +91,16 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     'queries': {id: text}, 'qrels': {query id: {document id: grade}}}, where data frames with named columns will do, the result
     of beir's GenericDataLoader, or a dataset of ir_datasets. *datasets* chooses datasets of a suite.
 
-    A system is an expression ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with build(corpus, path)
-    and open(path); a mapping gives them names. Finished work in the *store* is not repeated. With *time*, each system is also
-    timed in a fresh process (`Result.timings`; settings: lexbench.timing.protocol). *on* is where corpora are encoded, like
-    `--on`: 'processes(4)', 'ray'.
+    A system is an expression ('bm25(k1=0.9)'), a function texts -> vectors or (queries, k) -> {query id: {document id: score}},
+    or an object: an encoder, a search system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A
+    mapping gives them names. Finished work in the *store* is not repeated. With *time*, each system is also timed in a fresh
+    process, an object in this one (`Result.timings`; settings: lexbench.timing.protocol). *on* is where corpora are encoded,
+    like `--on`: 'processes(4)', 'ray'.
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
     plan = plan_of(data, systems, datasets, measures, depth)
     timer = Timer(Settings() if time is True else time) if time else None
+    for system in [job.system for job in plan.jobs if timer and job.system.expression is None]:
+        timer.check(system)  # type: ignore[union-attr] # there is one
     return Results(plan.suite, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer, executor(on))))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import open_corpus
 from lexbench.errors import LexbenchError, echoed
 from lexbench.plugins import BuildContext, Retriever, Searcher
-from lexbench.storage.artifact_folder import read_references, write_references
+from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Hits, Query
@@ -50,6 +50,7 @@ class ForeignRetriever(Retriever):
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the system has its own index
         """Write the name of the folder of the corpus into *path*."""
         write_references(path, self.search_inputs(context))
+        (path / ENGINE_DIR).mkdir()  # empty: the size of the index is unknown
 
     def open(self, path: Path) -> "ForeignSearcher":
         """Return a searcher that asks the system."""

@@ -82,6 +82,8 @@ class Plugin:
 class Model(Plugin):
     """What encoders, rerankers and retrievers can tell about the trained model behind them."""
 
+    elsewhere: ClassVar[str] = ""  # who computes in place of this process, e.g. "a server": timings are flagged and not ranked
+
     def remarks(self) -> Sequence[str]:
         """Return notes that readers of the scores must see, one line each."""
         return ()

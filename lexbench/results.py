@@ -93,7 +93,12 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
-UNRANKED = {"noisy": "noisy timing", "workers": "timing with workers"}  # flags that keep a timing out of rankings
+UNRANKED = {  # flags that keep a timing out of rankings
+    "noisy": "noisy timing",
+    "workers": "timing with workers",
+    "in process": "timing in the user's process",
+    "elsewhere": "timing of a program or server",
+}
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +119,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     qps: dict[str, float]  # queries per second by the same names, of the median pass
     overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None for offline
     cpu_per_wall: float  # processor time over wall time of the timed passes: at most 1.05 proves one thread
-    flags: list[str] = []  # "noisy", "workers" (both in no ranking), "threads≈1.3", "differs", "overhead"; `notes` say why
+    flags: list[str] = []  # those of UNRANKED, "threads≈1.3", "differs", "overhead"; `notes` say why
     checked: bool  # the timed passes returned the documents of the untimed run
     memory: dict[str, int] = {}  # bytes: pss_anonymous, pss_file (both less the baseline), baseline, peak_…, model
     disk: dict[str, int] = {}  # bytes of the index by file

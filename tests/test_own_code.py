@@ -1,22 +1,25 @@
 """Foreign code given to `lexbench.run`: encoders and search systems as objects, functions, programs and servers."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import sparse
 
 import lexbench
 from lexbench.datasets.corpus import write_corpus
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import TinyStore
+from lexbench.timing.protocol import Settings
 from lexbench.types import Document, Kind, MultiVectors, Query
 from lexbench.vectors import converted
 
@@ -506,6 +509,60 @@ def test_wrong_answers_of_a_server_are_one_line(answer, message, server, corpus,
     with pytest.raises(LexbenchError) as raised:
         found(f'url("{server.url}")', corpus, tmp_path / "store")
     assert str(raised.value) == f"{server.url}: {message}"
+
+
+# ---- timing ----------------------------------------------------------------------------------------------------------------
+
+DATA = {
+    "corpus": CORPUS,
+    "queries": {query.query_id: query.text for query in QUERIES[:2]},
+    "qrels": {query: {docs[0][0]: 1} for query, docs in FOUND.items() if docs},
+}
+SETTINGS = Settings(seconds=0.1, threads=1, processes=2)
+
+
+def test_objects_are_timed_in_this_process(tmp_path):
+    """Encoders and search systems are timed in one process, are flagged and not ranked, and leave the process as it was."""
+    before = os.sched_getaffinity(0)
+    found = lexbench.run(DATA, {"encoder": counts, "search": Indexed()}, store=tmp_path, time=SETTINGS)
+
+    assert not found.failures
+    assert os.sched_getaffinity(0) == before
+    encoder, search = found
+    for single, offline in (encoder.timings, search.timings):
+        assert "in process" in single.flags
+        assert "in process" in offline.flags
+        assert single.unranked in ("noisy timing", "timing in the user's process")
+        assert (single.checked, offline.checked) == (True, True)
+        assert (single.processes, single.memory, single.queries) == (1, {}, 2)
+    assert "index" in encoder.sizes
+    assert "index" not in search.sizes  # it is in memory, of a size that nobody knows
+    assert not list((tmp_path / "timings").iterdir())  # no other session can know these objects
+
+
+def test_a_program_is_timed_with_its_round_trip(tmp_path):
+    """A program is timed in a fresh process like other systems; a flag says that the round trip is included."""
+    (tmp_path / "p.py").write_text(
+        "import sys, json\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'qid': json.loads(line)['qid'], 'docs': [['d1', 1]]}), flush=True)\n"
+    )
+    expression = f'command("{sys.executable} {tmp_path / "p.py"}")'
+    settings = msgspec.structs.replace(SETTINGS, offline=False)
+    (result,) = lexbench.run(DATA, [expression], store=tmp_path / "store", time=settings)
+
+    (single,) = result.timings
+    assert (single.processes, single.checked, single.memory) == (2, True, {})
+    assert "elsewhere" in single.flags
+    assert "a program answers: the round trip is included, and its processor time is not in CPU/wall" in single.notes
+    assert not any("it had its core for" in note for note in single.notes)
+
+
+def test_what_cannot_be_timed_honestly_is_refused_before_work(tmp_path):
+    """A search of beir gets the corpus in each call: its time would not be that of a search."""
+    with pytest.raises(CannotStart, match="BeirSearch gets the corpus with every query, so its time is not that of a search"):
+        lexbench.run("pydoc", [BeirSearch()], store=tmp_path, time=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow  # importing sentence-transformers takes ten seconds

@@ -50,6 +50,7 @@ class ServedModel(Model):
     timeout: float = runtime(60.0)
 
     remote: ClassVar[bool] = True
+    elsewhere: ClassVar[str] = "a server"
     version: ClassVar[int] = 1
     counts: ClassVar[tuple[str, ...]] = ("batch",)  # settings of a subclass that are whole numbers from 1 up
     made: ClassVar[str] = "vectors"  # what the server is asked for

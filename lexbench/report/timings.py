@@ -122,7 +122,7 @@ def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
         names = ("pss_anonymous", "pss_file", "peak_search", "model")
         megabytes = [number(memory[name] / 1e6 if name in memory else None, ",.1f") for name in names]
         built = sum(result.measured.seconds.get(stage, 0.0) for stage in ("encode", "build"))
-        cells = (number(disk / 1e6, ",.1f"), number(per_document, ",.0f"), number(built or None, ",.1f"))
+        cells = (number(disk / 1e6 or None, ",.1f"), number(per_document or None, ",.0f"), number(built or None, ",.1f"))
         rows.append((result.system, *megabytes, *cells))
     header = ("system", "own", "files", "peak", "model", "on disk", "bytes/\ndocument", "built in s")
     return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (_MEMORY,))

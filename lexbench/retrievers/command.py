@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from shutil import which
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 from weakref import finalize
 
 from lexbench.errors import CommandError, LexbenchError, echoed, shortened, visible
@@ -39,6 +39,8 @@ class Command(ForeignRetriever):
     _: KW_ONLY
     revision: str = ""
     timeout: float = runtime(60.0)
+
+    elsewhere: ClassVar[str] = "a program"
 
     def __post_init__(self) -> None:
         """Raise CommandError if there is no such program."""

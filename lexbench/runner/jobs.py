@@ -300,12 +300,13 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     """Return a result with what its run, index and corpus add: sizes, counts, and the times of every artifact."""
     steps = [read_measurement(index), read_measurement(run_dir), result.measured]
     seconds = {name: spent for step in steps for name, spent in step.seconds.items()}
-    vectors, folders = index / VECTORS_FILE, own_folders(index)
+    vectors = index / VECTORS_FILE
+    built = sum(size(folder, ENGINE_DIR) for folder in own_folders(index))  # 0 if the index is elsewhere
     work = json.loads((run_dir / "work.json").read_bytes())  # empty if the retriever counts nothing
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *read_remarks(index)],
-        sizes=result.sizes | {"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
+        sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
         measured=msgspec.structs.replace(steps[1], seconds=seconds, resumed=any(step.resumed for step in steps)),

@@ -9,8 +9,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +47,33 @@ from lexbench.types import Hits, Query
 # ---- the task --------------------------------------------------------------------------------------------------------------
 
 
-def measure(task: Task, report_pass: Callable[[], None]) -> None:
-    """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass."""
+def measure_here(task: Task, retriever: Any, report_pass: Callable[[], None]) -> None:
+    """Do *task* for a *retriever* that only this process has; then restore the threads and cores of this process."""
+    torch, cores = sys.modules.get("torch"), None if task.core is None else os.sched_getaffinity(0)
+    threads = torch.get_num_threads() if torch else 0
+    limits: Any = import_module("threadpoolctl").threadpool_limits if find_spec("threadpoolctl") else nullcontext
+    try:
+        with limits(task.threads):  # of BLAS and OpenMP; without the package, the flag `threads` tells
+            measure(task, report_pass, retriever)
+    finally:
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+        if torch:
+            torch.set_num_threads(threads)
+
+
+def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> None:
+    """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass.
+
+    *own* is a retriever that only this process has. Memory is measured if the process has nothing but the system.
+    """
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
     # Open the index and answer the first query, which may import and compile; both are timed apart from the passes.
     seconds, memory = {}, {}
     begin = time.perf_counter()
-    searcher = _open(task)
+    retriever = with_threads(own or _retriever(task), task.threads)
+    searcher = retriever.open(Path(task.index))
     seconds["open"] = time.perf_counter() - begin
     encode, inputs = _inputs(searcher, task)
     if "torch" in sys.modules:
@@ -66,7 +87,8 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     work, answers = Work(encode, searcher.search, inputs, task.k), _Answers(report_pass)
     machine.reset_peak_memory()
     warm = warm_up(work, lambda _timed: report_pass())
-    memory |= machine.memory() | {"model": machine.model_bytes()}
+    alone = own is None and not retriever.elsewhere
+    memory |= machine.memory() | {"model": machine.model_bytes()} if alone else {}
     before, transferred = machine.read_counters(), searcher.transfer
     passes = timed_passes(work, len(warm), answers.take, task.seconds)
     after = machine.read_counters()
@@ -79,7 +101,8 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
-    if task.single and not task.on and (crowd := machine.crowded(cpu_per_wall)):
+    circumstances = dict(_circumstances(retriever, own=own is not None))
+    if task.single and not task.on and "elsewhere" not in circumstances and (crowd := machine.crowded(cpu_per_wall)):
         noise.append(crowd)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers.hits)._asdict()
@@ -88,9 +111,10 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
         warm_up=len(warm),
         cpu_per_wall=cpu_per_wall,
         seconds=seconds,
-        memory={name: count for name, count in memory.items() if count},
+        memory={name: count for name, count in memory.items() if count and alone},
         noise=noise,
         workers=_workers(task, seconds),
+        circumstances=circumstances,
         same=len(answers.digests) == 1,
         modules=machine.imported_modules(),
     )
@@ -105,13 +129,19 @@ def measure_imports(task: Baseline) -> None:
     atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(machine.memory()))
 
 
-def _open(task: Task) -> Any:
-    """Return the searcher of a task."""
-    retriever = with_threads(with_weights(systems.system(task.system).retriever, iter(task.weights)), task.threads)
+def _retriever(task: Task) -> Any:
+    """Return the retriever of a task, made from its expression."""
+    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
-    if workers and workers.holds:
-        retriever = systems.on_workers(retriever, workers, lambda _line: None)
-    return retriever.open(Path(task.index))
+    return systems.on_workers(retriever, workers, lambda _line: None) if workers and workers.holds else retriever
+
+
+def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
+    """Yield flags that follow from the kind of system, each with the reason for it."""
+    if own:
+        yield "in process", "timed in the process that has the object, not in a fresh one"
+    if who := ", ".join(sorted({one.elsewhere for one in systems.trained_members(retriever) if one.elsewhere})):
+        yield "elsewhere", f"{who} answers: the round trip is included, and its processor time is not in CPU/wall"
 
 
 def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:

@@ -93,6 +93,7 @@ def _flags(
         yield "noisy", reason
     for line in dict.fromkeys(one.workers for one in facts if one.workers):
         yield "workers", line
+    yield from facts[0].circumstances.items()
     if first.scenario == SINGLE and busiest > ONE_THREAD:
         yield f"threads≈{busiest:.1f}", f"it took {busiest:.2f} s of processor time per second, so more than one thread worked"
     if differing:

@@ -24,7 +24,7 @@ from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, sizes
 from lexbench.timing.machine import fingerprint, performance, siblings
-from lexbench.timing.measuring import chosen_weights
+from lexbench.timing.measuring import chosen_weights, measure_here
 from lexbench.timing.protocol import (
     FACTS_FILE,
     SINGLE,
@@ -54,13 +54,12 @@ class Timer:
     settings: Settings
 
     def check(self, system: System) -> None:
-        """Raise CannotStart if *system* cannot be opened by another process, or has no search to time."""
+        """Raise CannotStart if *system* has no search to time, or one whose time would say nothing."""
         if system.retriever.finished:
             raise CannotStart(f"{system.name} is a finished run, so there is no search to time")
-        if system.expression is None:
+        if getattr(system.retriever, "takes_corpus", False):
             raise CannotStart(
-                f"{system.name} is an object of this process, and a fresh process has to make it to time it: "
-                "name it by an expression, e.g. 'bm25(k1=0.9)', if need be as a plug-in"
+                f"{system.name} gets the corpus with every query, so its time is not that of a search: leave out time"
             )
 
     @property
@@ -79,7 +78,9 @@ class Timer:
                 if self.settings.again and (before := runner.store.finished(STAGE, facts)):
                     shutil.rmtree(before)
                 label = f"{runner.dataset.contract.id} {timed.named.name} {one.scenario.name}"
-                runner.store.produce(STAGE, label, facts, one.write)
+                folder = runner.store.produce(STAGE, label, facts, one.write)
+                if not timed.named.reusable:
+                    runner.workspace.unshared.append(folder)
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
         """Return the timing of each scenario, over all its processes, which `measure` has measured."""
@@ -105,9 +106,14 @@ class _Measurement:
     k: int
 
     @property
+    def here(self) -> bool:
+        """Whether only this process has the system: it is an object."""
+        return self.timed.named.expression is None
+
+    @property
     def processes(self) -> int:
-        """The number of fresh processes to measure in."""
-        return self.settings.processes if self.scenario.name == SINGLE else 1
+        """The number of processes to measure in."""
+        return self.settings.processes if self.scenario.name == SINGLE and not self.here else 1
 
     @property
     def _queries(self) -> list[Query]:
@@ -121,18 +127,22 @@ class _Measurement:
 
     def key_facts(self, number: int) -> KeyFacts:
         """Return the key facts of the durations of one process."""
-        return ({"on": self._on} if self._on else {}) | {
-            "protocol": _PROTOCOL,
-            "run": key_of(self.timed.run),
-            "scenario": self.scenario.name,
-            "k": self.k,
-            "queries": len(self._queries),
-            "seconds": self.settings.seconds,
-            "processes": self.processes,
-            "process": number,
-            "fingerprint": fingerprint(),
-            "lexbench": environment.versions().get("lexbench"),
-        }
+        return (
+            ({"on": self._on} if self._on else {})
+            | ({"here": True} if self.here else {})
+            | {
+                "protocol": _PROTOCOL,
+                "run": key_of(self.timed.run),
+                "scenario": self.scenario.name,
+                "k": self.k,
+                "queries": len(self._queries),
+                "seconds": self.settings.seconds,
+                "processes": self.processes,
+                "process": number,
+                "fingerprint": fingerprint(),
+                "lexbench": environment.versions().get("lexbench"),
+            }
+        )
 
     def folders(self) -> list[Path]:
         """Return the finished folder of each process. Raises LexbenchError if one has been removed."""
@@ -142,11 +152,11 @@ class _Measurement:
         return [folder for folder in folders if folder]
 
     def write(self, draft: Path) -> None:
-        """Measure in a fresh process; write its durations and the conditions into *draft*."""
+        """Measure in a fresh process, or an object in this one; write its durations and the conditions into *draft*."""
         timed, runner, queries = self.timed, self.runner, self._queries
         core = last_core() if self.scenario.single else None
         task = Task(
-            system=str(timed.named.expression),
+            system=timed.named.expression or "",
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
             index=str(timed.index),
             queries=[(query.query_id, query.text) for query in queries],
@@ -160,7 +170,11 @@ class _Measurement:
             out=str(draft),
         )
         runner.progress.start(f"{timed.named.name} on {runner.dataset.contract.id}", self.scenario.name, None, "queries")
-        run_task(task, self.scenario.threads, partial(runner.progress.advance, len(queries)))
+        advance = partial(runner.progress.advance, len(queries))
+        if self.here:
+            measure_here(task, timed.system.retriever, advance)
+        else:
+            run_task(task, self.scenario.threads, advance)
         runner.progress.end()
         retriever = timed.system.retriever
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
