@@ -1,6 +1,6 @@
 """Suites: datasets, measures and systems that are run together, as TOML files in the folders of suites."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -123,8 +123,12 @@ def suite_of_results(name: str, results: Iterable[Result]) -> Suite:
     if name in toml_files():
         return suite(name)
     results = list(results)
-    measures = tuple(dict.fromkeys(measure for result in results for measure in result.means))
-    datasets = tuple(sorted({result.dataset for result in results}))
+    return of_datasets(name, {result.dataset for result in results}, [name for result in results for name in result.means])
+
+
+def of_datasets(name: str, ids: Collection[str], named: Iterable[str] = (HEADLINE,)) -> Suite:
+    """Return a suite of datasets with the measures *named*, of which the first is the headline."""
+    datasets, measures = tuple(sorted(ids)), tuple(dict.fromkeys(named))
     return Suite(
         schema=1,
         id=name,

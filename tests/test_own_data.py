@@ -307,6 +307,7 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
     write(tmp_path, {"suites/own.toml": suite, "suites/datasets/strict.toml": contract})
     write(tmp_path / "mine", LAYOUTS["csv"])
     write(tmp_path / "suites" / "strict", LAYOUTS["trec"])
+    monkeypatch.chdir(write(tmp_path / "here", {"strict/corpus.jsonl": "a folder here is no dataset of the suite"}))
     exit_code, out, _ = run(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")
     contracts.all_contracts.cache_clear()
 

@@ -11,7 +11,7 @@ from lexbench.cli._output import print_json, print_rich, say
 
 
 @click.command()
-@click.argument("name", metavar="SUITE")
+@click.argument("name", metavar="SUITE|DATASET|FOLDER")
 @system_option("Only this system; repeatable.")
 @results_option
 @click.option("--as", "equivalents", multiple=True, metavar="PUBLISHED=NAME", help="NAME is the system PUBLISHED; repeatable.")
@@ -20,7 +20,7 @@ from lexbench.cli._output import print_json, print_rich, say
 def command(
     name: str, systems: Sequence[str], results: Path | None, equivalents: Sequence[str], *, everything: bool, as_json: bool
 ) -> None:
-    """Compare the results on SUITE with published scores of the same system, dataset and measure.
+    """Compare the results on a suite or dataset with published scores of the same system, dataset and measure.
 
     If a mean is off, its run is scored again under rules that others have used by mistake, to find the cause. Exits with 1 if a
     mean is off or nothing could be compared.
@@ -30,11 +30,14 @@ def command(
     from lexbench.analysis.verify.published import published_scores
     from lexbench.analysis.verify.tables import as_json_document, summary, tables
     from lexbench.analysis.verify.verdicts import measured, systems_by_label, verify
+    from lexbench.datasets.location import find_dataset
     from lexbench.report.terminal import render
+    from lexbench.runner.plan import kind_of
     from lexbench.storage.store import Store
 
     store = Store(on_damage=partial(say, err=True))
-    found, published = measured(suites.suite(name), store, results, systems), published_scores()
+    suite = suites.suite(name) if kind_of(name) == "suite" else suites.of_datasets(name, [find_dataset(name)[0].id])
+    found, published = measured(suite, store, results, systems), published_scores()
     verification = verify(found, published, systems_by_label(equivalents, published, found))
     causes = {number: diagnose(check, store) for number, check in enumerate(verification.off)}
     if as_json:

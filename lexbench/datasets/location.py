@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
+from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
 from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
@@ -89,6 +89,11 @@ def _in_memory(data: Any) -> Located:
     bare = Memory(_default_contract("memory", "test", SourceFacts(loader="memory"), several=False), parts)
     contract = _default_contract(bare.name, "test", bare.contract.source, several=False)
     return Located(contract, Memory(contract, parts))
+
+
+def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | None]:
+    """Return the dataset of a result: from *place*, where the store remembers its judgements, or else by its id."""
+    return find_folder(place) if place else (contract_of(dataset), None)
 
 
 def find_rules(name: str) -> tuple[Contract, Source | None]:

@@ -7,8 +7,8 @@ from shlex import quote
 from typing import Any
 
 from lexbench import measures, suites
-from lexbench.contracts import MEASURES, Contract, all_contracts, find_contract
-from lexbench.datasets.location import LIBRARY, find_dataset, status
+from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
+from lexbench.datasets.location import LIBRARY, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import Retriever, Source
@@ -153,10 +153,10 @@ def plan_suite(
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     chosen = systems_of(systems or suite.retrievers)
-    located = [
-        find_dataset(suite.folders.get(dataset, dataset))
-        for dataset in suite.datasets
-        if dataset in (datasets or suite.datasets)
+    located: list[tuple[Contract, Source | None]] = [
+        find_folder(Path(suite.folders[name])) if name in suite.folders else (contract_of(name), None)
+        for name in suite.datasets
+        if name in (datasets or suite.datasets)
     ]
     command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
     measure_names, depth = measure_names or suite.measures, depth or suite.depth

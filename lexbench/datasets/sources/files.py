@@ -31,8 +31,8 @@ Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for 
 _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "documents": [("corpus", "collection", "documents", "docs")],
     "queries": [("queries", "query", "topics")],
-    "judgements": [("qrels", "judgements", "judgments"), ("default", "data", "relevance")],
-}  # of folders and files; the second group, of the hub, counts if there is none of the first
+    "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
+}  # of folders and files; a group counts if there is none of those before
 _SHARD = re.compile(r"-\d+(-of-\d+)?$")
 _READER = 2  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits whose scores are no test results

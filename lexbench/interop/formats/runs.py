@@ -93,11 +93,13 @@ def _decoded(path: Path, number: type[N]) -> dict[str, dict[str, N]]:
 
 
 def _write_qrels(entry: "StoredResult", path: Path) -> None:
-    from lexbench.contracts import contract_of
     from lexbench.datasets.dataset import open_dataset
+    from lexbench.datasets.location import find_again
+    from lexbench.storage.store import Store
     from lexbench.trec.qrels import write_qrels
 
-    write_qrels(open_dataset(contract_of(entry.result.dataset)).qrels, path)
+    place = Store().place(entry.result.digests)
+    write_qrels(open_dataset(*find_again(entry.result.dataset, place)).qrels, path)
 
 
 _EQUAL = "equal scores, which are lowered by the smallest step so that all tools see one order"

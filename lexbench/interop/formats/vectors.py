@@ -23,8 +23,8 @@ def _writer(layout: str) -> Writer:
     """
 
     def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        from lexbench.contracts import contract_of
         from lexbench.datasets.dataset import open_dataset
+        from lexbench.datasets.location import find_again
         from lexbench.progress import Silent
         from lexbench.retrievers.encoded import Encoded
         from lexbench.runner.search import DatasetRunner
@@ -36,7 +36,9 @@ def _writer(layout: str) -> Writer:
         retriever = system(result.system).retriever
         if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
-        runner = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
+        runner = DatasetRunner(
+            open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Silent()
+        )
         queries = list(runner.dataset.queries)
         vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
         vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
