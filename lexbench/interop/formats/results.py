@@ -1,4 +1,4 @@
-"""Results: the values of every query as CSV or Parquet, whole results as JSON, and figures as SVG, PDF and PNG."""
+"""Results: the values of every query as CSV or Parquet, whole results as JSON, tables as LaTeX, and figures."""
 
 import csv
 import io
@@ -59,6 +59,19 @@ def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterato
         target.tell(line)
 
 
+def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    """Write the main table of one dataset, as the leaderboard has it."""
+    from lexbench.report.leaderboard import copies, sections
+    from lexbench.suites import DATASETS
+
+    board = sections.board(
+        {DATASETS: {one.result.system: {one.result.dataset: one.result} for one in results}}, published="none"
+    )
+    path = target.path.with_name(f"{target.path.name}.tex")
+    atomic.write_text(path, copies.latex(copies.view(board)))
+    yield path
+
+
 _VALUES = "all but the value of every query and measure"
 _CSV_LOST = f"{_VALUES}; of the system and dataset only their file's name"
 _PARQUET_LOST = f"{_VALUES}, with system, dataset and contract"
@@ -67,5 +80,8 @@ EXPORTS = (
     Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
     Export("parquet", "the value of every query and measure, a row each", _PARQUET_LOST, one_file("parquet", _write_parquet)),
     Export("json", "the whole result", "nothing but the run", one_file("json", _write_json)),
+    Export(
+        "latex", "a table of each dataset: means, ranks, QPS, sizes", "all but the main figures", _write_latex, per="dataset"
+    ),
     Export("figures", _DRAWN, "all but the drawing", _write_figures, per="export"),
 )

@@ -53,7 +53,7 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
     expressions = {one.label: one.notation for one in section.systems if one.notation}
     pairs = _different(panels[dataset]) if dataset else section.better
     starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
-    title = f"{section.name}: {grid.title}."
+    title = f"{grid.title}." if section.name in grid.title else f"{section.name}: {grid.title}."
     return View(
         msgspec.structs.replace(grid, title=title),
         f"tab:{section.id}",

@@ -16,7 +16,7 @@ function viewOf(suite, grid, rows) {
   const kept = grid.columns.map((_, at) => at).filter((at) => fitting.some((row) => !row.published && textOf(row.values[at]) !== MISSING));
   const columns = kept.map((at) => grid.columns[at]);
   const shown = fitting.map((row) => ({ ...row, notation: row.published ? "" : row.system.notation ?? "", values: kept.map((at) => row.values[at]) }));
-  return { columns, rows: shown, marks: marksOf({ columns }, shown), title: `${suite.name}: ${grid.title}.`, label: `tab:${suite.id}` };
+  return { columns, rows: shown, marks: marksOf({ columns }, shown), title: `${grid.title.includes(suite.name) ? "" : `${suite.name}: `}${grid.title}.`, label: `tab:${suite.id}` };
 }
 
 function captionOf({ title, columns, rows, marks }) {
