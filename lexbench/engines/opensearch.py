@@ -216,8 +216,12 @@ class _Secured(_Forgotten, http.client.HTTPSConnection): ...
 class Client:
     """A small client, JSON over HTTP: one connection per thread, opened again if the server has closed it."""
 
-    def __init__(self, url: str) -> None:
-        """Check the *url* of the server, e.g. https://search.example.org:9200, without a name or a key; nothing is sent yet."""
+    def __init__(self, url: str, what: str = "opensearch") -> None:
+        """Check the *url* of the server, e.g. https://search.example.org:9200, without a name or a key; nothing is sent yet.
+
+        Error messages call the server *what*.
+        """
+        self._what = what
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise CommandError(f"opensearch(url={url!r}): write it like https://localhost:9200")
@@ -258,7 +262,7 @@ class Client:
         except ValueError:
             answer = {"error": text[:200].decode(errors="replace")}
         if status not in _OK:
-            raise LexbenchError(f"opensearch at {self.url}: {method} {path}: {status}: {_reason(answer)}")
+            raise LexbenchError(f"{self._what} at {self.url}: {method} {path}: {status}: {_reason(answer)}")
         return answer
 
     def _exchange(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
@@ -272,7 +276,7 @@ class Client:
                 self._connection.close()
                 # A server closes connections that were idle for long. Every request here can be sent twice.
                 if not (again and isinstance(error, http.client.RemoteDisconnected | BrokenPipeError | ConnectionResetError)):
-                    raise CannotStart(f"opensearch at {self.url} does not answer ({error}); is it running?") from None
+                    raise CannotStart(f"{self._what} at {self.url} does not answer ({error}); is it running?") from None
         raise AssertionError
 
 

@@ -84,6 +84,12 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     yield from _saved(_bars(results), folder / "datasets")
 
 
+def write_recall(points: Sequence[FigurePoint], title: str, across: str, measure: str, path: Path) -> Iterator[Path]:
+    """Write a figure of recall over a cost, where less is better, as *path* with .svg, .pdf and .png. Yields every path."""
+    require("--plot", ["matplotlib"], "figures")
+    yield from _saved(_against(points, drawable(title, _TITLE), across, measure, smaller=True), path)
+
+
 def missing(results: Iterable[Result]) -> list[str]:
     """Return one line for each kind of figure for which *results* lack data."""
     results = list(results)

@@ -1,0 +1,126 @@
+"""Measure an index that you already run: recall of exact and latency for each value of a knob."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lexbench.cli._options import FILE, json_option
+from lexbench.cli._output import print_json, print_rich, say
+
+if TYPE_CHECKING:
+    from lexbench.probing.probe import Probe
+    from lexbench.table import Table
+
+_EXISTING = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.argument("target", metavar="ADDRESS|COMMAND")
+@click.option("--knob", "knob_text", metavar="NAME=V1,V2", help="The setting of a search to vary; default: that of the server.")
+@click.option("-k", default=10, show_default=True, type=click.IntRange(min=1), help="Documents per query.")
+@click.option("--sample", default=200, show_default=True, type=click.IntRange(min=1), help="Queries.")
+@click.option("--queries", type=FILE, metavar="FILE.npy", help="Vectors of queries; default: a sample of the documents.")
+@click.option("--vectors", type=_EXISTING, metavar="FILE.npy|FOLDER", help="Vectors of documents, if the server gives none.")
+@click.option("--ids", type=FILE, help="The ids of these vectors, one per line; default: their row numbers.")
+@click.option("--similarity", type=click.Choice(("dot", "cosine", "l2")), help="Default: that of the server, or dot.")
+@click.option(
+    "--load", default=0.0, help="Queries per second to offer; default: a quarter of what the slowest value answers alone."
+)
+@click.option("--seconds", default=10.0, show_default=True, help="Offer the load for this long per value; 0: no load.")
+@click.option("--goal", default=0.95, show_default=True, type=click.FloatRange(0, 1), help="The recall of exact that you want.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw recall over latency: PLOT.svg, .pdf and .png.")
+@json_option
+def command(  # noqa: PLR0913 - options
+    target: str, *, knob_text: str | None, k: int, sample: int, queries: Path | None, vectors: Path | None, ids: Path | None,
+    similarity: str | None, load: float, seconds: float, goal: float, plot: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare the answers of an index with exact search over the same vectors, for each value of a knob (e.g. hnsw_ef=16,64).
+
+    \b
+    qdrant://localhost:6333/COLLECTION     Qdrant (a folder: qdrant:///path/COLLECTION)
+    opensearch://localhost:9200/INDEX/FIELD, elasticsearch://…; opensearch+https://… for TLS
+    http://localhost:8080/search           gets {"vector": […], "k": 10, KNOB: value}, answers {"docs": [[id, score], …]}
+    './my-search --index idx'              a command: the same, one line per query
+    """  # noqa: D301 - \b keeps the lines
+    import msgspec
+
+    from lexbench.errors import CommandError
+    from lexbench.probing.probe import probe
+    from lexbench.probing.servers import file_blocks, opened, read_matrix
+    from lexbench.report.terminal import render
+
+    given = read_matrix(queries) if queries else None
+    with opened(target) as index:
+        name, _, listed = (knob_text or "").partition("=")
+        if knob_text and not all(value.strip().isdigit() for value in listed.split(",")):
+            raise CommandError(f"--knob {knob_text}: write a name and whole numbers, e.g. --knob hnsw_ef=16,64,256")
+        knob = name or index.knob
+        values = [int(value) for value in listed.split(",")] if knob_text else [*index.values] if knob else [None]
+        blocks = file_blocks(vectors, ids) if vectors else index.blocks
+        if blocks is None:
+            raise CommandError(
+                f"{target} gives no vectors; name them: --vectors FILE.npy and --ids FILE (Qdrant: ?vector=NAME)"
+            )
+        found = probe(
+            index, target, blocks, queries=given, count=sample, knob=knob, values=sorted(values, key=lambda value: value or 0),
+            k=k, similarity=similarity or index.similarity or "dot", load=load, seconds=seconds, goal=goal,
+        )  # fmt: skip
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    say(found.advice)
+    print_rich(render(_table(found)))
+    for path in _draw(found, plot) if plot else ():
+        say(f"wrote {path}", err=True)
+
+
+def _table(found: "Probe") -> "Table":
+    """Return one row per value of the knob."""
+    from lexbench.table import Table, interval_cell, number
+
+    def ms(seconds: float | None) -> str:
+        return number(None if seconds is None else seconds * 1000, ".2f")
+
+    cheapest = min(point.alone for point in found.points)
+    rows = [
+        (
+            f"{point.value or 'as it is'}{' (overloaded)' if point.overloaded(found.offered) else ''}",
+            number(point.recall),
+            interval_cell(point.recall_range),
+            ms(point.alone),
+            f"{point.alone / cheapest:.1f}x",
+            *(ms(value) for value in ((point.load.p50, point.load.p95, point.load.p99) if point.load else (None,) * 3)),
+        )
+        for point in found.points
+    ]
+    header = (
+        found.knob or "index",
+        f"recall\n@{found.k}",
+        "95 %\ninterval",
+        "alone\nms",
+        "cost",
+        "p50\nms",
+        "p95\nms",
+        "p99\nms",
+    )
+    notes = [
+        f"{found.queries:,} queries, {found.documents:,} documents, similarity {found.similarity}",
+        f"at rank {found.k} documents tie in {found.ties:,} queries, and any of them counts",
+        "alone: median of one query at a time; cost: beside the cheapest value",
+        *([f"p50, p95, p99: at {found.offered:,.0f} queries/s, from the time when a query was due"] if found.offered else []),
+        *found.notes,
+    ]
+    return Table(f"{found.target}: recall of exact", header, tuple(rows), tuple(notes))
+
+
+def _draw(found: "Probe", plot: Path) -> "Iterator[Path]":
+    """Draw recall over latency. Yields the paths of the figure."""
+    from lexbench.report.figures import FigurePoint, write_recall
+
+    points = [
+        FigurePoint(1000 * point.alone, point.recall, f"{found.knob}, {point.value}", "", point.value or 0)
+        for point in found.points
+    ]
+    return write_recall(points, found.target, "median ms, one query at a time", f"recall of exact @{found.k}", plot)

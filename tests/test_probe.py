@@ -1,0 +1,221 @@
+"""`lexbench probe`: recall of exact, ties and latency of an index that somebody else built."""
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from lexbench.cli import code
+from lexbench.probing.probe import Point, advise, exact_answers, offered, recall, sample
+from lexbench.probing.servers import opened
+
+DOCUMENTS = np.random.default_rng(7).normal(size=(300, 8)).astype(np.float32)
+QUERIES = np.random.default_rng(8).normal(size=(20, 8)).astype(np.float32)
+PROGRAM = """
+import json, sys
+import numpy as np
+documents = np.load(sys.argv[1])
+for line in sys.stdin:
+    query = json.loads(line)
+    scores = (documents @ np.array(query["vector"], np.float32))[: query.get("reads", len(documents))]
+    best = np.argsort(-scores)[: query["k"]]
+    print(json.dumps({"docs": [[str(row), float(scores[row])] for row in best]}), flush=True)
+"""
+
+
+class Server(BaseHTTPRequestHandler):
+    """Searches the first `reads` documents only, for any of three protocols."""
+
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+
+    def best(self, vector, k, reads=300):
+        """Return ids and scores."""
+        scores = DOCUMENTS[:reads] @ np.array(vector, np.float32)
+        return [(str(row), float(scores[row])) for row in np.argsort(-scores)[:k]]
+
+    def answer(self, body):
+        """Return the answer at the path of the request."""
+        if self.path == "/search":
+            return {"docs": self.best(body["vector"], body["k"], body.get("reads", 300))}
+        if self.path == "/idx/_mapping":
+            field = {"type": "knn_vector", "method": {"space_type": "innerproduct"}}
+            return {"idx": {"mappings": {"properties": {"v": field}}}}
+        if self.path == "/idx/_search":
+            near = body["query"]["knn"]["v"]
+            found = self.best(near["vector"], near["k"], near["method_parameters"]["ef_search"])
+            return {"hits": {"hits": [{"_id": name} for name, _ in found]}}
+        start = 0 if "scroll=" in self.path else 200
+        rows = range(start, start + 200) if body.get("scroll_id") != "end" else ()
+        hits = [{"_id": str(row), "_source": {"v": DOCUMENTS[row].tolist()}} for row in rows if row < 300]
+        return {"hits": {"hits": hits}, "_scroll_id": "next" if not start else "end"}
+
+    def do_POST(self):
+        """Send the answer."""
+        length = int(self.headers.get("Content-Length", 0))
+        content = json.dumps(self.answer(json.loads(self.rfile.read(length) or b"{}"))).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST  # noqa: N815 - the name that http.server calls
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+@pytest.fixture
+def address():
+    """Serve the documents; return host and port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Write the vectors and a program that searches them."""
+    monkeypatch.chdir(tmp_path)
+    np.save("documents.npy", DOCUMENTS)
+    np.save("queries.npy", QUERIES)
+    (tmp_path / "search.py").write_text(PROGRAM)
+
+
+def probed(capsys, *arguments):
+    """Return the JSON of a probe."""
+    assert code(["probe", *arguments, "--sample", "20", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def share(reads):
+    """Return by brute force which share of the exact top 10 is among the first *reads* documents."""
+    top = np.argsort(-(QUERIES @ DOCUMENTS.T), axis=1)[:, :10]
+    return (top < reads).mean()
+
+
+def test_recall_is_the_share_of_the_exact_top_k(place, address, capsys):
+    """A server, a program and OpenSearch that search the first 150 documents find the share that brute force says."""
+    given = ["--vectors", "documents.npy", "--queries", "queries.npy"]
+    http = probed(capsys, f"http://{address}/search", *given, "--knob", "reads=150,300", "--seconds", "1", "--load", "50")
+    program = probed(capsys, f"{sys.executable} search.py documents.npy", *given, "--knob", "reads=150,300", "--seconds", "0")
+    knn = probed(
+        capsys, f"opensearch://{address}/idx/v", "--queries", "queries.npy", "--knob", "ef_search=150,300", "--seconds", "0"
+    )
+
+    for found in (http, program, knn):
+        assert [point["recall"] for point in found["points"]] == pytest.approx([share(150), 1])
+        assert (found["documents"], found["queries"], found["ties"]) == (300, 20, 0)
+    assert knn["advice"].startswith("Set ef_search to 300: it finds 100.0% of the exact top 10")
+    assert http["points"][0]["load"]["p50"] > 0
+    assert program["points"][0]["load"] is None
+
+
+def test_qdrant_in_this_process(place, tmp_path, capsys):
+    """Vectors and similarity are read from Qdrant; the sampled queries are documents, which are left out of their lists."""
+    client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    opened_client = client.QdrantClient(path=str(tmp_path / "qdrant"))
+    vectors = client.models.VectorParams(size=8, distance=client.models.Distance.COSINE)
+    opened_client.create_collection("docs", vectors_config=vectors)
+    points = [client.models.PointStruct(id=row, vector=vector.tolist()) for row, vector in enumerate(DOCUMENTS)]
+    opened_client.upsert("docs", points)
+    opened_client.close()
+    found = probed(capsys, f"qdrant://{tmp_path}/qdrant/docs", "--seconds", "0")
+
+    assert (found["similarity"], found["points"][0]["recall"], found["points"][0]["value"]) == ("cosine", 1.0, None)
+    assert "vectors of documents" in found["notes"][0]
+    assert code(["probe", f"qdrant://{tmp_path}/qdrant/none"]) == 3
+    assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "l2"])
+def test_exact_search_equals_brute_force(similarity):
+    """The best documents, read in blocks, are those of all scores at once; the query's own document is left out."""
+    blocks = [([str(row) for row in range(at, at + 100)], DOCUMENTS[at : at + 100]) for at in (0, 100, 200)]
+    names, queries = sample(blocks, 5)
+    exact, documents = exact_answers(blocks, queries, 10, similarity, names)
+    scores = {
+        "dot": queries @ DOCUMENTS.T,
+        "cosine": queries @ DOCUMENTS.T / np.linalg.norm(DOCUMENTS, axis=1),
+        "l2": -((queries[:, None] - DOCUMENTS) ** 2).sum(2),
+    }[similarity]
+
+    assert documents == 300
+    for name, one, row in zip(names, exact, scores, strict=True):
+        best = [str(at) for at in np.argsort(-row) if str(at) != name]
+        assert name not in one.scores
+        assert (recall(one, best[:10]), recall(one, best[1:11]), recall(one, [])) == (1, 0.9, 0)
+
+
+def test_any_document_of_a_tie_counts():
+    """By hand: scores 3, 2, 2, 1 and k = 2: either document of score 2 is right, the query counts as tied, never above 1."""
+    exact, _ = exact_answers(
+        [(["a", "b", "c", "d"], np.array([[3], [2], [2], [1]], np.float32))], np.ones((1, 1), np.float32), 2, "dot", None
+    )
+
+    assert exact[0].ties
+    assert [recall(exact[0], found) for found in (["a", "c"], ["a", "b", "c"], ["a", "d"], ["b", "b"])] == [1, 1, 0.5, 0.5]
+
+
+def test_a_latency_counts_from_when_the_query_was_due():
+    """One query of 50 ms at a time, offered 100 times a second: the queue grows, and so do the latencies."""
+    event = threading.Event()
+    taken, rate = offered(lambda _: event.wait(0.05), 100, 0.5, 1)
+
+    assert taken[-1] > 10 * 50e6
+    assert rate < 25
+
+
+def point(value, share, alone, achieved=100.0, low=None):
+    """Make a point."""
+    return Point(value=value, recall=share, recall_range=(low or share, share), alone=alone, load=None, achieved=achieved)
+
+
+@pytest.mark.parametrize(
+    ("points", "begins"),
+    [
+        ([point(16, 0.9, 0.001), point(64, 0.97, 0.002), point(256, 0.999, 0.004)], "Set ef to 64: it finds 97.0% of"),
+        ([point(16, 0.9, 0.001), point(64, 0.94, 0.002)], "No value of ef finds 95% of the exact top 10: the best is 94.0%"),
+        ([point(16, 0.99, 0.001, achieved=10)], "No value keeps up with 100 queries/s"),
+        ([point(16, 0.96, 0.001), point(64, 0.99, 0.002, achieved=10)], "Set ef to 16"),
+    ],
+)  # fmt: skip
+def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
+    """It names the smallest value with the wanted recall among those that keep up, and what the best one costs more."""
+    assert advise(points, "ef", 10, 0.95, 100).startswith(begins)
+    assert "--sample" in advise([point(16, 0.96, 0.001, low=0.94)], "ef", 10, 0.95, 100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["ftp://x"], 2, "begin with qdrant://"),
+        (["opensearch://127.0.0.1:9/x"], 2, "name the index and the field"),
+        (["http://127.0.0.1:9/x"], 2, "--vectors FILE.npy"),
+        (["http://127.0.0.1:9/x", "--vectors", "documents.npy"], 3, "does not answer"),
+        (["no-such-program", "--vectors", "documents.npy"], 3, "does not start"),
+        (["cat", "--vectors", "documents.npy"], 1, "the answer is not"),
+        (["cat", "--vectors", "documents.npy", "--knob", "ef"], 2, "write a name and whole numbers"),
+        (["cat", "--vectors", "search.py"], 2, "not a .npy file"),
+    ],
+)
+def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):
+    """Each mistake has one line that says what to type."""
+    assert code(["probe", *arguments]) == status
+    assert says in capsys.readouterr().err
+
+
+def test_a_table_of_ids_must_fit(place, tmp_path):
+    """More vectors than ids is an error; a program that is gone is one, too."""
+    from lexbench.errors import InvalidFile, LexbenchError
+    from lexbench.probing.servers import file_blocks
+
+    (tmp_path / "ids").write_text("a b")
+    with pytest.raises(InvalidFile, match="2 ids"):
+        list(file_blocks(tmp_path / "documents.npy", tmp_path / "ids")())
+    with opened("true") as target, pytest.raises(LexbenchError, match="ended"):
+        target.search([1.0], 1, {})
