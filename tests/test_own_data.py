@@ -269,7 +269,7 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
     latex = run(capsys, "leaderboard", "--results", board, "--copy", "latex")[1]
     assert "\\toprule" in latex
     assert "other" in latex
-    assert "lexbench run dataset mine" in (board / "README.md").read_text()
+    assert "lexbench run dataset mine" in (board / "reproduce.sh").read_text()
     for place in ([], ["--results", board], ["-d", "mine"], ["-d", mine]):
         exit_code, out, _ = run(capsys, "compare", "bm25", "other", *place)
         assert exit_code == 0
@@ -293,9 +293,18 @@ def test_folders_of_one_name_are_told_apart(tmp_path, capsys):
     assert f"other has results on other data called mine, none on {two}" in err
 
 
+@pytest.fixture
+def _no_added_suites(monkeypatch):
+    """Forget the suite files of a test."""
+    with monkeypatch.context() as patch:
+        patch.setattr(contracts, "_added", [])
+        yield
+    contracts.all_contracts.cache_clear()
+
+
+@pytest.mark.usefixtures("_no_added_suites")
 def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, monkeypatch):
     """Datasets of a suite file are folders relative to it, or have contracts beside it and data in a folder of their name."""
-    monkeypatch.setattr(contracts, "_added", [])
     contract = (
         'schema = 1\nid = "strict"\nversion = 1\nname = ""\ndescription = ""\ncorpus = "strict"\n'
         '[source]\nloader = "files"\n[relevance]\ndefault = 2\n'
@@ -309,7 +318,6 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
     write(tmp_path / "suites" / "strict", LAYOUTS["trec"])
     monkeypatch.chdir(write(tmp_path / "here", {"strict/corpus.jsonl": "a folder here is no dataset of the suite"}))
     exit_code, out, _ = run(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")
-    contracts.all_contracts.cache_clear()
 
     assert exit_code == 0, out
     found = {result["dataset"]: result["means"] for result in json.loads(out)["results"]}
