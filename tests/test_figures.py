@@ -10,9 +10,11 @@ import samples
 
 from lexbench.cli import code
 from lexbench.report import figures
-from lexbench.report.figures import families, headline, index_points, on_frontier, speed_points, with_short_labels
+from lexbench.report.figures import headline
+from lexbench.report.leaderboard.board import systems_of
 from lexbench.report.leaderboard.sections import board
-from lexbench.results import BOUND, write_results
+from lexbench.report.leaderboard.trade_off import plots_of
+from lexbench.results import write_results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -38,40 +40,20 @@ def timing(qps, **more):
 RESULTS = [result(system) for system in MEANS]
 
 
-def test_points_of_the_index_figure():
-    """X is bytes per document, y the mean; systems that differ only in top_k are a family, smallest k first."""
-    points = index_points(RESULTS, "nDCG@10")
-
-    assert {(one.label, one.x, one.y) for one in points} == {
-        ("bm25", 60.0, 0.25), ("m@impact", 130.0, 0.375), ("m@impact, top 8", 40.0, 0.125), ("m@impact, top 32", 90.0, 0.375),
-    }  # fmt: skip
-    assert {family: [one.x for one in members] for family, members in families(points).items()} == {
-        "bm25": [60.0], "m@impact": [40.0, 90.0, 130.0],
-    }  # fmt: skip
-    assert [one.label for one in with_short_labels(points)] == ["bm25", "top 8", "top 32", "m@impact"]
-
-
-def test_the_frontier_has_what_nothing_beats():
-    """Of two equally good systems, the smaller or the faster one is on the frontier; upper bounds are left out."""
-    points = index_points([*RESULTS, result("o", notes=[f"{BOUND}chosen on these queries"])], "nDCG@10")
-
-    assert [one.x for one in on_frontier(points, smaller=True)] == [40.0, 60.0, 90.0]
-    assert [one.x for one in on_frontier(points, smaller=False)] == [130.0]
-
-
 def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
-    """Each machine and each k has its own figure; unranked and offline timings have none; x is e2e QPS."""
+    """Each machine and each k has its own plot; unranked timings are aside, offline ones in none; x is e2e QPS."""
     timings = [
-        timing(200.0), timing(100.0, k=1000), timing(300.0, fingerprint="f2"), timing(9.0, flags=["noisy"]),
-        timing(7.0, flags=["workers"]), timing(8.0, scenario="offline-2t", threads=2), timing(50.0, exact=False),
+        timing(200.0), timing(100.0, k=1000), timing(300.0, fingerprint="f2"), timing(8.0, scenario="offline-2t", threads=2),
     ]  # fmt: skip
-    found = speed_points([msgspec.structs.replace(RESULTS[0], timings=timings)], "nDCG@10")
-    ten, thousand = (f"e2e QPS, single-stream-1t, k={k} (query encoding counts)" for k in (10, 1000))
+    made = [msgspec.structs.replace(RESULTS[0], timings=timings), msgspec.structs.replace(RESULTS[1], timings=timings[::-1])]
+    made.append(msgspec.structs.replace(RESULTS[2], timings=[timing(9.0, flags=["noisy"])]))
+    plots = plots_of(systems_of({one.system: {one.dataset: one} for one in made}), made, "nDCG@10", {}, [])
 
-    assert {key: [(one.x, one.label) for one in points] for key, points in found.items()} == {
-        ("f1", ten): [(200.0, "bm25"), (50.0, "bm25 (approximate)")],
-        ("f1", thousand): [(100.0, "bm25")],
-        ("f2", ten): [(300.0, "bm25")],
+    assert {plot.name: [(one.x, bool(one.aside)) for one in plot.points] for plot in plots} == {
+        "index": [(60.0, False), (130.0, False), (40.0, False)],
+        "speed.f1.k=10": [(200.0, False), (200.0, False), (9.0, True)],
+        "speed.f1.k=1000": [(100.0, False)] * 2,
+        "speed.f2.k=10": [(300.0, False)] * 2,
     }
 
 
@@ -115,7 +97,9 @@ def drawn(tmp_path_factory):
 def test_figures_are_repeatable(drawn):
     """Equal results give equal bytes in every format: no time, no random ids."""
     first, second = drawn
-    names = {f"{name}.{form}" for name in ("datasets", "index.x-test", "speed.x-test.f1") for form in ("svg", "pdf", "png")}
+    names = {
+        f"{name}.{form}" for name in ("datasets", "index.x-test", "speed.f1.k=10.x-test") for form in ("svg", "pdf", "png")
+    }
 
     assert {path.name for path in first.iterdir()} == names
     for name in names:
@@ -176,7 +160,7 @@ def test_names_hide_neither_points_nor_names():
 def test_the_command_draws_saved_results(tmp_path, capsys):
     """`lexbench export figures` reads a folder of results, prints the paths, and says what is missing."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
-    write_results(RESULTS[:1], "beir", tmp_path / "board")
+    write_results(RESULTS[:2], "beir", tmp_path / "board")
     assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board")]) == 0
     shown = capsys.readouterr()
 

@@ -4,20 +4,21 @@ In the first two, published scores are horizontal levels, because their cost is 
 written as SVG for pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
+from lexbench.report.leaderboard.board import BoardSystem, Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.published import published_levels, read_published
-from lexbench.report.leaderboard.trade_off import frontier
+from lexbench.report.leaderboard.trade_off import plots_of
+from lexbench.report.timings import single_stream
 from lexbench.results import Result
 from lexbench.storage import atomic
 
@@ -43,27 +44,10 @@ _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"Creat
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
 _LABEL, _NAME, _TITLE = 36, 46, 70  # characters that fit beside a point, beside a bar, above a figure
+_ALL = 1 << 30  # sorts systems that keep all terms after the others
 _DECADES = 3000  # an axis that spans a larger factor has ticks at powers of ten only
-_TOP_K = re.compile(r"\|top_k\(\s*(?:k\s*=\s*)?(\d+)[^)]*\)")  # the transform of a top-k variant of a system
 _NAMED = 5  # results in one line of text
 _LEVEL_APART = 0.042  # share of the axes' height that the name of a level needs
-
-
-class Level(NamedTuple):
-    """A published score, drawn across a figure."""
-
-    y: float
-    label: str
-
-
-class FigurePoint(NamedTuple):
-    """One system in a figure."""
-
-    x: float
-    y: float
-    label: str
-    family: str  # systems that differ only in top_k are one family
-    top_k: float  # terms kept per document; infinite for all
 
 
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
@@ -72,15 +56,14 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     published = read_published()
     for dataset in dict.fromkeys(result.dataset for result in results):
         group = [result for result in results if result.dataset == dataset]
-        measure, name, title = headline(group), dataset.replace("/", "-"), drawable(dataset, _TITLE)
-        rows = published_levels(published, dataset, measure)
-        levels = [Level(row.scores[dataset], f"{drawable(row.label)} ({row.source})") for row in rows]
-        for (fingerprint, label), points in speed_points(group, measure).items():
-            of_machine = f"{title}, machine {fingerprint}"
-            yield from _saved(_against(points, of_machine, label, measure, levels), folder / f"speed.{name}.{fingerprint}")
-        if points := index_points(group, measure):
-            label = "index bytes per document, on disk"
-            yield from _saved(_against(points, title, label, measure, levels, smaller=True), folder / f"index.{name}")
+        measure, name = headline(group), dataset.replace("/", "-")
+        levels = [(row.name, row.scores[dataset]) for row in published_levels(published, dataset, measure)]
+        systems = systems_of({result.system: {dataset: result} for result in group})
+        for plot in plots_of(systems, group, measure, {}, levels):
+            points = [point for point in plot.points if not point.aside]
+            if points:
+                figure = _against(plot, points, systems, drawable(f"{dataset}: {plot.title}", _TITLE))
+                yield from _saved(figure, folder / f"{plot.name}.{name}")
     yield from _saved(_bars(results), folder / "datasets")
 
 
@@ -93,7 +76,8 @@ def write_recall(points: Sequence[FigurePoint], title: str, across: str, measure
 def missing(results: Iterable[Result]) -> list[str]:
     """Return one line for each kind of figure for which *results* lack data."""
     results = list(results)
-    untimed = [f"{result.system} on {result.dataset}" for result in results if not speed_points([result], headline([result]))]
+    timed = [any(not timing.unranked for timing in single_stream(result)) for result in results]
+    untimed = [f"{one.system} on {one.dataset}" for one, known in zip(results, timed, strict=True) if not known]
     lines = []
     if len(untimed) == len(results):
         lines.append("no figure of speed: no result has timings; to measure them, type: lexbench run suite NAME --time")
@@ -105,54 +89,62 @@ def missing(results: Iterable[Result]) -> list[str]:
     return lines
 
 
-def _against(
-    points: Sequence[FigurePoint], title: str, across: str, measure: str, levels: Sequence[Level] = (), *, smaller: bool = False
-) -> "Figure":
-    """Draw *measure* over *across*, on a logarithmic scale; larger x is better, or with *smaller*, smaller x."""
+def _against(plot: Plot, points: Sequence[PlotPoint], systems: Sequence[BoardSystem], title: str) -> "Figure":
+    """Draw *points* of *plot*; a line joins a system with its variants that keep fewer terms."""
+    bases = {point.system: systems[point.system].base if systems[point.system].k else None for point in points}
+    lines: dict[int, list[PlotPoint]] = {}
+    for point in sorted(points, key=lambda point: (systems[point.system].k or _ALL, point.system)):
+        base = bases[point.system]
+        lines.setdefault(point.system if base is None else base, []).append(point)
     with _styled():
         from matplotlib.figure import Figure
 
         figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
         axes = figure.add_subplot()
-        axes.set(xscale="log", xlabel=across, ylabel=measure, title=title)
+        axes.set(xscale="log", xlabel=plot.x, ylabel=plot.y, title=title)
         axes.margins(x=0.22, y=0.16)
-        steps = _steps(on_frontier(points, smaller=smaller), smaller=smaller)
+        steps = _steps(sorted((p.x, p.y) for p in points if p.frontier), smaller=plot.lower_is_better)
         axes.plot(*zip(*steps, strict=True), "--", color="#888888", linewidth=1, label="frontier: no system is better in both")
-        colours = {family: _COLOURS[number % len(_COLOURS)] for number, family in enumerate(families(points))}
-        for family, members in families(points).items():
-            line = "-" if len(members) > 1 else ""
+        colours = {base: _COLOURS[number % len(_COLOURS)] for number, base in enumerate(sorted(lines))}
+        for base, members in lines.items():
             xs, ys = [point.x for point in members], [point.y for point in members]
-            axes.plot(xs, ys, line, marker="o", markersize=5, linewidth=1.2, color=colours[family])
+            axes.plot(xs, ys, "-" if len(members) > 1 else "", marker="o", markersize=5, linewidth=1.2, color=colours[base])
         _plain_ticks(axes)
-        _draw_levels(axes, levels)
+        _draw_levels(axes, plot.levels)
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
-        lines = [steps, *([(point.x, point.y) for point in members] for members in families(points).values())]
-        lines += [[(x, level.y) for x in axes.get_xlim()] for level in levels]
-        labels = [(point.x, point.y, point.label, colours[point.family]) for point in with_short_labels(points)]
-        place_labels(figure, axes, labels, lines)
+        drawn = [steps, *([(point.x, point.y) for point in members] for members in lines.values())]
+        drawn += [[(x, y) for x in axes.get_xlim()] for _, y in plot.levels]
+        labels = [
+            (point.x, point.y, drawable(one.label) if bases[point.system] is None else f"top {one.k}", colours[base])
+            for base, members in lines.items()
+            for point in members
+            for one in [systems[point.system]]
+        ]
+        place_labels(figure, axes, labels, drawn)
     return figure
 
 
-def _draw_levels(axes: "Axes", levels: Sequence[Level]) -> None:
+def _draw_levels(axes: "Axes", levels: Sequence[tuple[str, float]]) -> None:
     """Draw *levels* across, with their names on the right. Names move down where lines are too close for them."""
-    for number, level in enumerate(levels):
+    for number, (_, y) in enumerate(levels):
         kind = "published by others: best of each family" if number == 0 else None
-        axes.axhline(level.y, linestyle=":", color="#888888", linewidth=1, label=kind)
+        axes.axhline(y, linestyle=":", color="#888888", linewidth=1, label=kind)
     axes.autoscale_view()
     low, high = axes.set_ylim(axes.get_ylim())  # fix the limits: names are placed by them
     last = 1 + _LEVEL_APART
-    for left, level in zip(range(len(levels) - 1, -1, -1), sorted(levels, reverse=True), strict=True):
-        at = (level.y - low) / (high - low)
+    ordered = sorted(levels, key=lambda level: (-level[1], level[0]))
+    for left, (name, y) in zip(range(len(levels) - 1, -1, -1), ordered, strict=True):
+        at = (y - low) / (high - low)
         last = max(min(at, last - _LEVEL_APART), _LEVEL_APART * left)
         axes.plot([1, 1.015], [at, last], color="#888888", linewidth=0.6, transform=axes.transAxes, clip_on=False)
-        axes.text(1.02, last, level.label, fontsize=6.5, color="#666666", va="center", transform=axes.transAxes)
+        axes.text(1.02, last, drawable(name), fontsize=6.5, color="#666666", va="center", transform=axes.transAxes)
 
 
-def _steps(ahead: Sequence[FigurePoint], *, smaller: bool) -> list[tuple[float, float]]:
+def _steps(ahead: Sequence[tuple[float, float]], *, smaller: bool) -> list[tuple[float, float]]:
     """Return the corners of the frontier. There is no system between two of its points, so it is a staircase."""
-    corners = [(ahead[0].x, ahead[0].y)]
-    for point, following in pairwise(ahead):
-        corners += [(following.x, point.y) if smaller else (point.x, following.y), (following.x, following.y)]
+    corners = [ahead[0]]
+    for (x, y), following in pairwise(ahead):
+        corners += [(following[0], y) if smaller else (x, following[1]), following]
     return corners
 
 
@@ -238,66 +230,6 @@ def headline(results: Sequence[Result]) -> str:
     return max(dict.fromkeys(measures), key=measures.count)  # max keeps the first of equals
 
 
-def speed_points(results: Iterable[Result], measure: str) -> dict[tuple[str, str], list[FigurePoint]]:
-    """Return the points of each figure of speed, by machine fingerprint and axis label.
-
-    The label names scenario, threads and k, so a figure never mixes two kinds of speed. Timings that are not ranked and upper
-    bounds are left out.
-    """
-    figures: dict[tuple[str, str], list[FigurePoint]] = {}
-    for result in _scored(results, measure):
-        for timing in result.timings:
-            if timing.scenario.startswith("single-stream") and "e2e" in timing.qps and not timing.unranked:
-                label = f"e2e QPS, {timing.scenario}, k={timing.k} (query encoding counts)"
-                point = _point(timing.qps["e2e"], result, measure)
-                point = point if timing.exact else point._replace(label=f"{point.label} (approximate)")
-                figures.setdefault((timing.fingerprint, label), []).append(point)
-    return figures
-
-
-def index_points(results: Iterable[Result], measure: str) -> list[FigurePoint]:
-    """Return the points of the figure of index bytes per document, for systems where both numbers are known."""
-    return [
-        _point(result.sizes["index"] / result.counts.documents, result, measure)
-        for result in _scored(results, measure)
-        if result.sizes.get("index") and result.counts.documents
-    ]
-
-
-def with_short_labels(points: Iterable[FigurePoint]) -> list[FigurePoint]:
-    """Return *points* with short names: in a family, one point has the full name, the others only their top-k."""
-    labelled = []
-    for members in families(points).values():
-        labelled += [point._replace(label=point.label.rpartition(", ")[2]) for point in members[:-1]] + members[-1:]
-    return labelled
-
-
-def families(points: Iterable[FigurePoint]) -> dict[str, list[FigurePoint]]:
-    """Return the points by family, from the smallest top-k to the largest."""
-    by_family: dict[str, list[FigurePoint]] = {}
-    for point in sorted(points, key=lambda point: (point.top_k, point)):
-        by_family.setdefault(point.family, []).append(point)
-    return {family: by_family[family] for family in sorted(by_family)}
-
-
-def on_frontier(points: Sequence[FigurePoint], *, smaller: bool) -> list[FigurePoint]:
-    """Return the points of the frontier, by ascending x. With *smaller*, smaller x is better."""
-    numbers = frontier([(point.x, point.y) for point in points], lower_is_better=smaller)
-    return sorted(points[number] for number in numbers)
-
-
-def _scored(results: Iterable[Result], measure: str) -> list[Result]:
-    return [result for result in results if measure in result.means and not result.is_bound]
-
-
 def drawable(name: str, most: int = _LABEL) -> str:
     """Return *name* for a figure: shortened, with spaces in place of unprintable characters."""
     return shortened("".join(sign if sign.isprintable() else " " for sign in name), most)
-
-
-def _point(x: float, result: Result, measure: str) -> FigurePoint:
-    expression = result.notation or result.system
-    step, family = _TOP_K.search(expression), _TOP_K.sub("", expression)
-    name = drawable(result.system if result.notation else family)
-    label, top_k = (f"{name}, top {step[1]}", float(step[1])) if step else (name, float("inf"))
-    return FigurePoint(x, result.means[measure], label, family, top_k)

@@ -54,6 +54,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     y: str
     lower_is_better: bool
     points: tuple[PlotPoint, ...]
+    name: str  # "index", "speed.FINGERPRINT.DEPTH" or "recall.FINGERPRINT.DEPTH"
     levels: tuple[tuple[str, float], ...] = ()  # published systems and their scores, the highest first
 
 
@@ -126,6 +127,41 @@ def top_k_of(result: Result) -> tuple[int, str]:
     settings["transforms"] = [transform for transform in transforms if transform not in cuts]
     k = int(cuts[0]["settings"]["k"]) if cuts else 0
     return k, json.dumps([result.recipe.get("plugin"), settings], sort_keys=True)
+
+
+def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple[str, ...]] = {}) -> tuple[BoardSystem, ...]:
+    """Return the systems. Those with fewer terms than another, and those with its very figures, name it as their base."""
+    names = list(ours)
+    firsts = [next(iter(of.values())) for of in ours.values()]
+    kept = [top_k_of(result) for result in firsts]
+    widest: dict[str, int] = {}
+    for at in sorted(range(len(names)), key=lambda at: -(kept[at][0] or float("inf"))):
+        if kept[at][0] or firsts[at].recipe.get("settings"):
+            widest.setdefault(kept[at][1], at)
+    figures: dict[object, int] = {}
+    systems = []
+    for at, (name, first) in enumerate(zip(names, firsts, strict=True)):
+        base = widest.get(kept[at][1], at)
+        same = figures.setdefault(_figures(ours[name]), at)
+        systems.append(
+            BoardSystem(
+                label=name,
+                notation=shareable(first.notation),
+                seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
+                who=who.get(name, ()),
+                family=family(first.recipe),
+                bound=any(result.is_bound for result in ours[name].values()),
+                base=base if base != at and kept[at][0] else same if same != at else None,
+                k=kept[at][0],
+            )
+        )
+    return tuple(systems)
+
+
+def _figures(of: Mapping[str, Result]) -> object:
+    """Return what makes two systems one row: the values of all queries, and the bytes of the index."""
+    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(of.items())]
+    return repr(facts) if all("index" in one.sizes for one in of.values()) else object()
 
 
 def shareable(expression: str) -> str:

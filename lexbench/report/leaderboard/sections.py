@@ -9,13 +9,13 @@ from lexbench import suites
 from lexbench.analysis import aggregates
 from lexbench.errors import CommandError
 from lexbench.report.grid import MISSING, Column, Grid, Row, Value, summary
-from lexbench.report.leaderboard.board import Board, BoardSystem, Section, family, machine_line, shareable, top_k_of
+from lexbench.report.leaderboard.board import Board, BoardSystem, Section, machine_line, shareable, systems_of
 from lexbench.report.leaderboard.notes import grouped_notes
 from lexbench.report.leaderboard.panels import overall_ranks, panel_of, testable
 from lexbench.report.leaderboard.published import (
     Published,
-    best_of_families,
     published_grid,
+    published_levels,
     published_systems,
     read_published,
 )
@@ -60,7 +60,7 @@ def _section(
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
     ours = {name: results[name] for name in order}
     means = means_of(suite, datasets)
-    systems = _systems(ours, who)
+    systems = systems_of(ours, who)
     by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
     tested = [testable(suite.headline, systems, of) for of in by_dataset]
     ranks, better = overall_ranks(tested, suite.headline, means[0].weights if means else None)
@@ -68,9 +68,8 @@ def _section(
     shown = published_grid(rows, datasets, suite.headline, means, how)
     panels = []
     for dataset, of in zip(datasets, by_dataset, strict=True):
-        ahead = sorted((row for row in rows if dataset in row.scores), key=lambda row: -row.scores[dataset])
-        levels = [(row.name, row.scores[dataset]) for row in best_of_families(ahead)] if how != "none" else []
-        panels.append(panel_of(dataset, suite.headline, systems, of, levels))
+        levels = published_levels(published, dataset, suite.headline) if how != "none" else []
+        panels.append(panel_of(dataset, suite.headline, systems, of, [(row.name, row.scores[dataset]) for row in levels]))
     every = [result for of in ours.values() for result in of.values()]
     main = [result for of, system in zip(ours.values(), systems, strict=True) if system.base is None for result in of.values()]
     return Section(
@@ -112,41 +111,6 @@ def means_of(suite: Suite, datasets: Sequence[str]) -> list[Aggregate]:
 
 def _only(*datasets: str, measure: str) -> Aggregate:
     return Aggregate(id="mean", measure=measure, members=datasets)
-
-
-def _systems(ours: ResultsBySystem, who: Mapping[str, tuple[str, ...]]) -> tuple[BoardSystem, ...]:
-    """Return the systems. Those with fewer terms than another, and those with its very figures, name it as their base."""
-    names = list(ours)
-    firsts = [next(iter(of.values())) for of in ours.values()]
-    kept = [top_k_of(result) for result in firsts]
-    widest: dict[str, int] = {}
-    for at in sorted(range(len(names)), key=lambda at: -(kept[at][0] or float("inf"))):
-        if kept[at][0] or firsts[at].recipe.get("settings"):
-            widest.setdefault(kept[at][1], at)
-    figures: dict[object, int] = {}
-    systems = []
-    for at, (name, first) in enumerate(zip(names, firsts, strict=True)):
-        base = widest.get(kept[at][1], at)
-        same = figures.setdefault(_figures(ours[name]), at)
-        systems.append(
-            BoardSystem(
-                label=name,
-                notation=shareable(first.notation),
-                seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
-                who=who.get(name, ()),
-                family=family(first.recipe),
-                bound=any(result.is_bound for result in ours[name].values()),
-                base=base if base != at and kept[at][0] else same if same != at else None,
-                k=kept[at][0],
-            )
-        )
-    return tuple(systems)
-
-
-def _figures(of: Mapping[str, Result]) -> object:
-    """Return what makes two systems one row: the values of all queries, and the bytes of the index."""
-    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(of.items())]
-    return repr(facts) if all("index" in one.sizes for one in of.values()) else object()
 
 
 def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:

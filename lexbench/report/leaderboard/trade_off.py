@@ -55,16 +55,20 @@ def plots_of(
         if result.sizes.get("index") and result.counts.documents
     }
     bounds = {n: "an upper bound, not ranked" if systems[n].bound else "" for n in scored}
-    plots = [_plot(("Index size", "index bytes per document (log)", headline), sizes, effects, bounds, levels, lower=True)]
+    plots = [
+        _plot("index", ("Index size", "index bytes per document (log)", headline), sizes, effects, bounds, levels, lower=True)
+    ]
     for (fingerprint, group), timings in sorted(_by_machine(scored).items()):
         where = f"{machine_line(next(iter(timings.values())).machine)} ({fingerprint})"
         rates = {n: _Level(one.qps["e2e"], one.qps_range.get("e2e")) for n, one in timings.items()}
         aside = {n: bounds[n] or (f"{one.unranked}, not ranked" if one.unranked else "") for n, one in timings.items()}
-        plots.append(_plot((f"Speed on {where}", f"{group} (log)", headline), rates, effects, aside, levels, lower=False))
+        name = f"{fingerprint}.{'.'.join(group.split(', ')[2:])}"
+        axes = (f"Speed on {where}", f"{group} (log)", headline)
+        plots.append(_plot(f"speed.{name}", axes, rates, effects, aside, levels, lower=False))
         if any(_FOUND_AT in scored[n].found for n in timings):
             found = dict(_found(scored, timings))
             axes = (f"Approximate search on {where}", f"{group} (log)", f"recall of exact @{_FOUND_AT}")
-            plots.append(_plot(axes, rates, found, aside, (), lower=False))
+            plots.append(_plot(f"recall.{name}", axes, rates, found, aside, (), lower=False))
     return [plot for plot in plots if len(plot.points) >= _FEWEST]
 
 
@@ -89,6 +93,7 @@ def _found(scored: Mapping[int, Result], timings: Mapping[int, Timing]) -> Itera
 
 
 def _plot(
+    name: str,
     axes: tuple[str, str, str],
     costs: _Levels,
     effects: _Levels,
@@ -114,4 +119,4 @@ def _plot(
         )
         for number in shown
     )
-    return Plot(title=axes[0], x=axes[1], y=axes[2], lower_is_better=lower, points=points, levels=tuple(levels))
+    return Plot(name=name, title=axes[0], x=axes[1], y=axes[2], lower_is_better=lower, points=points, levels=tuple(levels))
