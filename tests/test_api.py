@@ -2,13 +2,17 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
 import lexbench
 from lexbench import suites
+from lexbench.cli import code
 from lexbench.errors import UnknownName
+from lexbench.results import file_name, load_system
 from lexbench.runner.plan import plan_suite
+from lexbench.storage.stopwatch import Measurement
 
 
 @pytest.fixture
@@ -137,3 +141,45 @@ def test_the_command_that_repeats_a_job_says_all_that_was_asked():
     plan = plan_suite(suites.suite("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
 
     assert plan.jobs[0].command == "lexbench run suite 'my suites/beir.toml' -m R@100 --depth 200 -d beir/nq -r bm25"
+
+
+def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, monkeypatch):
+    """Methods give what `run --results`, `compare` and `leaderboard --copy latex` give for the same work in another store."""
+    systems = {"a b": "bm25(k1=1.2)", "bm25": "bm25"}
+    found = lexbench.run("pydoc", systems, measures=["nDCG@10"], store=tmp_path / "python", depth=10)
+    found.save(tmp_path / "mine")
+    page = found.leaderboard(tmp_path / "mine")
+
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "shell"))
+    typed = [word for name, one in systems.items() for word in ("-r", f"{name} = {one}")]
+    shell = tmp_path / "shell results"
+    assert code(["run", "suite", "pydoc", "-m", "nDCG@10", "--depth", "10", *typed, "--results", str(shell)]) == 0
+    assert page == tmp_path / "mine" / "index.html"
+    assert page.is_file()
+    for one in found:
+        files = [folder / "results" / "pydoc" / f"{file_name(one.system)}.json" for folder in (tmp_path / "mine", shell)]
+        (ours,), (theirs,) = (load_system(file).results for file in files)
+        nothing = Measurement()
+        assert msgspec.structs.replace(ours, measured=nothing) == msgspec.structs.replace(theirs, measured=nothing)
+
+    capsys.readouterr()
+    assert code(["compare", "bm25", "a b", "--json"]) == 0
+    comparison = json.loads(capsys.readouterr().out)
+    ours = json.loads(msgspec.json.encode(found.compare("bm25").comparison))
+    assert ours["datasets"] == comparison["datasets"]
+    assert code(["leaderboard", "--results", str(shell), "--copy", "latex", "--baseline", "bm25"]) == 0
+    assert found.to_latex(baseline="bm25").splitlines() == capsys.readouterr().out.splitlines()
+    with pytest.raises(UnknownName, match="no system in these results: 'bm'; did you mean 'bm25'"):
+        found.compare("bm")
+
+
+def test_a_comparison_shows_itself(tmp_path):
+    """A comparison is a table in a notebook and in text, also of objects, and of data without a suite."""
+    data = {"corpus": {"d1": "red fox", "d2": "car"}, "queries": {"q": "red"}, "qrels": {"q": {"d1": 1}}}
+    found = lexbench.run(data, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
+    compared = found.compare("bm25")
+
+    assert compared.comparison.systems == ["bm25", "lengths"]
+    assert "B  lengths" in str(compared)
+    assert "| B  lengths |" in compared._repr_markdown_()
+    assert "lengths" in found.to_latex()
