@@ -64,5 +64,16 @@ def _rich(table: Table, columns: list[int], most: int) -> RichTable:
         else:
             shown.add_column(Text(table.header[column]), overflow="fold", max_width=most)
     for row in table.rows:
-        shown.add_row(*(Text(visible(row[column])) for column in columns))
+        shown.add_row(*(Text(visible(row[column]) if column else _wrapped(visible(row[0]), most)) for column in columns))
     return shown
+
+
+def _wrapped(name: str, most: int) -> str:
+    """Return a name in lines of at most *most* characters, ended after a space or a mark of the notation where there is one."""
+    lines = []
+    while len(name) > most:
+        at = max((name.rfind(mark, most // 3, most) + 1 for mark in " ,|/("), default=0) or most
+        at = max(at, name.rfind("@", most // 3, most))  # @ begins a line
+        lines.append(name[:at].rstrip())
+        name = name[at:].lstrip()
+    return "\n".join([*lines, name])

@@ -98,7 +98,7 @@ def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) 
     if part.family == "bm25" and not part.identity():
         return Exposure(status=ZERO_SHOT)
     what = "a run file" if isinstance(part, Retriever) and part.finished else type(part).__name__
-    return Exposure(status=UNKNOWN, because=[f"{what} does not say what it was made from"])
+    return Exposure(status=UNKNOWN, because=[f"{what} does not state its training data"])
 
 
 def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
