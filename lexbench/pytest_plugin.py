@@ -29,13 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that tests a system on a dataset against the committed baseline of this test.
 
-    `lexbench_gate(system, dataset=..., measure="nDCG@10", margin=0.02, depth=100, strict=False)` takes a system like
-    `lexbench.run`, and a dataset's id or a folder, relative to pytest's root. It fails the test if the system is significantly
+    `lexbench_gate(system, dataset=..., measure="nDCG@10", margin=0.02, depth=100)` takes a system and
+    a dataset like `lexbench.run`; folders are relative to pytest's root. It fails the test if the system is significantly
     worse by more than the margin, warns with CannotTell if there are too few queries to tell, and returns the report.
     """
 
-    def run(system: Any, dataset: str | Path, **settings: Any) -> Any:
-        from lexbench.analysis.gate.checks import check, data_changes, measure
+    def run(system: Any, dataset: Any, **settings: Any) -> Any:
+        from lexbench.analysis.gate.checks import check, measure
         from lexbench.analysis.gate.files import Gate, read_baselines, write_baselines
         from lexbench.analysis.gate.output import accepted, as_text
         from lexbench.analysis.gate.rule import COMMITS
@@ -46,15 +46,15 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
         folder = request.path.parent / _FOLDER
         file = folder / f"{re.sub(r'[^A-Za-z0-9._=-]', '_', name)}.json"
         label = system if isinstance(system, str) else getattr(system, "__name__", type(system).__name__)
-        given = None if isinstance(system, str) else system
+        given, data = (None if isinstance(one, str | Path) else one for one in (system, dataset))
         try:
-            gate = Gate(name=name, dataset=str(dataset), system=label, **settings)
-            measured = measure(gate, root, Store(), system=given)
+            gate = Gate(name=name, dataset="in memory" if data else str(dataset), system=label, **settings)
+            measured = measure(gate, root, Store(), system=given, data=data)
             before, now = read_baselines(file).get(name), measured.baseline()
             if request.config.getoption("--lexbench-update"):
                 file.parent.mkdir(exist_ok=True)
                 write_baselines({name: now}, file)
-                lines = "\n".join(accepted(name, before, now, list(data_changes(before, now)) if before else ()))
+                lines = "\n".join(accepted(name, before, now))
                 request.node.add_report_section("call", "lexbench", lines)  # shown by -rP
                 return None
             if before is None:

@@ -104,7 +104,7 @@ def test_catalogued_models_have_their_training_data(tmp_path):
     )
 
 
-WIDE = "Model\tRank\tA\tB\tMean (Task)\none\t1\t50\t60.5\t55.25\ntwo\t2\t40\t\t40\nthree\t3\t30\t10\t20\n"
+WIDE = "Model,Rank,A,B,Mean (Task)\none,1,50,60.5,55.25\ntwo,2,40,,40\nthree,3,30,10,20\n"
 LONG = "system,dataset,score,measure\none,A,50,m\ntwo,A,40,m\none,A,9,n\none,B,60.5,m\nthree,A,30,m\nthree,B,10,m\n"
 
 
@@ -160,7 +160,7 @@ def test_commands(tmp_path, capsys):
         ("x.csv", "a,b\n1,x\n", "has no scores: it needs columns system, dataset, score"),
         ("x.csv", "system,dataset,score\na,b,high\n", "a on b: 'high' is no score"),
         ("x.csv", "model,A\none,1\n", "no two systems have a dataset and a measure in common"),
-        ("m/r/T.json", "{}", "T.json: no 'scores'; it is not a result file of MTEB 1.11 or later"),
+        ("m/r/T.json", "{}", "T.json: Object missing required field"),
         ("m/r/T.txt", "", "has no scores: give a CSV table"),
     ],
 )

@@ -45,15 +45,6 @@ def test_verdict(before, after, verdict):
     assert judge(before, after).verdict == verdict
 
 
-def test_strict_gate_asks_for_evidence():
-    """A strict gate passes only if the loss is shown to be below the margin: .02 takes 171 equal queries."""
-    rise = values((1, 0.01), (49, 0.0))
-
-    assert judge(values((50, 0.5)), values((50, 0.5)) + rise).verdict == "pass"
-    assert judge(values((50, 0.5)), values((50, 0.5)) + rise, strict=True).verdict == "cannot tell"
-    assert judge(values((250, 0.5)), values((250, 0.5)) + np.resize(rise, 250), strict=True).verdict == "pass"
-
-
 def test_queries_needed_are_enough():
     """With as many queries of the same kind as the verdict asks for, the gate can tell."""
     rng = np.random.default_rng(0)
@@ -147,7 +138,7 @@ def test_update_says_what_changed(gate_folder, capsys):
     assert code(["gate", "update"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "bread: nDCG@10 0.8183 → 0.7949, 1 queries better, 5 worse",
-        f"bread: system (bm25 → {WORSE})",
+        f"bread: system: bm25 → {WORSE}",
     ]
     assert code(["gate"]) == 0
 
@@ -160,7 +151,6 @@ def test_gates_of_several_systems(gate_folder, bread):
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
 
     assert code(["gate"]) == 2
-    assert code(["gate", "--only", "mine"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -168,7 +158,6 @@ def test_gates_of_several_systems(gate_folder, bread):
     [
         (["gate", "--no-such"], "No such option"),
         (["gate", "--file", "no.toml"], "there is no no.toml; make it: lexbench gate init -d DATASET -r SYSTEM"),
-        (["gate", "--only", "beer"], "no gate in lexbench-gate.toml: 'beer'; there is: bread"),
         (["gate", "init", "-d", "BREAD", "-r", "bm25"], "two gates are called 'bread'|has a gate 'bread'"),
         (["gate", "init", "-d", "BREAD", "-r", "os:nothing", "--name", "x"], "os:nothing does not import: AttributeError"),
         (["gate", "init", "-d", "BREAD", "-r", "bm26", "--name", "x"], "no retriever, encoder or model 'bm26'"),
@@ -195,8 +184,8 @@ def test_other_data_is_refused(gate_folder, bread, capsys, tmp_path):
     path.write_text(json.dumps(baseline))
 
     assert code(["gate"]) == 3
-    assert "the digest of its qrels (000000000000 → " in (error := capsys.readouterr().err)
-    assert "accept it: lexbench gate update" in error
+    assert "gate 'bread': qrels (000000000000" in (error := capsys.readouterr().err)
+    assert "changed since the baseline; accept it: lexbench gate update" in error
 
 
 def speed(qps, p50, spread):

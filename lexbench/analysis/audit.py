@@ -62,14 +62,10 @@ def audit(board: Board) -> list[Table]:
     scaled = {"datasets": _values(board, systems, datasets), "queries": _by_query(board, systems, datasets)}
     ranges = {over: _rank_ranges(means) for over, means in drawn.items()}
     means = scaled["datasets"].mean(axis=1)
+    spans = zip(*(ranges.get(over, ["—"] * len(systems)) for over in scaled), strict=True)
     ranks = tuple(
-        (
-            system,
-            str(1 + int((means > mean).sum())),
-            number(mean),
-            *(ranges[over][at] if over in ranges else "—" for over in scaled),
-        )
-        for at, (system, mean) in enumerate(zip(systems, means.tolist(), strict=True))
+        (system, str(1 + int((means > mean).sum())), number(mean), *span)
+        for system, mean, span in zip(systems, means.tolist(), spans, strict=True)
     )
     notes = [_LEGEND, *board.notes]
     if len(systems) < len(board.cells) or len(datasets) < len(board.datasets):
@@ -77,15 +73,11 @@ def audit(board: Board) -> list[Table]:
         notes.append(f"ranked: {counts}; the others lack scores, or have them in another measure")
     if "datasets" not in drawn:
         notes.append(f"nothing can be said about other datasets: that takes {_FEWEST}, and there are {len(datasets)}")
+    title = f"{board.name}: ranks on {len(datasets)} dataset{'s' * (len(datasets) > 1)}"
     header = ("over", "neighbours", "told apart", "uncorrected", "not the best")
     return [
         Table(f"{board.name}: what can be told apart", header, tuple(_apart(over, scaled[over]) for over in drawn), (_TESTS,)),
-        Table(
-            f"{board.name}: ranks on {len(datasets)} dataset{'s' * (len(datasets) > 1)}",
-            ("system", "rank", "mean", "over datasets", "over queries"),
-            ranks,
-            (*notes, *_faults(board)),
-        ),
+        Table(title, ("system", "rank", "mean", "over datasets", "over queries"), ranks, (*notes, *_faults(board))),
     ]
 
 
@@ -220,7 +212,7 @@ def predict(board: Board, small: Names, large: Names = ()) -> Table:
         told = [np.prod(np.percentile(one, [2.5, 97.5], axis=0), axis=0) > 0 for one in resampled]
         found = [f"{_POWER * np.median(one.std(axis=0)):.4f}" for one in resampled]
         notes.append(f"told apart: the 95 % interval over {over} is without 0, uncorrected")
-        notes.append(f"pairs told apart on both in opposite order: {int((told[0] & told[1] & (agree < 0)).sum())}")
+        notes.append(f"told apart on both, in opposite order: {int((told[0] & told[1] & (agree < 0)).sum())} pairs")
         notes.append(f"difference found with power .8, median over pairs: small {found[0]}, large {found[1]}")
     rows = []
     for low, high in pairwise(_GAPS):

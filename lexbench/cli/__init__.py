@@ -1,8 +1,9 @@
 """The command line: one module per command. A command parses its arguments, calls one library function and prints.
 
 Answers go to stdout; progress, warnings and errors go to stderr. Exit codes: 0 success; 1 something failed or the answer is no;
-2 wrong command line; 3 could not start; 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP. `main` is the entry point, `code`
-returns the exit code instead. No exception leaves `code`: every error becomes one line on stderr.
+2 wrong command line; 3 could not start, and any error of `gate`, whose verdicts are 1 and 2; 130, 143 and 129 after SIGINT,
+SIGTERM and SIGHUP. `main` is the entry point, `code` returns the exit code instead. No exception leaves `code`: every error
+becomes one line on stderr.
 """
 
 import os
@@ -37,6 +38,7 @@ _SIGNAL_EXIT_CODES = (
     _SIGNALLED + signal.SIGTERM,
     _SIGNALLED + getattr(signal, "SIGHUP", 1),
 )
+_VERDICTS = (1, 2)  # exit codes of `lexbench gate` that are answers, so its errors exit with another code
 _LONGEST = 2000  # characters of an error message; longer ones usually repeat a huge argument
 
 
@@ -159,6 +161,8 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = "not enough memory"
         case _:
             line = _unexpected(error)
+    if [*(sys.argv[1:] if arguments is None else arguments)][:1] == ["gate"] and exit_code in _VERDICTS:
+        exit_code = CannotStart.exit_code
     return f"lexbench: {line}", exit_code
 
 

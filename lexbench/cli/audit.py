@@ -58,10 +58,10 @@ def board(path: Path, measure: str | None, *, as_json: bool) -> None:
 def suite(small: str, large: str | None, path: Path | None, measure: str | None, *, as_json: bool) -> None:
     """Say how well a small suite predicts the order of systems on a large one, from stored results."""
     from lexbench.analysis.audit import predict
-    from lexbench.interop.boards import read_boards, stored_board, suite_datasets, together
+    from lexbench.interop.boards import merged_board, suite_datasets
 
-    board = together(read_boards(path, measure)) if path else stored_board(measure)
-    _print([predict(board, suite_datasets(small), suite_datasets(large) if large else ())], as_json=as_json)
+    of = suite_datasets(large) if large else ()
+    _print([predict(merged_board(path, measure), suite_datasets(small), of)], as_json=as_json)
 
 
 def _print(tables: "list[Table]", *, as_json: bool) -> None:

@@ -1,8 +1,7 @@
 """Test retrieval quality, size and speed against a committed baseline."""
 
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,10 @@ import click
 from lexbench.cli._options import json_option, system_option
 from lexbench.cli._output import print_json, print_lines, print_rich, say
 from lexbench.cli._progress import shown
-from lexbench.errors import CannotStart
 
 if TYPE_CHECKING:
     from lexbench.analysis.gate.checks import Measured
-    from lexbench.analysis.gate.files import Gate, GateFile
+    from lexbench.analysis.gate.files import Gate
 
 _EXIT_CODES = {"pass": 0, "fail": 1, "cannot tell": 2}
 _FILE = click.option(
@@ -28,38 +26,13 @@ _FILE = click.option(
 )
 
 
-class _Gate(click.Group):
-    """A group whose errors exit with 3, because 1 and 2 are verdicts."""
-
-    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
-        """Parse the command line."""
-        context: click.Context = _with_code(partial(super().make_context, *arguments, **settings))
-        return context
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        return _with_code(partial(super().invoke, ctx))
-
-
-def _with_code(act: Callable[[], Any]) -> Any:
-    """Return what *act* returns; an error gets the exit code 3, which `lexbench.cli.code` returns."""
-    try:
-        return act()
-    except (click.exceptions.Exit, click.Abort):
-        raise
-    except Exception as error:
-        setattr(error, "exit_code", CannotStart.exit_code)  # noqa: B010 - mypy knows no such attribute of Exception
-        raise
-
-
-@click.group(cls=_Gate, invoke_without_command=True)
+@click.group(invoke_without_command=True)
 @_FILE
-@click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this gate; repeatable.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Also write Markdown, e.g. for a comment.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, path: Path, names: tuple[str, ...], *, as_json: bool, **files: Path | None) -> None:
+def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path | None) -> None:
     """Run the gates in lexbench-gate.toml and compare them with the committed baseline.
 
     Exit codes: 0 pass; 1 fail: significantly worse by more than the margin, or over a limit; 2 cannot tell: worse by more than
@@ -71,16 +44,16 @@ def command(ctx: click.Context, /, path: Path, names: tuple[str, ...], *, as_jso
 
     from lexbench.analysis.gate import output
     from lexbench.analysis.gate.checks import check
-    from lexbench.analysis.gate.files import baseline_file, read_baselines
+    from lexbench.analysis.gate.files import read_baselines, read_gates
     from lexbench.analysis.gate.rule import worst
     from lexbench.report.terminal import render
     from lexbench.storage import atomic
 
-    gates, chosen = _chosen(path, names)
-    baselines = read_baselines(baseline_file(path))
+    gates = read_gates(path)
+    baselines = read_baselines(path.with_suffix(".json"))
     reports = [
-        check(gate, measured, baselines.get(gate.name), tests=gates.tests, confidence=gates.confidence)
-        for gate, measured in _measure(chosen, path)
+        check(gate, measured, baselines.get(gate.name), tests=gates.commits * len(gates.gate), confidence=gates.confidence)
+        for gate, measured in _measure(gates.gate, path)
     ]
     verdict = worst([report.verdict for report in reports])
     if as_json:
@@ -113,7 +86,7 @@ def command(ctx: click.Context, /, path: Path, names: tuple[str, ...], *, as_jso
 @_FILE
 def init(path: Path, name: str | None, **settings: Any) -> None:
     """Add a gate to lexbench-gate.toml and its baseline to lexbench-gate.json. Commit both."""
-    from lexbench.analysis.gate.files import Gate, add_gate, baseline_file, read_baselines, read_gates, write_baselines
+    from lexbench.analysis.gate.files import Gate, add_gate, read_baselines, read_gates, write_baselines
     from lexbench.analysis.gate.output import accepted
     from lexbench.analysis.significance.noninferiority import fewest_queries
     from lexbench.errors import CommandError
@@ -124,47 +97,29 @@ def init(path: Path, name: str | None, **settings: Any) -> None:
     ((_, measured),) = _measure([gate], path, timed=False)
     baseline = measured.baseline()
     add_gate(path, gate)
-    write_baselines({**read_baselines(baseline_file(path)), gate.name: baseline}, baseline_file(path))
-    print_lines(accepted(gate.name, None, baseline, ()))
+    write_baselines({**read_baselines(path.with_suffix(".json")), gate.name: baseline}, path.with_suffix(".json"))
+    print_lines(accepted(gate.name, None, baseline))
     fewest, queries = fewest_queries(gate.margin), len(baseline.values)
     if queries < fewest:
         say(f"to show that a loss is below {gate.margin:g} takes {fewest} queries, even if none changes; there are {queries}")
-    say(f"commit {path} and {baseline_file(path)}; test: lexbench gate")
+    say(f"commit {path} and {path.with_suffix('.json')}; test: lexbench gate")
 
 
 @command.command(short_help="Accept the present scores as the baseline, and print what changed.")
-@click.option("--only", "names", multiple=True, metavar="NAME", help="Only this gate; repeatable.")
 @_FILE
-def update(path: Path, names: tuple[str, ...]) -> None:
+def update(path: Path) -> None:
     """Run the gates, accept their scores as the baseline, and print what changed."""
-    from lexbench.analysis.gate.checks import data_changes
-    from lexbench.analysis.gate.files import baseline_file, read_baselines, write_baselines
+    from lexbench.analysis.gate.files import read_baselines, read_gates, write_baselines
     from lexbench.analysis.gate.output import accepted
 
-    gates, chosen = _chosen(path, names)
-    before = read_baselines(baseline_file(path))
-    now = {gate.name: measured.baseline() for gate, measured in _measure(chosen, path, timed=False)}
-    kept = {gate.name for gate in gates.gate}
-    write_baselines({name: one for name, one in {**before, **now}.items() if name in kept}, baseline_file(path))
+    before = read_baselines(path.with_suffix(".json"))
+    now = {gate.name: measured.baseline() for gate, measured in _measure(read_gates(path).gate, path, timed=False)}
+    write_baselines(now, path.with_suffix(".json"))
     for name, baseline in now.items():
-        old = before.get(name)
-        print_lines(accepted(name, old, baseline, list(data_changes(old, baseline)) if old else ()))
+        print_lines(accepted(name, before.get(name), baseline))
 
 
-def _chosen(path: Path, names: tuple[str, ...]) -> "tuple[GateFile, list[Gate]]":
-    """Return the file's content and the gates called *names*, or all. Raises UnknownName for a name that is not there."""
-    from lexbench.analysis.gate.files import read_gates
-    from lexbench.errors import UnknownName
-
-    gates = read_gates(path)
-    known = {gate.name: gate for gate in gates.gate}
-    for name in names:
-        if name not in known:
-            raise UnknownName(f"gate in {path}:", name, known)
-    return gates, [known[name] for name in names] if names else list(known.values())
-
-
-def _measure(gates: "list[Gate]", path: Path, *, timed: bool = True) -> "list[tuple[Gate, Measured]]":
+def _measure(gates: "Sequence[Gate]", path: Path, *, timed: bool = True) -> "list[tuple[Gate, Measured]]":
     """Run the systems of gates, and if *timed*, measure the speeds that gates limit."""
     from lexbench.analysis.gate.checks import measure
     from lexbench.storage.store import Store

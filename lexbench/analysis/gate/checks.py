@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from lexbench.analysis.gate.files import Baseline, Gate, rounded
+from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.gate.files import Baseline, Gate
 from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, Quality, Verdict, judge, worst
 from lexbench.datasets.dataset import open_dataset
-from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
+from lexbench.foreign import SESSION
 from lexbench.progress import Progress
 from lexbench.results import Result, Timing
 from lexbench.runner import jobs
-from lexbench.runner.plan import Job, plan_dataset
+from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.systems import is_reusable, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
@@ -27,7 +29,10 @@ from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
 _REFERENCE = "reference"  # its name where it has the name of the system
-_SHOWN = 12  # digits of a digest
+_DIGITS = 6  # of a value in the baseline
+_SHOWN = 40  # characters of a value
+_DATA = ("dataset", "contract", "measure", "depth", "corpus", "queries", "qrels")  # if one differs, scores are not comparable
+_FACTS = ("dataset", "contract", "measure", "depth", "system", "system_sha256", "lexbench", "index_bytes")
 
 
 class Measured(NamedTuple):
@@ -37,38 +42,26 @@ class Measured(NamedTuple):
     result: Result
     timings: Sequence[Timing | None]  # of the system and its reference, one query at a time; empty without speed limits
 
-    @property
-    def measure(self) -> str:
-        """The measure with the relevance threshold of the dataset."""
-        return self.job.measures[0]
-
     def baseline(self) -> Baseline:
         """Return this measurement as a baseline. Raises CommandError for a measure with values outside 0 to 1."""
-        values = self.result.per_query[self.measure]
-        if not all(0 <= value <= 1 for value in rounded(values)):  # a perfect score may be off in the last digit
-            raise CommandError(f"a gate takes a measure with values from 0 to 1, and {self.measure} has others")
+        measure = self.job.measures[0]  # with the relevance threshold of the dataset
+        values = [round(value, _DIGITS) for value in self.result.per_query[measure]]
+        if not all(0 <= value <= 1 for value in values):
+            raise CommandError(f"a gate takes a measure with values from 0 to 1, and {measure} has others")
         recipe = self.job.system.recipe
+        lasting = is_reusable(recipe) and SESSION not in str(recipe)
         return Baseline(
             dataset=self.result.dataset,
             contract=self.result.contract,
             system=self.job.system.expression or self.job.system.name,
-            system_sha256=digest(recipe) if is_reusable(recipe) else "",
-            measure=self.measure,
+            system_sha256=digest(recipe) if lasting else "",
+            measure=measure,
             depth=self.result.depth,
             digests=self.result.digests,
             lexbench=environment.versions().get("lexbench", ""),
             index_bytes=self.result.sizes.get("index"),
-            values=dict(zip(self.result.query_ids, rounded(values), strict=True)),
+            values=dict(zip(self.result.query_ids, values, strict=True)),
         )
-
-
-class WorstQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query on which the system lost most."""
-
-    query: str  # its id
-    text: str
-    before: float
-    after: float
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,22 +84,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     quality: Quality
     limits: list[Limit]
-    worst_queries: list[WorstQuery]
+    worst_queries: list[QueryChange]
     notes: list[str]
 
 
 def measure(
-    gate: Gate, folder: Path, store: Store, progress: Progress | None = None, *, system: Any = None, timed: bool = True
-) -> Measured:
-    """Run the system of *gate*, or the object *system*, on its dataset; if *timed*, time it beside its reference, if any.
+    gate: Gate, folder: Path, store: Store, progress: Progress | None = None, *, system: Any = None, data: Any = None,
+    timed: bool = True,
+) -> Measured:  # fmt: skip
+    """Run the system of *gate*, or the object *system*, on its dataset or on *data* in memory.
 
-    A dataset that exists below *folder* is that folder. Raises LexbenchError if the run or a timing fails.
+    If *timed*, time it beside its reference, if any. A dataset that exists below *folder* is that
+    folder. Raises LexbenchError if the run or a timing fails.
     """
     if not timed:
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_dataset(str(place) if place.exists() else gate.dataset, systems, [gate.measure], gate.depth)
+    plan = plan_of(data or (str(place) if place.exists() else gate.dataset), systems, (), [gate.measure], gate.depth)
+    if len(found := {job.contract.id for job in plan.jobs}) > 1:
+        raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
     outcomes = list(jobs.run(plan, store, progress, timer))
     for outcome in outcomes:
@@ -158,15 +155,19 @@ def check(
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
     now = measured.baseline()
-    if changed := list(data_changes(baseline, now)):
-        raise CannotStart(f"gate {gate.name!r}: {changed[0]} changed since the baseline; accept it: lexbench gate update")
+    changed = changes(baseline, now)
+    if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):
+        raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; accept it: lexbench gate update")
     ids = list(baseline.values)
     before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
-    quality = judge(before, after, gate.margin, confidence=confidence, tests=tests, strict=gate.strict)
+    quality = judge(before, after, gate.margin, confidence=confidence, tests=tests)
     limits = list(_limits(gate, measured))
     losses = after - before
     lost = [ids[at] for at in np.argsort(losses, kind="stable")[:_WORST] if losses[at] < 0]
     texts = {query.query_id: query.text for query in open_dataset(measured.job.contract, measured.job.source).queries}
+    notes = [f"{name}: {change}" for name, change in changed.items()]
+    if quality.verdict == "pass" and not quality.shown:
+        notes.append(f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}")
     return Report(
         gate=gate.name,
         dataset=now.dataset,
@@ -175,36 +176,23 @@ def check(
         verdict=worst([quality.verdict, *(limit.verdict for limit in limits)]),
         quality=quality,
         limits=limits,
+        notes=notes,
         worst_queries=[
-            WorstQuery(query=one, text=texts[one], before=baseline.values[one], after=now.values[one]) for one in lost
+            QueryChange(dataset=now.dataset, system=now.system, query=query, text=texts[query],
+                        baseline_value=baseline.values[query], value=now.values[query])
+            for query in lost
         ],
-        notes=list(_notes(gate, baseline, now, quality)),
-    )
+    )  # fmt: skip
 
 
-def data_changes(before: Baseline, now: Baseline) -> Iterator[str]:
-    """Yield what differs in data, rules and measure, so that the scores are not comparable."""
-    pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("dataset", "contract", "measure", "depth")}
-    pairs |= {f"the digest of its {name}": (before.digests[name], now.digests.get(name)) for name in before.digests}
-    for what, (old, new) in pairs.items():
-        if old != new:
-            yield f"{what} ({str(old)[:_SHOWN]} → {str(new)[:_SHOWN]})" if "digest" in what else f"{what} ({old} → {new})"
-    if not before.digests and set(before.values) != set(now.values):
-        yield "its queries"
-
-
-def _notes(gate: Gate, before: Baseline, now: Baseline, quality: Quality) -> Iterator[str]:
-    """Yield what else a reader should know."""
-    if before.system != now.system:
-        yield f"the baseline is of {before.system}"
-    elif before.system_sha256 and now.system_sha256 and before.system_sha256 != now.system_sha256:
-        yield "the system's settings, weights or code are not those of the baseline"
-    if before.lexbench != now.lexbench:
-        yield f"lexbench {now.lexbench}; the baseline is from {before.lexbench}"
-    if before.index_bytes and now.index_bytes and before.index_bytes != now.index_bytes:
-        yield f"index: {before.index_bytes:,} → {now.index_bytes:,} bytes"
-    if quality.verdict == "pass" and not quality.shown:
-        yield f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}"
+def changes(before: Baseline, now: Baseline) -> dict[str, str]:
+    """Return what differs and is known on both sides, except scores, e.g. {"measure": "nDCG@10 → P@10"}."""
+    old, new = ({**{name: getattr(one, name) for name in _FACTS}, **one.digests} for one in (before, now))
+    return {
+        name: f"{shortened(str(value), _SHOWN)} → {shortened(str(new[name]), _SHOWN)}"
+        for name, value in old.items()
+        if value and new.get(name) and value != new[name] and (name != "system_sha256" or before.system == now.system)
+    }
 
 
 def _limits(gate: Gate, measured: Measured) -> Iterator[Limit]:

@@ -7,14 +7,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, MARGIN
-from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.errors import CannotStart, InvalidFile
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.suites import HEADLINE
 
-FILE = Path("lexbench-gate.toml")
-DEPTH = 100
-_DIGITS = 6  # of a value in the baseline
 _HEAD = """\
 # Retrieval tests; run them: lexbench gate
 schema = 1
@@ -42,8 +39,7 @@ class Gate(Strict, frozen=True):
     system: str  # as -r takes it, or `module:function`
     measure: str = HEADLINE
     margin: Share = MARGIN
-    depth: Annotated[int, msgspec.Meta(ge=1)] = DEPTH
-    strict: bool = False  # pass only if the loss is shown to be below the margin
+    depth: Annotated[int, msgspec.Meta(ge=1)] = 100
     max_index_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     reference: str = ""  # the system whose speed is measured in the same run
     min_qps_ratio: Positive | None = None  # queries per second over those of the reference
@@ -69,11 +65,6 @@ class GateFile(Strict, frozen=True):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two gates are called {twice[0]!r}")
 
-    @property
-    def tests(self) -> int:
-        """The number of tests that share the chance of a false alarm."""
-        return self.commits * len(self.gate)
-
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a system scored when its scores were last accepted."""
@@ -97,11 +88,6 @@ def read_gates(path: Path) -> GateFile:
     return read_toml(path, GateFile)
 
 
-def baseline_file(path: Path) -> Path:
-    """Return the baseline's path: that of the TOML file with the ending .json."""
-    return path.with_suffix(".json")
-
-
 def read_baselines(path: Path) -> dict[str, Baseline]:
     """Return the baselines of a file by gate, {} if the file is missing. Raises InvalidFile if it does not read."""
     if not path.is_file():
@@ -118,15 +104,14 @@ def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
     atomic.write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 
 
-def rounded(values: list[float]) -> list[float]:
-    """Return values as the baseline keeps them."""
-    return [round(value, _DIGITS) for value in values]
-
-
 def add_gate(path: Path, gate: Gate) -> None:
-    """Append a gate to lexbench-gate.toml, which is made if it is missing. Raises CommandError if the name is taken."""
+    """Append a gate to lexbench-gate.toml, which is made if it is missing."""
     text = path.read_text(encoding="utf-8") if path.is_file() else _HEAD.format(confidence=CONFIDENCE, commits=COMMITS)
-    if path.is_file() and gate.name in {known.name for known in read_gates(path).gate}:
-        raise CommandError(f"{path} has a gate {gate.name!r} already; give another name: --name NAME")
-    quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in msgspec.to_builtins(gate).items()}
+    quoted = {name: _quoted(value) for name, value in msgspec.to_builtins(gate).items()}
     atomic.write_text(path, text + _TABLE.format(**quoted))
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as TOML: a text with double quotes in single ones, so that an expression stays readable."""
+    literal = isinstance(value, str) and '"' in value and "'" not in value and value.isprintable()
+    return f"'{value}'" if literal else json.dumps(value, ensure_ascii=False)

@@ -2,9 +2,10 @@
 
 import html
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from xml.etree import ElementTree as ET
 
-from lexbench.analysis.gate.checks import Report
+from lexbench.analysis.gate.checks import Report, changes
 from lexbench.analysis.gate.files import Baseline
 from lexbench.analysis.gate.rule import worst
 from lexbench.errors import shortened, visible
@@ -29,8 +30,7 @@ def answer(report: Report) -> str:
             return f"{moved}, more than the margin of {quality.margin:g} and significant ({test}; {queries})"
         case "cannot tell":
             needs = f"needs about {quality.needed:,} queries, has" if quality.needed else "has only"
-            what = "more than the margin" if -quality.difference > quality.margin else "not shown to be within the margin"
-            return f"{moved}, {what} of {quality.margin:g}; {needs} {quality.queries} ({test})"
+            return f"{moved}, more than the margin of {quality.margin:g}; {needs} {quality.queries} ({test})"
     within = f", within the margin of {quality.margin:g}" if quality.difference < 0 else ""
     return f"{moved}{within} ({queries})"
 
@@ -46,7 +46,7 @@ def detail(report: Report) -> Table | None:
     if not report.worst_queries:
         return None
     rows = tuple(
-        (shortened(" ".join(f"{one.query}: {one.text}".split()), _TEXT), number(one.before), number(one.after))
+        (shortened(" ".join(f"{one.query}: {one.text}".split()), _TEXT), number(one.baseline_value), number(one.value))
         for one in report.worst_queries
     )
     quality = report.quality
@@ -65,21 +65,13 @@ def as_text(report: Report) -> str:
 def as_markdown(reports: Sequence[Report]) -> str:
     """Return reports as Markdown for a pull request: a table of all gates, then the queries that lost most."""
     verdict = worst([report.verdict for report in reports])
-    rows = [
-        (
-            report.gate,
-            f"{_SIGNS[report.quality.verdict]} {report.quality.verdict}",
-            report.measure,
-            number(report.quality.before),
-            number(report.quality.after),
-            number(report.quality.difference, "+.4f"),
-            f"{report.quality.margin:g}",
-            str(report.quality.queries),
-        )
-        for report in reports
-    ]
+    rows = tuple(
+        (one.gate, f"{_SIGNS[found.verdict]} {found.verdict}", one.measure, number(found.before), number(found.after),
+         number(found.difference, "+.4f"), f"{found.margin:g}", str(found.queries))
+        for one in reports for found in [one.quality]
+    )  # fmt: skip
     header = ("gate", "verdict", "measure", "baseline", "now", "change", "margin", "queries")
-    parts = [f"## {_SIGNS[verdict]} Retrieval gate: {verdict}\n", markdown(Table("", header, tuple(rows)))]
+    parts = [f"## {_SIGNS[verdict]} Retrieval gate: {verdict}\n", markdown(Table("", header, rows))]
     if limits := [(report.gate, limit) for report in reports for limit in report.limits]:
         cells = tuple((f"{name}: {one.what}", f"{_SIGNS[one.verdict]} {one.verdict}", one.line) for name, one in limits)
         parts.append(markdown(Table("", ("limit", "verdict", "measured"), cells)))
@@ -108,21 +100,13 @@ def as_junit(reports: Sequence[Report]) -> bytes:
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
-def accepted(name: str, before: Baseline | None, now: Baseline, changes: Sequence[str]) -> Iterator[str]:
+def accepted(name: str, before: Baseline | None, now: Baseline) -> Iterator[str]:
     """Yield what changed when a baseline was accepted."""
-    mean = sum(now.values.values()) / len(now.values)
+    mean = number(fmean(now.values.values()))
     if before is None:
-        yield f"{name}: {now.measure} {number(mean)} on {len(now.values)} queries"
+        yield f"{name}: {now.measure} {mean} on {len(now.values)} queries"
         return
-    old = sum(before.values.values()) / len(before.values)
-    same = set(before.values) & set(now.values)
-    better, worse = (sum((now.values[q] - before.values[q]) * sign > 0 for q in same) for sign in (1, -1))
-    change = f"{number(old)} → {number(mean)}, {better} queries better, {worse} worse"
-    yield f"{name}: {now.measure} " + (change if before.values != now.values else f"{number(mean)}, unchanged")
-    yield from (f"{name}: {line}" for line in changes)
-    if before.system != now.system:
-        yield f"{name}: system ({before.system} → {now.system})"
-    if before.lexbench != now.lexbench:
-        yield f"{name}: lexbench ({before.lexbench} → {now.lexbench})"
-    if before.index_bytes != now.index_bytes:
-        yield f"{name}: index bytes ({before.index_bytes} → {now.index_bytes})"
+    moved = [value - before.values[query] for query, value in now.values.items() if query in before.values]
+    counts = f"{sum(one > 0 for one in moved)} queries better, {sum(one < 0 for one in moved)} worse"
+    yield f"{name}: {now.measure} {number(fmean(before.values.values()))} → {mean}, {counts}"
+    yield from (f"{name}: {what}: {change}" for what, change in changes(before, now).items())

@@ -51,12 +51,11 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 def judge(
     before: NDArray[np.float64], after: NDArray[np.float64], margin: float = MARGIN, *, confidence: float = CONFIDENCE,
-    tests: int = COMMITS, strict: bool = False,
+    tests: int = COMMITS,
 ) -> Quality:  # fmt: skip
     """Compare the values (queries,) of a system with those of its baseline, both from 0 to 1.
 
-    *tests* is the number of tests that share the chance of a false alarm: commits x gates. A *strict* gate passes only if the
-    loss is shown to be below the margin.
+    *tests* is the number of tests that share the chance of a false alarm: commits x gates.
     """
     differences = after - before
     level = (1 - confidence) / tests
@@ -67,9 +66,7 @@ def judge(
         two_sided = randomisation.p_value(differences, resamples=resamples)
         p = two_sided / 2 if differences.mean() < 0 else 1 - two_sided / 2  # the test is symmetric
         shown = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=1 - confidence).holds
-    verdict: Verdict = "pass"
-    if fell or (strict and not shown):
-        verdict = "fail" if fell and p <= level else "cannot tell"
+    verdict: Verdict = "pass" if not fell else "fail" if p <= level else "cannot tell"
     return Quality(
         verdict=verdict,
         queries=len(before),
@@ -80,16 +77,14 @@ def judge(
         p=p,
         level=level,
         shown=shown,
-        needed=_needed(differences, margin, level, fell=fell) if verdict == "cannot tell" else None,
+        needed=_needed(differences, level) if verdict == "cannot tell" else None,
         better=int((differences > 0).sum()),
         worse=int((differences < 0).sum()),
     )
 
 
-def _needed(differences: NDArray[np.float64], margin: float, level: float, *, fell: bool) -> int | None:
-    """Return how many such queries find this fall, or show that it is below the margin; None if no number is enough."""
-    effect = float(-differences.mean() if fell else margin + differences.mean())
+def _needed(differences: NDArray[np.float64], level: float) -> int | None:
+    """Return how many such queries find this fall with power .8; None for one query."""
     detectable = randomisation.minimum_detectable(differences, level=2 * level)
-    if effect <= 0 or not math.isfinite(detectable):
-        return None
-    return max(len(differences) + 1, math.ceil(len(differences) * (detectable / effect) ** 2))
+    share = detectable / -differences.mean()
+    return max(len(differences) + 1, math.ceil(len(differences) * share**2)) if math.isfinite(share) else None

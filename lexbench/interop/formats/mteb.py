@@ -54,8 +54,8 @@ TASKS = {
 _DATASETS = {task.name: dataset for dataset, task in TASKS.items()}
 
 
-class _File(msgspec.Struct):
-    """The fields that are read; mteb writes more, and old versions write less."""
+class TaskFile(msgspec.Struct):
+    """The fields of a result file that are read; mteb writes more, and old versions write less."""
 
     task_name: str
     dataset_revision: str
@@ -108,11 +108,16 @@ def read(path: Path) -> Iterator[ImportedScore]:
             yield from _scores(file)
 
 
-def _scores(path: Path) -> Iterator[ImportedScore]:
+def read_task(path: Path) -> TaskFile:
+    """Read a result file. Raises InvalidFile if it is malformed."""
     try:
-        read = msgspec.convert(json.loads(path.read_bytes()), _File)  # Python's parser, because mteb writes NaN
+        return msgspec.convert(json.loads(path.read_bytes()), TaskFile)  # Python's parser, because mteb writes NaN
     except (OSError, ValueError) as error:  # ValueError from both
         raise InvalidFile(f"{path}: {error}; it is not a result file of MTEB 1.11 or later") from None
+
+
+def _scores(path: Path) -> Iterator[ImportedScore]:
+    read = read_task(path)
     dataset = _DATASETS.get(read.task_name)
     if dataset is None:
         return
