@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.comparison import Comparison
 from lexbench.analysis.compare.tables import tables as compare_tables
+from lexbench.analysis.stored_results import definition
 from lexbench.errors import UnknownName, require
 from lexbench.executors import executor
 from lexbench.progress import Progress
@@ -171,9 +172,11 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
+    place = Store(Path(store)) if store else Store()
+    if isinstance(systems, list | tuple):
+        systems = [definition(item, place) if isinstance(item, str) else item for item in systems]
     plan = plan_of(data, systems, datasets, measures, depth)
     timer = Timer(Settings() if time is True else time) if time else None
     for system in [job.system for job in plan.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
-    opened = Store(Path(store)) if store else Store()
-    return Results(plan.suite, tuple(jobs.run(plan, opened, progress, timer, executor(on))), opened)
+    return Results(plan.suite, tuple(jobs.run(plan, place, progress, timer, executor(on))), place)

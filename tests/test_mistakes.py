@@ -56,7 +56,7 @@ ROWS = {
     "run suite pydoc -r 'bm25(k=1.2)'": "did you mean 'k1'?",
     "run suite pydoc -r 'bm25(k1=1.2'": "'(' was never closed",
     "run suite pydoc -r 'bm25(k1=-1)'": "k1 is a number from 0 up",
-    "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25'; name one: -r 'other = EXPRESSION'",
+    "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25': bm25 and bm25; name one: -r 'other = …'",
     "run suite pydoc -r ' = bm25'": "write 1 to 100 printable characters",
     "run suite pydoc -r bm25@impact": "no bm25 on engine 'impact'; there is: lucene",
     "run suite pydoc -r 'bm25|top_k(3)'": "bm25 is no encoder",

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import lexbench
 from lexbench.analysis.stored_results import definition
 from lexbench.cli import code
 from lexbench.errors import NotationError
@@ -99,6 +100,15 @@ def test_one_name_of_two_systems_is_refused(places, tmp_path, monkeypatch, capsy
         assert (exit_code, out) == (2, "")
         assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in err
     assert run(capsys, "compare", "bm25", "bm25(b=0.2)")[0] == 0
+
+
+def test_python_takes_remembered_names_and_paths(board, places):
+    """`lexbench.run` takes a name of the store like the shell, and refuses names that no table can show."""
+    (found,) = lexbench.run("pydoc", [":("], store=places / "store")
+
+    assert (found.system, found.notation) == (":(", NAMES[":("])
+    with pytest.raises(NotationError, match="is no name for a system"):
+        lexbench.run("pydoc", {"a\nb": "bm25"})
 
 
 def test_a_folder_called_like_a_system_does_not_hide_it(board, places, capsys):

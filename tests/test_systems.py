@@ -112,7 +112,7 @@ def test_a_mistake_costs_one_line(given, error, said):
 
 def test_one_label_is_one_system():
     """Two systems with one name are refused: they would overwrite each other in every table."""
-    with pytest.raises(CommandError, match="two systems are called 'bm25'"):
+    with pytest.raises(CommandError, match="two systems are called 'bm25': bm25 and bm25; name one"):
         systems_of(["bm25", "bm25"])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,6 +12,7 @@ from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, f
 from lexbench.datasets.location import LIBRARY, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
+from lexbench.notation import checked_name
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
@@ -203,20 +205,24 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     """
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise CommandError(f"give a list of retrievers, e.g. ['bm25'], not {given!r}")
-    pairs = given.items() if isinstance(given, Mapping) else (pair for item in given for pair in _pairs(item))
-    listed = [system_of(item, name) for name, item in pairs]
-    names = [system.name for system in listed]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise CommandError(
-            f"two systems are called {twice[0]!r}; name one: -r 'other = EXPRESSION', or {{'other': ...}} in Python"
-        )
+    items = given.items() if isinstance(given, Mapping) else ((None, item) for item in given)
+    listed = [system_of(one, name) for given_name, item in items for name, one in _pairs(item, given_name)]
+    by_name: dict[str, str] = {}
+    for system in listed:
+        expression = system.expression or "an object"
+        if system.name in by_name:
+            both = f"{system.name!r}: {by_name[system.name]} and {expression}"
+            raise CommandError(f"two systems are called {both}; name one: -r 'other = …', or {{'other': …}} in Python")
+        by_name[system.name] = expression
     return listed
 
 
-def _pairs(item: Any) -> list[tuple[str | None, Any]]:
-    """Return the name, if any, and the expression of each system in a text; for an object the object itself."""
-    return [*named_systems(item)] if isinstance(item, str) else [(None, item)]
+def _pairs(item: Any, name: str | None) -> list[tuple[str | None, Any]]:
+    """Return the name, if any, and the expression of each system in a text or path; for an object the object itself."""
+    checked = None if name is None else checked_name(name)
+    if isinstance(item, str | PathLike):
+        return [(checked or found, expression) for found, expression in named_systems(str(item))]
+    return [(checked, item)]
 
 
 def _job(
