@@ -122,21 +122,22 @@ class Artifacts:
         Finishes the artifact if it is complete. Returns how many shards are left to others. The same command, or `run`,
         continues if it is given again.
         """
-        facts = self._encoding_facts(encoder)
-        draft = self.workspace.store.shared_draft("encodings", f"{self.name} {type(encoder).__name__}", facts)
-        if draft.unfinished is None:
-            return 0
-        shards = missing(len(self.corpus), draft.unfinished)
-        try:
-            # The part of a shard does not depend on which shards are finished already.
-            self._encode(encoder, [shard for shard in shards if shard.start // SHARD % parts == part], draft.unfinished)
-        except FileNotFoundError:  # another process that had the same shards has finished, and renamed, the folder
-            if self.workspace.store.finished("encodings", facts) is None:
-                raise
-            return 0
-        if left := len(missing(len(self.corpus), draft.unfinished)) if draft.unfinished.is_dir() else 0:
-            return left
-        self.encodings(encoder)
+        store, facts, label = self.workspace.store, self._encoding_facts(encoder), f"{self.name} {type(encoder).__name__}"
+        with store.part("encodings", label, facts, f"{part}-of-{parts}"):
+            draft = store.shared_draft("encodings", label, facts)
+            if draft.unfinished is None:
+                return 0
+            shards = missing(len(self.corpus), draft.unfinished)
+            try:
+                # The part of a shard does not depend on which shards are finished already.
+                self._encode(encoder, [shard for shard in shards if shard.start // SHARD % parts == part], draft.unfinished)
+            except FileNotFoundError:  # a process with another number of parts has made the same shards, and finishes
+                if store.awaited("encodings", label, facts) is None:
+                    raise
+                return 0
+            if left := len(missing(len(self.corpus), draft.unfinished)) if draft.unfinished.is_dir() else 0:
+                return left
+            self.encodings(encoder)
         return 0
 
     def _encoding_facts(self, encoder: Encoder) -> KeyFacts:
