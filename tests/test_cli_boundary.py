@@ -184,6 +184,28 @@ def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; finished work is kept")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "exit_code"),
+    [
+        ("NUMBA_DISABLE_JIT", "1", 2),
+        ("NUMBA_DISABLE_JIT", "0", 0),
+        ("NUMBA_NUM_THREADS", "0", 2),
+        ("NUMBA_NUM_THREADS", "many", 2),
+        ("COLUMNS", "1", 0),
+    ],
+)
+def test_an_odd_environment_costs_one_line(folder, capsys, monkeypatch, variable, value, exit_code):
+    """Settings of numba that cannot work are refused by name; on a narrow terminal a table keeps its columns."""
+    monkeypatch.setenv(variable, value)
+    assert code(["run", "dataset", str(folder), "-m", "nDCG@10"]) == exit_code
+    shown = capsys.readouterr()
+
+    if exit_code:
+        assert shown.err.startswith(f"lexbench: {variable} is ")
+        assert shown.err.endswith(f"type: unset {variable}\n")
+    assert exit_code or any(line.startswith("bm25     1.") for line in shown.out.splitlines())
+
+
 def test_visible_text_does_nothing_to_a_terminal():
     """ESC, bells, C1 controls and direction marks become escapes; letters of all languages stay."""
     assert visible(HOSTILE) == r"a\x1b[31mb\x07\x9bc\u202ed\x7f next"

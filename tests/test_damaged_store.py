@@ -1,5 +1,6 @@
 """No command trusts a damaged store: it names the damaged artifacts, and leaves them out or makes them again."""
 
+import hashlib
 import json
 import shutil
 
@@ -50,6 +51,36 @@ def test_a_changed_result_is_named_and_not_shown(store, capsys, words):
     assert f"{path.parent}: result.json has " in captured.err
     assert "0.96" not in captured.out
     assert not [file for file in store.parent.glob("out/*") if "k1" not in file.name]
+
+
+def test_an_impossible_result_does_not_hide_the_others(store, capsys):
+    """A result with a false mean and a manifest to match is named; other results are listed; the exit code is 1."""
+    path = one(store, "results", "result.json")
+    result = json.loads(path.read_bytes())
+    result["means"]["RR@10"] = 0.96
+    path.write_text(json.dumps(result))
+    manifest = json.loads((path.parent / MANIFEST).read_bytes())
+    content = path.read_bytes()
+    manifest["files"]["result.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (path.parent / MANIFEST).write_text(json.dumps(manifest))
+    capsys.readouterr()
+
+    assert code(["list", "results"]) == 1
+    shown = capsys.readouterr()
+    assert "0.96" not in shown.out
+    assert "bm25(k1=2.0)" in shown.out
+    assert f"{path}: bm25 on tiny: the mean of RR@10 is 0.96, and that of its values " in shown.err
+
+
+def test_an_export_without_its_index_says_so(store, capsys, tmp_path):
+    """If an index has been renamed or removed, sizes and build times are missing, and a line says so."""
+    index = one(store, "indexes", MANIFEST).parent
+    index.rename(index.with_name("renamed"))
+    capsys.readouterr()
+
+    assert code(["export", "json", "out", "-r", "bm25"]) == 0
+    assert "out/tiny.bm25.json: without sizes, build times and timings, because the index is" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "tiny.bm25.json").read_bytes())["sizes"] == {}
 
 
 @pytest.mark.parametrize("kind", ["results", "runs", "indexes", "corpora"])

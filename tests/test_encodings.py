@@ -10,7 +10,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.counts import SparseCounts, query_work, spread
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
-from lexbench.errors import LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.types import Document
 
@@ -128,6 +128,21 @@ def test_an_error_keeps_the_shards_before_it(corpus, tmp_path):
         encode(Letters(fails="d"), corpus, tmp_path / "out")
 
     assert missing(10, tmp_path / "out")[0] == range(3, 6)
+
+
+def test_a_broken_file_of_a_model_is_read_once(corpus, tmp_path):
+    """Such an error belongs to no document, so none is looked for."""
+    calls = []
+
+    class Broken(Encoder):
+        def encode_document(self, texts):
+            calls.append(len(texts))
+            raise InvalidFile("vocab.txt: too many words")
+
+    (tmp_path / "out").mkdir()
+    with pytest.raises(InvalidFile, match=r"vocab\.txt: too many words"):
+        encode(Broken(), corpus, tmp_path / "out")
+    assert len(calls) == 1
 
 
 def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monkeypatch):

@@ -212,6 +212,15 @@ def test_few_queries_show_nothing():
     assert fewest >= 598  # (1 - .005) ** 597 is still above .05: no valid test takes fewer
 
 
+@pytest.mark.parametrize("difference", [-1.0, np.nextafter(-1, 0), 0.0, 1.0])
+def test_differences_may_be_constant(difference):
+    """If every query differs by the same, the bound is no higher than that; a loss of 1 has the bound -1."""
+    test = noninferiority(np.full(5, difference), 0.1)
+
+    assert test.bound <= difference
+    assert difference > -0.5 or (test.bound, test.holds) == (pytest.approx(-1), False)
+
+
 def test_the_bound_and_the_test_agree():
     """A margin holds if and only if the bound is above it; p is at most 1."""
     rng = np.random.default_rng(4)

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 from lexbench.cli._output import answering
-from lexbench.errors import CannotStart, LexbenchError, visible
+from lexbench.errors import CannotStart, CommandError, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "retrieve", "score"),
@@ -93,6 +93,11 @@ def app() -> None:
 
     Start with `lexbench run suite pydoc`, which needs no download.
     """
+    given = os.environ.get("NUMBA_DISABLE_JIT", ""), os.environ.get("NUMBA_NUM_THREADS", "1")
+    if given[0] not in ("", "0"):
+        raise CommandError("NUMBA_DISABLE_JIT is set, and lexbench needs the compiler of numba; type: unset NUMBA_DISABLE_JIT")
+    if not given[1].isdigit() or not int(given[1]):
+        raise CommandError(f"NUMBA_NUM_THREADS is {given[1]!r}, and must be 1 or more; type: unset NUMBA_NUM_THREADS")
 
 
 class _Terminated(BaseException):

@@ -18,6 +18,7 @@ import click
 from lexbench.errors import CONTROLS, LexbenchError, visible
 
 _WIDTH = 100  # columns of a table where the width of the terminal is unknown
+_NARROWEST = 40  # a narrower terminal wraps lines itself; tables would lose their columns
 _DEL = 0x7F
 # json.dumps escapes the controls below DEL itself, but passes DEL and those above it through.
 _JSON_ESCAPES = {
@@ -55,8 +56,10 @@ def print_json(value: Any) -> None:
 
 
 def _columns() -> int | None:
-    """Return the width of the terminal; None in a pipe."""
-    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+    """Return the width of the terminal, at least 40; None in a pipe."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return None
+    return max(_NARROWEST, shutil.get_terminal_size((_WIDTH, 24)).columns)
 
 
 def print_lines(lines: Iterable[str]) -> None:

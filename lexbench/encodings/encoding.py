@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from lexbench.encodings.shards import packed
-from lexbench.errors import LexbenchError, echoed
+from lexbench.errors import CannotStart, InvalidFile, LexbenchError, echoed
 from lexbench.plugins import Encoder
 from lexbench.types import Corpus, Document
 
@@ -101,9 +101,9 @@ def with_document_name(
     """Return *error*, which encoding *shard* raised, with the id of the document that causes it.
 
     The document is found by encoding halves with *content*. The error stays as it is if no single document is the cause:
-    memory, the disk, or an error of all documents alike.
+    memory, the disk, a file of the model, or an error of all documents alike.
     """
-    if isinstance(error, MemoryError | OSError):
+    if isinstance(error, MemoryError | OSError | InvalidFile | CannotStart):
         return error
 
     def fails(positions: range) -> bool:

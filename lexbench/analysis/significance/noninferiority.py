@@ -74,6 +74,8 @@ def fewest_queries(margin: float, *, level: float = LEVEL) -> int:
 
 def _log_wealth(differences: NDArray[np.float64], mean: float) -> float:
     """Return the logarithm of what a stake of 1 has become after betting against a true mean of *mean* or less."""
+    if mean <= -1:  # no mean is lower, so nobody bets on it
+        return np.inf
     changed, counts = np.unique(differences, return_counts=True)
     with np.errstate(divide="ignore"):  # a stake can be lost: -inf
         growth = np.log((1 - _SHARES)[:, np.newaxis] + _SHARES[:, np.newaxis] * (1 + changed) / (1 + mean))

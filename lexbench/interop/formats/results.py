@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lexbench import results
@@ -23,8 +24,13 @@ def _write_csv(entry: "StoredResult", path: Path) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def _write_json(entry: "StoredResult", path: Path) -> None:
-    results.save(entry.result, path)
+def _write_json(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    result, path = entries[0].result, target.path.with_name(f"{target.path.name}.json")
+    results.save(result, path)
+    if entries[0].run and "index" not in result.sizes:
+        again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.notation or result.system)}"
+        target.tell(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
+    yield path
 
 
 def _write_parquet(entry: "StoredResult", path: Path) -> None:
@@ -62,8 +68,10 @@ def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterato
 def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
     """Write the main table of one dataset, as the leaderboard has it."""
     from lexbench.report.leaderboard import copies, sections
+    from lexbench.runner.soundness import check_comparable
     from lexbench.suites import DATASETS
 
+    check_comparable((one.result.system, one.result) for one in results)
     board = sections.board(
         {DATASETS: {one.result.system: {one.result.dataset: one.result} for one in results}}, published="none"
     )
@@ -79,7 +87,7 @@ _DRAWN = "effectiveness against queries per second and index bytes, and datasets
 EXPORTS = (
     Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
     Export("parquet", "the value of every query and measure, a row each", _PARQUET_LOST, one_file("parquet", _write_parquet)),
-    Export("json", "the whole result", "nothing but the run", one_file("json", _write_json)),
+    Export("json", "the whole result", "nothing but the run", _write_json),
     Export(
         "latex", "a table of each dataset: means, ranks, QPS, sizes", "all but the main figures", _write_latex, per="dataset"
     ),
