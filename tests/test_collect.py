@@ -149,7 +149,7 @@ def judge_all(url, grade_of):
     while "query" in state:
         query, doc = state["query"], state["document"]
         _, state = ask(
-            url, "grade", {"query": query["id"], "document": doc["id"], "grade": grade_of(query["text"], doc["text"])}
+            url, "grade", {"query": query, "document": doc["text_id"], "grade": grade_of(state["text"], doc["text"])}
         )
     return state
 
@@ -190,12 +190,12 @@ def test_grades_are_stored_undone_and_checked(served, place):
     """A grade is in the file before the answer comes; undo takes back the last one; what is off scale or pool is refused."""
     log = place / "docs-collection" / "judgements" / "ann.jsonl"
     _, first = ask(served.url)
-    body = {"query": first["query"]["id"], "document": first["document"]["id"]}
+    body = {"query": first["query"], "document": first["document"]["text_id"]}
     status, second = ask(served.url, "grade", body | {"grade": 2})
 
     assert (status, second["done"], second["undo"]) == (200, 1, True)
     assert json.loads(log.read_text().splitlines()[-1])["grade"] == 2
-    assert ask(served.url, "undo", {})[1]["document"]["id"] == body["document"]
+    assert ask(served.url, "undo", {})[1]["document"]["text_id"] == body["document"]
     assert Collection(place / "docs-collection").judges() == {}
     for wrong in (body | {"grade": 4}, body | {"grade": True}, body | {"grade": 1, "document": "x"}, {}, [], "x"):
         assert ask(served.url, "grade", wrong)[0] == 400
@@ -226,7 +226,7 @@ def test_a_kill_loses_no_judgement(place):
 
     process, (_, url) = start()
     _, state = ask(url)
-    ask(url, "grade", {"query": state["query"]["id"], "document": state["document"]["id"], "grade": 1})
+    ask(url, "grade", {"query": state["query"], "document": state["document"]["text_id"], "grade": 1})
     process.kill()
     process.wait()
     log = place / "docs-collection" / "judgements" / "judge-1.jsonl"

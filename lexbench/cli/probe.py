@@ -117,10 +117,7 @@ def _table(found: "Probe") -> "Table":
 
 def _draw(found: "Probe", plot: Path) -> "Iterator[Path]":
     """Draw recall over latency. Yields the paths of the figure."""
-    from lexbench.report.figures import FigurePoint, write_recall
+    from lexbench.report.figures import write_curve
 
-    points = [
-        FigurePoint(1000 * point.alone, point.recall, f"{found.knob}, {point.value}", "", point.value or 0)
-        for point in found.points
-    ]
-    return write_recall(points, found.target, "median ms, one query at a time", f"recall of exact @{found.k}", plot)
+    points = [(1000 * point.alone, point.recall, f"{found.knob} {point.value}") for point in found.points]
+    return write_curve(points, found.target, ("median ms, one query at a time", f"recall of exact @{found.k}"), plot)

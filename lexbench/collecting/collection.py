@@ -1,7 +1,7 @@
 """A collection in the making, in a folder: documents, queries, a pool of ranked lists, judgements, and at the end a contract.
 
     corpus.jsonl, queries.jsonl     documents and queries; of a made query also its document and what it gives away
-    pool/1.run, ...                 the first documents of each system, TREC runs; their union is judged
+    pool/0.run, ...                 the first documents of each system, TREC runs; their union is judged
     judgements/NAME.jsonl           one line per judgement, in the order given; a grade of null takes one back
     qrels/test.tsv, contract.toml   what `lexbench run dataset` reads
     collection.json                 the facts of the folder
@@ -66,7 +66,7 @@ Pair = tuple[str, str]  # ids of a query and a document
 class Facts(msgspec.Struct, kw_only=True):
     """The facts of a collection."""
 
-    source: str  # of the documents, as typed
+    source: str  # the name of the folder or file of the documents
     documents: int
     queries_from: str = ""
     queries: int = 0
@@ -109,8 +109,8 @@ class Collection:
                 for text in read_documents(source):
                     file.write(json.dumps({"_id": text.text_id, "title": text.title, "text": text.text}).encode() + b"\n")
                     count += 1
-            found._save(Facts(source=str(source), documents=count))
-        elif found.facts.source != str(source):
+            found._save(Facts(source=source.resolve().name, documents=count))
+        elif found.facts.source != source.resolve().name:
             raise CommandError(f"{path} has the documents of {found.facts.source}; name another folder with --output")
         return found
 
@@ -122,9 +122,7 @@ class Collection:
     def known(self) -> Facts:
         """The facts. Raises CannotStart if there are none."""
         if self.facts is None:
-            raise CannotStart(
-                f"{self.path} is no collection of `lexbench collect`; to make one, type: lexbench collect DOCUMENTS"
-            )
+            raise CannotStart(f"{self.path} is no collection; to make one, type: lexbench collect DOCUMENTS")
         return self.facts
 
     # ---- queries
@@ -139,27 +137,22 @@ class Collection:
             facts.queries_from = given.name
             rows = [{"_id": f"q{number}", "text": text} for number, text in _read_queries(given, count)]
         else:
-            facts.queries_from = (
-                f"written by {writer.model or 'a model'} at {writer.url}" if writer else "made from the documents"
-            )
+            facts.queries_from = f"written by {writer.model or writer.url}" if writer else "made from the documents"
             texts = drawn(read_documents(self.path / _CORPUS))
             whole = {text.text_id: text.whole for text in texts}
             made = writer.queries(texts, self.path / _WRITTEN) if writer else made_queries(texts)
             leaks: list[Leak] = []
             while len(rows) < (count or _MADE) and (query := next(made, None)):
                 one = leak(query.text, whole[query.text_id])
-                if one.run >= COPIED:
-                    facts.left_out += 1
-                    continue
-                leaks.append(one)
-                origin = {"kind": query.kind, "document": query.text_id, "shared": round(one.shared, 3), "run": one.run}
-                rows.append({"_id": f"q{len(leaks)}", "text": query.text, "metadata": origin})
+                if one.run < COPIED:
+                    leaks.append(one)
+                    origin = {"kind": query.kind, "document": query.text_id, **one._asdict()}
+                    rows.append({"_id": f"q{len(leaks)}", "text": query.text, "metadata": origin})
+                facts.left_out += one.run >= COPIED
             if leaks:
                 facts.shared, facts.run = (float(value) for value in np.mean(leaks, axis=0))
         if not rows:
-            raise CannotStart(
-                "there are no queries: give some with --queries FILE, one per line, or let a model write them: --writer"
-            )
+            raise CannotStart("there are no queries; give some: --queries FILE, or let a model write them: --writer URL")
         atomic.write_text(self.path / _QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         facts.queries = len(rows)
         self._save(facts)
@@ -182,25 +175,20 @@ class Collection:
         """Add the first *depth* documents of every one of *systems* that is not in the pool. All systems get the same depth."""
         facts = self.known
         if facts.systems and depth != facts.depth:
-            raise CommandError(
-                f"the pool of {self.path} has depth {facts.depth}; type -k {facts.depth}, or name a new --output"
-            )
+            raise CommandError(f"the pool has depth {facts.depth}; type -k {facts.depth}, or name a new folder with --output")
         for one in systems_of(systems):
             if one.name not in facts.systems:
                 run = read_stored_run(runner.run(one, _DEPTH).folder).run
                 (self.path / "pool").mkdir(exist_ok=True)
-                write_run(run.cut(depth), self._run_file(len(facts.systems)))
+                write_run(run.cut(depth), self.path / "pool" / f"{len(facts.systems)}.run")
                 facts.systems[one.name] = one.expression or one.name
                 facts.depth, facts.corpus_sha256 = depth, runner.corpus.fingerprint
                 self._save(facts)
 
-    def _run_file(self, number: int) -> Path:
-        return self.path / "pool" / f"{number + 1}.run"
-
     @property
     def runs(self) -> dict[str, Run]:
         """The lists of the pool by system."""
-        return {name: read_run(self._run_file(number)) for number, name in enumerate(self.known.systems)}
+        return {name: read_run(self.path / "pool" / f"{number}.run") for number, name in enumerate(self.known.systems)}
 
     @cached_property
     def pool(self) -> dict[str, list[str]]:
@@ -247,11 +235,10 @@ class Collection:
         grades = judges[by]
         judgements = [Judgement(*pair, grade) for pair, grade in grades.items()]
         (self.path / "qrels").mkdir(exist_ok=True)
-        qrels = Qrels.from_judgements(judgements)
         if by.startswith(JUDGE):
             write_judged(judgements, self.path / _QRELS, by)
         else:
-            write_beir_qrels(qrels, self.path / _QRELS)
+            write_beir_qrels(Qrels.from_judgements(judgements), self.path / _QRELS)
         judged = Judged(
             by=by,
             judged=len(grades),
@@ -260,15 +247,11 @@ class Collection:
             agreement={name: one for name, others in judges.items() if name != by and (one := grade_agreement(grades, others))},
         )
         contract = self._contract(judgements, judged)
-        if (
-            not (self.path / CONTRACT).exists()
-            or (old := read_toml(self.path / CONTRACT, Contract)).expected != contract.expected
-        ):
-            version = 1 + (old.version if (self.path / CONTRACT).exists() else 0)
-            contract = msgspec.structs.replace(contract, version=version)
-        else:
-            contract = msgspec.structs.replace(contract, version=old.version)
-        atomic.write_text(self.path / CONTRACT, _toml(msgspec.to_builtins(contract)))
+        path = self.path / CONTRACT
+        if path.exists():
+            old = read_toml(path, Contract)
+            contract = msgspec.structs.replace(contract, version=old.version + (old.expected != contract.expected))
+        atomic.write_text(path, _toml(msgspec.to_builtins(contract)))
         return judged
 
     def losses(self, by: str) -> list[LeftOut]:
@@ -276,32 +259,24 @@ class Collection:
 
         An ensemble brings few documents of its own and hides what its members bring, so its documents count as theirs.
         """
-        qrels = Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in self.judges()[by].items())
-        runs = self.runs
+        facts, runs = self.known, self.runs
         if len(runs) == 1:
             return []
-        single = [name for name, expression in self.known.systems.items() if not resolve(parse(expression)).members]
-        return leave_one_out(
-            runs, qrels, MEASURE, single if len(single) > 1 else list(runs), depth=self.known.depth, relevant=_RELEVANT
-        )
+        qrels = Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in self.judges()[by].items())
+        single = [name for name, expression in facts.systems.items() if not resolve(parse(expression)).members]
+        contributors = single if len(single) > 1 else list(runs)
+        return leave_one_out(runs, qrels, MEASURE, contributors, depth=facts.depth, relevant=_RELEVANT)
 
     # ---- the contract
 
     def _contract(self, judgements: Sequence[Judgement] = (), judged: Judged | None = None) -> Contract:
-        facts = self.known
-        name = "-".join(self.path.resolve().name.split())
-        if judged is None:
-            expected = Expected()
-        else:
-            asked_for = {row.query_id for row in judgements}
-            texts = [Query(query, text) for query, text in self.queries.items() if query in asked_for]
-            expected = msgspec.structs.replace(
-                judgement_facts(judgements),
-                documents=facts.documents,
-                absent=0,
-                corpus_sha256=facts.corpus_sha256,
-                queries_sha256=queries_sha256(texts),
-            )
+        """Return the contract of the collection; before anybody judged, one that expects nothing."""
+        facts, expected = self.known, Expected()
+        name, pool = "-".join(self.path.resolve().name.split()), tuple(facts.systems)
+        if judged:
+            texts = queries_sha256(Query(query, self.queries[query]) for query in {row.query_id for row in judgements})
+            corpus = {"documents": facts.documents, "absent": 0, "corpus_sha256": facts.corpus_sha256}
+            expected = msgspec.structs.replace(judgement_facts(judgements), queries_sha256=texts, **corpus)
         return Contract(
             schema=1,
             id=name,
@@ -313,13 +288,7 @@ class Collection:
             text=TextPolicy(document="title_text"),
             relevance=Relevance(default=_RELEVANT),
             expected=expected,
-            judging=Judging(
-                by=judged.by if judged else "nobody yet",
-                pool=tuple(facts.systems),
-                contributors=tuple(facts.systems),
-                depth=facts.depth or None,
-                source=_FACTS,
-            ),
+            judging=Judging(by=judged.by, pool=pool, contributors=pool, depth=facts.depth, source=_FACTS) if judged else None,
             defects=tuple(Defect(what, _FACTS) for what in self.limits(judged)) if judged else (),
         )
 
@@ -327,13 +296,15 @@ class Collection:
         """Return the known limits of the collection, one line each."""
         facts, found = self.known, []
         if judged.judged < judged.pool:
-            found.append(
-                f"{judged.judged:,} of {judged.pool:,} documents of the pool are judged; the others count as irrelevant."
-            )
+            found.append(f"{judged.judged:,} of {judged.pool:,} documents of the pool are judged; others count as irrelevant.")
         if facts.shared is not None:
             found.append(f"{leak_line(facts)}.")
-        if line := loss_line(self.losses(judged.by)):
-            found.append(line)
+        losses = [row.mean - row.mean_without for row in self.losses(judged.by) if row.mean_without is not None]
+        if losses:
+            found.append(
+                f"Without its own judgements a system of the pool loses {np.mean(losses):.4f} {MEASURE} on average, "
+                f"{max(losses):.4f} at most. So may a system outside the pool."
+            )
         found += [f"{judged.by} and {name}: {one.line()}." for name, one in judged.agreement.items()]
         if not judged.agreement:
             found.append("One judge only; how far a second one would agree is unknown.")
@@ -346,17 +317,6 @@ def leak_line(facts: Facts) -> str:
     return (
         f"Queries share {facts.shared:.0%} of their terms with the documents that they were made from, {facts.run:.1f} words "
         f"in a row (real queries of {name}: {shared:.0%}, {run:.1f} words), so systems that match words are favoured"
-    )
-
-
-def loss_line(rows: Sequence[LeftOut]) -> str:
-    """Return what a system outside the pool may lose; "" if the pool cannot tell."""
-    losses = [row.mean - row.mean_without for row in rows if row.mean_without is not None]
-    if not losses:
-        return ""
-    return (
-        "A system outside the pool may find relevant documents that nobody judged. Without its own judgements a system of the "
-        f"pool lost {np.mean(losses):.4f} {MEASURE} on average, {max(losses):.4f} at most."
     )
 
 

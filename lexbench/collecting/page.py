@@ -6,22 +6,23 @@ page may load nothing but itself.
 
 import json
 import threading
-from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from secrets import token_urlsafe
 from typing import Any
 
 from lexbench.collecting.collection import GRADES, Collection
+from lexbench.collecting.documents import read_documents
 from lexbench.runner.judging import grade_agreement
-from lexbench.storage.reading import lines
 from lexbench.types import Verdict
 
 _LONGEST = 1 << 16  # bytes of a request
-_CSP = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+}
 
 
 class Session:
@@ -31,12 +32,9 @@ class Session:
         """Read the judgements of the person *name* so far."""
         self._collection, self._answers = collection, collection.answers(name)
         self._pairs = [(query, doc) for query, docs in collection.pool.items() for doc in docs]
-        self._texts: dict[str, dict[str, str]] = {}
         wanted = {doc for _, doc in self._pairs}
-        for _, line in lines(collection.path / "corpus.jsonl"):
-            row = json.loads(line)
-            if row["_id"] in wanted:
-                self._texts[row["_id"]] = row
+        corpus = read_documents(collection.path / "corpus.jsonl")
+        self._texts = {text.text_id: text._asdict() for text in corpus if text.text_id in wanted}
         self._lock = threading.Lock()
 
     def state(self) -> dict[str, Any]:
@@ -45,7 +43,6 @@ class Session:
         state: dict[str, Any] = {
             "done": sum(pair in given for pair in self._pairs),
             "total": len(self._pairs),
-            "grades": Counter(given.values()),
             "scale": GRADES,
             "judge": self._answers.path.stem,
             "undo": bool(given),
@@ -56,10 +53,9 @@ class Session:
             found = {name: grade_agreement(given, one) for name, one in others.items()}
             return state | {"agreement": {name: one.line() for name, one in found.items() if one}}
         query, doc = left
-        of_query = [pair for pair in self._pairs if pair[0] == query]
-        shown = {"id": doc, "title": self._texts[doc]["title"], "text": self._texts[doc]["text"]}
-        place = f"document {of_query.index(left) + 1} of {len(of_query)}"
-        return state | {"query": {"id": query, "text": self._collection.queries[query]}, "document": shown, "place": place}
+        documents = self._collection.pool[query]
+        place = f"document {documents.index(doc) + 1} of {len(documents)}"
+        return state | {"query": query, "text": self._collection.queries[query], "document": self._texts[doc], "place": place}
 
     def grade(self, query: str, doc: str, grade: int) -> None:
         """Store a grade. Raises ValueError for a document that is not in the pool, and for a grade that is not on the scale."""
@@ -98,62 +94,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or the state as JSON."""
-        if self._is_ours():
-            if self.path == f"/{self.server.token}/":
-                self._send(200, files("lexbench.collecting").joinpath("page.html").read_bytes(), "text/html")
-            elif self.path == f"/{self.server.token}/state":
-                self._send_state()
-            else:
-                self._send(404)
+        if not self._is_ours():
+            self._send(403)
+        elif self.path == f"/{self.server.token}/":
+            self._send(200, files("lexbench.collecting").joinpath("page.html").read_bytes(), "text/html")
+        elif self.path == f"/{self.server.token}/state":
+            self._send(200, json.dumps(self.server.session.state()).encode())
+        else:
+            self._send(404)
 
     def do_POST(self) -> None:
         """Store a grade or take one back, and send the new state as JSON."""
-        size = self.headers.get("Content-Length", "")
+        session, token = self.server.session, self.server.token
         if not self._is_ours():
-            return
-        # Other pages cannot send this type without asking first, and this server never allows it.
-        if self.headers.get_content_type() != "application/json" or not size.isdigit() or int(size) > _LONGEST:
-            self._send(400)
+            self._send(403)
             return
         try:
-            body = json.loads(self.rfile.read(int(size)))
-            if self.path == f"/{self.server.token}/grade":
-                self.server.session.grade(body["query"], body["document"], body["grade"])
-            elif self.path == f"/{self.server.token}/undo":
-                self.server.session.undo()
+            # Other pages cannot send JSON without asking first, and this server never allows it.
+            if self.headers.get_content_type() != "application/json":
+                raise ValueError  # noqa: TRY301 - the same answer as to any malformed request
+            body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _LONGEST)))
+            if self.path == f"/{token}/grade":
+                session.grade(body["query"], body["document"], body["grade"])
+            elif self.path == f"/{token}/undo":
+                session.undo()
             else:
-                self._send(404)
-                return
+                raise KeyError  # noqa: TRY301
         except (ValueError, KeyError, TypeError):
             self._send(400)
-            return
-        self._send_state()
+        else:
+            self._send(200, json.dumps(session.state()).encode())
 
     def _is_ours(self) -> bool:
-        """Return whether the request is for this host and comes from no other page; if not, refuse it."""
-        origin = self.headers.get("Origin")
-        ours = self.headers.get("Host") in self.server.hosts and origin in {
-            None,
-            *(f"http://{host}" for host in self.server.hosts),
-        }
-        if not ours:
-            self._send(403)
-        return ours
+        """Return whether the request is for this host and comes from no other page."""
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        return host in self.server.hosts and origin in (None, f"http://{host}")
 
-    def _send_state(self) -> None:
-        self._send(200, json.dumps(self.server.session.state()).encode(), "application/json")
-
-    def _send(self, status: int, content: bytes = b"", kind: str = "text/plain") -> None:
+    def _send(self, status: int, content: bytes = b"", kind: str = "application/json") -> None:
         self.send_response(status)
-        headers = {
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(content)),
-            "Cache-Control": "no-store",
-            "Referrer-Policy": "no-referrer",
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": _CSP,
-        }
-        for name, value in headers.items():
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)

@@ -67,10 +67,20 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     yield from _saved(_bars(results), folder / "datasets")
 
 
-def write_recall(points: Sequence[FigurePoint], title: str, across: str, measure: str, path: Path) -> Iterator[Path]:
-    """Write a figure of recall over a cost, where less is better, as *path* with .svg, .pdf and .png. Yields every path."""
+def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
+    """Write a curve through *points* (x, y, name) as *path* with .svg, .pdf and .png; *labels* are those of the axes."""
     require("--plot", ["matplotlib"], "figures")
-    yield from _saved(_against(points, drawable(title, _TITLE), across, measure, smaller=True), path)
+    with _styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(xscale="log", xlabel=labels[0], ylabel=labels[1], title=drawable(title, _TITLE))
+        axes.margins(x=0.22, y=0.16)
+        axes.plot([x for x, *_ in points], [y for _, y, _ in points], "o-", markersize=5, color=_COLOURS[0])
+        _plain_ticks(axes)
+        place_labels(figure, axes, [(*point, _COLOURS[0]) for point in points], [[(x, y) for x, y, _ in points]])
+    yield from _saved(figure, path)
 
 
 def missing(results: Iterable[Result]) -> list[str]:
