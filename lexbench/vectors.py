@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 from lexbench.types import Kind, MultiVectors
 
-VOCABULARY = 1 << 20  # different terms that an encoder may name
+_VOCABULARY = 1 << 20  # different terms that an encoder may name
 _RETURNS = (
     "a 2-d numpy array, a torch tensor, a list of vectors, a scipy sparse matrix, or a list of dicts {term: weight}, "
     "with one vector per text"
@@ -48,8 +48,6 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
         raise LexbenchError(f"the encoder returned {_form(returned)}; it must return {_RETURNS}")
     if texts is not None and vectors.shape[0] != texts:
         raise LexbenchError(f"the encoder returned {vectors.shape[0]} vectors for {texts} texts")
-    if len(columns) > VOCABULARY:
-        raise LexbenchError(f"the encoder named more than {VOCABULARY:,} terms; let it return a scipy sparse matrix")
     values = {Kind.SPARSE: "data", Kind.MULTI: "values"}.get(kind_of(vectors))
     if not np.isfinite(getattr(vectors, values) if values else vectors).all():
         raise LexbenchError("the encoder returned a value that is NaN, infinite or too large for float32")
@@ -67,7 +65,7 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
         return _of_rows([_without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
-    return _float32(returned) if scipy.sparse.issparse(returned) else None
+    return scipy.sparse.csr_array(returned, dtype=np.float32) if scipy.sparse.issparse(returned) else None
 
 
 def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
@@ -75,24 +73,22 @@ def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
     if all(isinstance(row, Mapping) for row in rows):
         return _by_name(rows, columns)
     if all(scipy.sparse.issparse(row) for row in rows):
-        return _float32(scipy.sparse.vstack([row.reshape(1, -1) for row in rows]))
+        return scipy.sparse.csr_array(scipy.sparse.vstack([row.reshape(1, -1) for row in rows]), dtype=np.float32)
     arrays = [np.asarray(row, np.float32) for row in rows]
     if all(array.ndim == 2 for array in arrays):  # noqa: PLR2004 - one vector per token
         return MultiVectors(np.concatenate(arrays), offsets_of(np.array([len(array) for array in arrays])))
     return np.stack(arrays) if arrays[0].ndim == 1 else None
 
 
-def _float32(matrix: Any) -> "scipy.sparse.csr_array":
-    return scipy.sparse.csr_array(matrix, dtype=np.float32)
-
-
 def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "scipy.sparse.csr_array":
     """Return the vectors of dicts {term: weight}; a new term gets the next column."""
     columns.setdefault("", 0)  # so that it tells, even before the first term, that terms have names
     terms = [columns.setdefault(str(term), len(columns)) for row in rows for term in row]
+    if len(columns) > _VOCABULARY:
+        raise LexbenchError(f"the encoder named more than {_VOCABULARY:,} terms; let it return a scipy sparse matrix")
     weights = np.array([float(weight) for row in rows for weight in row.values()], np.float32)
     offsets = offsets_of(np.array([len(row) for row in rows]))
-    return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), VOCABULARY))
+    return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), _VOCABULARY))
 
 
 def _without_torch(value: Any) -> Any:
