@@ -84,6 +84,7 @@ def place(tmp_path, monkeypatch):
     np.save("documents.npy", DOCUMENTS)
     np.save("queries.npy", QUERIES)
     (tmp_path / "search.py").write_text(PROGRAM)
+    (tmp_path / "ids").write_text(" ".join(f"d{row}" for row in range(300)))
 
 
 def probed(capsys, *arguments):
@@ -201,6 +202,11 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         (["cat", "--vectors", "documents.npy"], 1, "the answer is not"),
         (["cat", "--vectors", "documents.npy", "--knob", "ef"], 2, "write a name and whole numbers"),
         (["cat", "--vectors", "search.py"], 2, "not a .npy file"),
+        (
+            [f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids", "--seconds", "0"],
+            2,
+            "like 'd",
+        ),
     ],
 )
 def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):

@@ -25,9 +25,7 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.option("--vectors", type=_EXISTING, metavar="FILE.npy|FOLDER", help="Vectors of documents, if the server gives none.")
 @click.option("--ids", type=FILE, help="The ids of these vectors, one per line; default: their row numbers.")
 @click.option("--similarity", type=click.Choice(("dot", "cosine", "l2")), help="Default: that of the server, or dot.")
-@click.option(
-    "--load", default=0.0, help="Queries per second to offer; default: a quarter of what the slowest value answers alone."
-)
+@click.option("--load", default=0.0, help="Queries per second; default: a quarter of what the slowest value answers alone.")
 @click.option("--seconds", default=10.0, show_default=True, help="Offer the load for this long per value; 0: no load.")
 @click.option("--goal", default=0.95, show_default=True, type=click.FloatRange(0, 1), help="The recall of exact that you want.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw recall over latency: PLOT.svg, .pdf and .png.")
@@ -60,9 +58,7 @@ def command(  # noqa: PLR0913 - options
         values = [int(value) for value in listed.split(",")] if knob_text else [*index.values] if knob else [None]
         blocks = file_blocks(vectors, ids) if vectors else index.blocks
         if blocks is None:
-            raise CommandError(
-                f"{target} gives no vectors; name them: --vectors FILE.npy and --ids FILE (Qdrant: ?vector=NAME)"
-            )
+            raise CommandError(f"{target} gives no vectors; type --vectors FILE.npy and --ids FILE (Qdrant: ?vector=NAME)")
         found = probe(
             index, target, blocks, queries=given, count=sample, knob=knob, values=sorted(values, key=lambda value: value or 0),
             k=k, similarity=similarity or index.similarity or "dot", load=load, seconds=seconds, goal=goal,
@@ -84,27 +80,13 @@ def _table(found: "Probe") -> "Table":
         return number(None if seconds is None else seconds * 1000, ".2f")
 
     cheapest = min(point.alone for point in found.points)
-    rows = [
-        (
-            f"{point.value or 'as it is'}{' (overloaded)' if point.overloaded(found.offered) else ''}",
-            number(point.recall),
-            interval_cell(point.recall_range),
-            ms(point.alone),
-            f"{point.alone / cheapest:.1f}x",
-            *(ms(value) for value in ((point.load.p50, point.load.p95, point.load.p99) if point.load else (None,) * 3)),
-        )
-        for point in found.points
-    ]
-    header = (
-        found.knob or "index",
-        f"recall\n@{found.k}",
-        "95 %\ninterval",
-        "alone\nms",
-        "cost",
-        "p50\nms",
-        "p95\nms",
-        "p99\nms",
-    )
+    rows = []
+    for point in found.points:
+        name = f"{point.value or 'as it is'}{' (overloaded)' if point.overloaded(found.offered) else ''}"
+        quality = (number(point.recall), interval_cell(point.recall_range))
+        loads = (point.load.p50, point.load.p95, point.load.p99) if point.load else (None, None, None)
+        rows.append((name, *quality, ms(point.alone), f"{point.alone / cheapest:.1f}x", *map(ms, loads)))
+    columns = (f"recall\n@{found.k}", "95 %\ninterval", "alone\nms", "cost", "p50\nms", "p95\nms", "p99\nms")
     notes = [
         f"{found.queries:,} queries, {found.documents:,} documents, similarity {found.similarity}",
         f"at rank {found.k} documents tie in {found.ties:,} queries, and any of them counts",
@@ -112,7 +94,7 @@ def _table(found: "Probe") -> "Table":
         *([f"p50, p95, p99: at {found.offered:,.0f} queries/s, from the time when a query was due"] if found.offered else []),
         *found.notes,
     ]
-    return Table(f"{found.target}: recall of exact", header, tuple(rows), tuple(notes))
+    return Table(f"{found.target}: recall of exact", (found.knob or "index", *columns), tuple(rows), tuple(notes))
 
 
 def _draw(found: "Probe", plot: Path) -> "Iterator[Path]":

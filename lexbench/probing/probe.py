@@ -150,9 +150,7 @@ def probe(  # noqa: PLR0913 - settings of a measurement, by name
     own, notes = None, []
     if queries is None:
         own, queries = sample(blocks(), count)
-        notes.append(
-            "queries are vectors of documents, without themselves; real queries may be harder: give some with --queries"
-        )
+        notes.append("queries are vectors of documents, without themselves; real ones may be harder: give some with --queries")
     queries = queries[:count]
     exact, documents = exact_answers(blocks(), queries, k, similarity, own)
     listed = queries.tolist()
@@ -172,6 +170,9 @@ def probe(  # noqa: PLR0913 - settings of a measurement, by name
             times.append(time.perf_counter() - begin)
             shares.append(recall(exact[row], found))
         alone[value], recalls[value] = float(np.median(times)), np.array(shares)
+    if not any(shares.any() for shares in recalls.values()):
+        known, said = next(iter(exact[0].scores), "none"), next(iter(ask(0, values[0])), "none")
+        raise CommandError(f"no answer has a right document: the server names them like {said!r}, the vectors like {known!r}")
     rate = load or _SHARE / max(alone.values())
     threads = _THREADS if target.parallel else 1
     loads: dict[int | None, list[tuple[NDArray[np.int64], float]]] = {value: [] for value in values}
@@ -218,16 +219,12 @@ def advise(points: Sequence[Point], knob: str, k: int, goal: float, rate: float)
     if not reached:
         what = f"No value of {knob} finds" if knob else "The index does not find"
         at = f" ({knob}={best.value})" if best.value is not None else ""
-        return (
-            f"{what} {goal:.0%} of the exact top {k}: the best is {best.recall:.1%}{at}. Try larger values, or build the index "
-            "with more neighbours."
-        )
+        text = f"{what} {goal:.0%} of the exact top {k}: the best is {best.recall:.1%}{at}"
+        return f"{text}. Try larger values, or build the index with more neighbours."
     chosen = min(reached, key=lambda point: point.value or 0)  # times may differ by noise alone
     what = f"Set {knob} to {chosen.value}: it finds" if chosen.value is not None else "Keep the index: it finds"
     text = f"{what} {chosen.recall:.1%} of the exact top {k} in {chosen.alone * 1000:.2f} ms"
     if best.recall - chosen.recall >= _WORTH:
         text += f"; {best.value} finds {best.recall:.1%} for {best.alone / chosen.alone:.1f} times the time"
     sure = chosen.recall_range[0] >= goal
-    return text + (
-        "." if sure else f". The interval of its recall reaches below {goal:.0%}: to be sure, type a larger --sample."
-    )
+    return f"{text}." if sure else f"{text}. Its interval reaches below {goal:.0%}: to be sure, type a larger --sample."

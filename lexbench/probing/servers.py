@@ -19,6 +19,8 @@ from lexbench.collecting.documents import one_line
 from lexbench.encodings.shards import read_shard
 from lexbench.engines.opensearch import Client
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, require
+from lexbench.types import Kind
+from lexbench.vectors import kind_of
 
 Block: TypeAlias = tuple[Sequence[str], NDArray[np.float32]]  # ids and vectors (documents, dimensions)
 Search: TypeAlias = Callable[[Sequence[float], int, Mapping[str, int]], Sequence[str]]  # query, k, knob -> ids, best first
@@ -96,45 +98,48 @@ def _ids(answer: Any, where: str) -> list[str]:
 
 @contextmanager
 def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
+    """Open a collection on a server, or with an empty *host* in a folder; *using* names one of several vectors."""
     require("probing Qdrant", ("qdrant_client",), "qdrant")
     from qdrant_client import QdrantClient, models
 
     folder, _, name = path.rpartition("/")
-    settings: dict[str, Any] = {"url": base, "api_key": os.environ.get("QDRANT_API_KEY") or None} if host else {"path": folder}
+    if not host and not Path(folder).is_dir():  # the client would make it
+        raise CannotStart(f"{folder} is no folder; write qdrant:///FOLDER/COLLECTION, or qdrant://HOST:6333/COLLECTION")
+    with _errors_name(f"qdrant at {host or folder}", ValueError, RuntimeError):  # no such collection, folder in use
+        key = os.environ.get("QDRANT_API_KEY") or None
+        client = QdrantClient(url=base, api_key=key) if host else QdrantClient(path=folder)
+        info: Any = client.get_collection(name).config.params.vectors
+        info = info.get(using) if isinstance(info, dict) else info
+
+    def blocks() -> Iterator[Block]:
+        offset: Any = None
+        while True:
+            points, offset = client.scroll(name, limit=_READ, offset=offset, with_payload=False, with_vectors=True)
+            vectors: list[Any] = [point.vector[using] if using else point.vector for point in points]  # type: ignore[index,call-overload]
+            yield [str(point.id) for point in points], np.array(vectors, np.float32)
+            if offset is None:
+                return
+
+    def search(vector: Sequence[float], k: int, knob: Mapping[str, Any]) -> list[str]:
+        params = models.SearchParams(**knob) if knob else None
+        near: Any = {"query": list(vector), "using": using or None, "limit": k, "search_params": params}
+        return [str(point.id) for point in client.query_points(name, with_payload=False, **near).points]
+
+    similarity = _similarity(str(info.distance.value)) if info else None
+    knob = "hnsw_ef" if host else ""  # a local folder is searched exactly
+    with closing(client), _errors_name(f"qdrant at {host or folder}"):
+        yield Target(search, blocks if info else None, similarity, knob, parallel=bool(host))
+
+
+@contextmanager
+def _errors_name(where: str, *more: type[Exception]) -> Iterator[None]:
+    """Turn errors of Qdrant's client, and those of the types *more*, into one line."""
     try:
-        with closing(QdrantClient(**settings)) as client:
-            info: Any = client.get_collection(name).config.params.vectors
-            if isinstance(info, dict):
-                info = info.get(using)
-
-            def blocks() -> Iterator[Block]:
-                offset: Any = None
-                while True:
-                    points, offset = client.scroll(name, limit=_READ, offset=offset, with_payload=False, with_vectors=True)
-                    vectors: list[Any] = [point.vector for point in points]
-                    rows = [vector[using] if using else vector for vector in vectors]
-                    yield [str(point.id) for point in points], np.array(rows, np.float32)
-                    if offset is None:
-                        return
-
-            def search(vector: Sequence[float], k: int, knob: Mapping[str, Any]) -> list[str]:
-                found = client.query_points(
-                    name,
-                    query=list(vector),
-                    using=using or None,
-                    limit=k,
-                    search_params=models.SearchParams(**knob) if knob else None,
-                    with_payload=False,
-                )
-                return [str(point.id) for point in found.points]
-
-            similarity = _similarity(str(info.distance.value)) if info else None
-            knob = "hnsw_ef" if host else ""  # a local folder is searched exactly
-            yield Target(search, blocks if info else None, similarity, knob, parallel=bool(host))
+        yield
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in {"qdrant_client", "httpx", "httpcore", "builtins", "pydantic_core"}:
+        if not isinstance(error, more) and type(error).__module__.partition(".")[0] not in {"qdrant_client", "httpx"}:
             raise
-        raise CannotStart(f"qdrant at {host or folder}: {one_line(str(error))[:200]}; is it running, with {name}?") from None
+        raise CannotStart(f"{where}: {one_line(str(error))[:200]}; is it running, is the name right?") from None
 
 
 def _elastic(client: Client, kind: str, place: Sequence[str]) -> Target:
@@ -146,12 +151,8 @@ def _elastic(client: Client, kind: str, place: Sequence[str]) -> Target:
     fields = next(iter(client.ask("GET", f"/{index}/_mapping").values()))["mappings"].get("properties", {})
     if fields.get(field, {}).get("type") != ("knn_vector" if ours else "dense_vector"):
         raise CommandError(f"{index} has no vectors in {field!r}; its fields: {', '.join(fields) or 'none'}")
-    facts = fields[field]
-    space = (
-        facts.get("space_type") or facts.get("method", {}).get("space_type", "l2")
-        if ours
-        else facts.get("similarity", "cosine")
-    )
+    facts = {"similarity": "cosine"} | fields[field]
+    space = facts.get("space_type") or facts.get("method", {}).get("space_type", "l2") if ours else facts["similarity"]
 
     def blocks() -> Iterator[Block]:
         body = {"size": _READ, "_source": [field], "sort": ["_doc"]}
@@ -180,9 +181,7 @@ def _command(text: str) -> Iterator[Target]:
     try:
         process = subprocess.Popen(shlex.split(text), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     except (OSError, ValueError) as error:
-        raise CannotStart(
-            f"{text!r} does not start: {error}; a server has an address, e.g. http://localhost:8080/search"
-        ) from None
+        raise CannotStart(f"{text!r} does not start: {error}; a server's address begins with http://") from None
     lock = threading.Lock()
 
     def search(vector: Sequence[float], k: int, knob: Mapping[str, int]) -> list[str]:
@@ -192,12 +191,9 @@ def _command(text: str) -> Iterator[Target]:
             try:
                 process.stdin.write(json.dumps({"vector": vector, "k": k, **knob}) + "\n")
                 process.stdin.flush()
-                line = process.stdout.readline()
-                return _ids(json.loads(line), text)
+                return _ids(json.loads(process.stdout.readline()), text)
             except (OSError, ValueError):
-                raise LexbenchError(
-                    f"{text!r} ended, or its answer is no JSON: {line[:80] if process.poll() is None else ''}"
-                ) from None
+                raise LexbenchError(f"{text!r} ended, or its answer is no JSON") from None
 
     with process:
         try:
@@ -229,6 +225,8 @@ def file_blocks(path: Path, ids: Path | None) -> Callable[[], Iterator[Block]]:
         start = 0
         for matrix in matrices():
             stop = start + matrix.shape[0]
+            if kind_of(matrix) is not Kind.DENSE:
+                raise InvalidFile(f"{path}: the vectors are not dense")
             if names and stop > len(names):
                 raise InvalidFile(f"{ids} has {len(names):,} ids, and {path} has more vectors")
             yield names[start:stop] if names else [str(row) for row in range(start, stop)], np.asarray(matrix, np.float32)
