@@ -65,7 +65,8 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
         return _of_rows([_without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
-    return scipy.sparse.csr_array(returned, dtype=np.float32) if scipy.sparse.issparse(returned) else None
+    matrix: Any = returned if scipy.sparse.issparse(returned) else None
+    return None if matrix is None else scipy.sparse.csr_array(matrix, dtype=np.float32)
 
 
 def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
