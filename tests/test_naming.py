@@ -100,7 +100,7 @@ def test_latex_reads_as_a_table_of_booktabs():
     assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\label{tab:hard}")] == [1, 2, 1, 1]
     assert r"\caption{50 \% of \$x\_1\$ \& more. Best in bold, second underlined, among the systems measured here." in text
     assert r"*: significantly different from bm25\textbar{}x" in text
-    assert rows[1] == r"bm25\textbar{}x & \textbf{0.5000 \textasciitilde{}} & -- \\"
+    assert rows[1] == r"bm25\textbar{}x & \textbf{0.5000 $\sim$} & -- \\"
     assert rows[2] == r"=1+1 & \underline{0.2500}\rlap{$^{*}$} & 2/12 \\"
     assert rows[4] == r"other (paper)$^{\dagger}$ & 0.9000 & -- \\"
     bare = re.sub(r"\\[\\{}&%$#_]", "", text)

@@ -15,9 +15,9 @@ import numpy as np
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
-from lexbench.report.leaderboard.board import BoardSystem, Plot, PlotPoint, systems_of
+from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.published import published_levels, read_published
-from lexbench.report.leaderboard.trade_off import plots_of
+from lexbench.report.leaderboard.trade_off import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -44,7 +44,6 @@ _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"Creat
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
 _LABEL, _NAME, _TITLE = 36, 46, 70  # characters that fit beside a point, beside a bar, above a figure
-_ALL = 1 << 30  # sorts systems that keep all terms after the others
 _DECADES = 3000  # an axis that spans a larger factor has ticks at powers of ten only
 _NAMED = 5  # results in one line of text
 _LEVEL_APART = 0.042  # share of the axes' height that the name of a level needs
@@ -59,28 +58,23 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
         measure, name = headline(group), dataset.replace("/", "-")
         levels = [(row.name, row.scores[dataset]) for row in published_levels(published, dataset, measure)]
         systems = systems_of({result.system: {dataset: result} for result in group})
+        kept = [one.k if one.base is not None else 0 for one in systems]
+        names = [f"top {k}" if k else drawable(one.label) for k, one in zip(kept, systems, strict=True)]
+        lines = [at if one.base is None or not k else one.base for at, (k, one) in enumerate(zip(kept, systems, strict=True))]
         for plot in plots_of(systems, group, measure, {}, levels):
-            points = [point for point in plot.points if not point.aside]
-            if points:
-                figure = _against(plot, points, systems, drawable(f"{dataset}: {plot.title}", _TITLE))
+            if any(not point.aside for point in plot.points):
+                figure = _against(plot, names, lines, f"{dataset}: {plot.title}")
                 yield from _saved(figure, folder / f"{plot.name}.{name}")
     yield from _saved(_bars(results), folder / "datasets")
 
 
 def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
-    """Write a curve through *points* (x, y, name) as *path* with .svg, .pdf and .png; *labels* are those of the axes."""
+    """Write a curve through *points* (cost, value, name) as *path* with .svg, .pdf and .png; *labels* are those of the axes."""
     require("--plot", ["matplotlib"], "figures")
-    with _styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
-        axes = figure.add_subplot()
-        axes.set(xscale="log", xlabel=labels[0], ylabel=labels[1], title=drawable(title, _TITLE))
-        axes.margins(x=0.22, y=0.16)
-        axes.plot([x for x, *_ in points], [y for _, y, _ in points], "o-", markersize=5, color=_COLOURS[0])
-        _plain_ticks(axes)
-        place_labels(figure, axes, [(*point, _COLOURS[0]) for point in points], [[(x, y) for x, y, _ in points]])
-    yield from _saved(figure, path)
+    best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
+    drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
+    plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
+    yield from _saved(_against(plot, [name for _, _, name in points], [0] * len(points), title), path)
 
 
 def missing(results: Iterable[Result]) -> list[str]:
@@ -99,37 +93,30 @@ def missing(results: Iterable[Result]) -> list[str]:
     return lines
 
 
-def _against(plot: Plot, points: Sequence[PlotPoint], systems: Sequence[BoardSystem], title: str) -> "Figure":
-    """Draw *points* of *plot*; a line joins a system with its variants that keep fewer terms."""
-    bases = {point.system: systems[point.system].base if systems[point.system].k else None for point in points}
-    lines: dict[int, list[PlotPoint]] = {}
-    for point in sorted(points, key=lambda point: (systems[point.system].k or _ALL, point.system)):
-        base = bases[point.system]
-        lines.setdefault(point.system if base is None else base, []).append(point)
+def _against(plot: Plot, names: Sequence[str], lines: Sequence[int], title: str) -> "Figure":
+    """Draw the ranked points of *plot*. *names* and *lines* are those of each system; points of one line are joined."""
+    points = sorted((point for point in plot.points if not point.aside), key=lambda point: (point.x, point.y, point.system))
+    joined = {line: [point for point in points if lines[point.system] == line] for line in sorted(set(lines))}
+    joined = {line: members for line, members in joined.items() if members}
     with _styled():
         from matplotlib.figure import Figure
 
         figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
         axes = figure.add_subplot()
-        axes.set(xscale="log", xlabel=plot.x, ylabel=plot.y, title=title)
+        axes.set(xscale="log", xlabel=plot.x, ylabel=plot.y, title=drawable(title, _TITLE))
         axes.margins(x=0.22, y=0.16)
         steps = _steps(sorted((p.x, p.y) for p in points if p.frontier), smaller=plot.lower_is_better)
         axes.plot(*zip(*steps, strict=True), "--", color="#888888", linewidth=1, label="frontier: no system is better in both")
-        colours = {base: _COLOURS[number % len(_COLOURS)] for number, base in enumerate(sorted(lines))}
-        for base, members in lines.items():
+        colours = {line: _COLOURS[number % len(_COLOURS)] for number, line in enumerate(joined)}
+        for line, members in joined.items():
             xs, ys = [point.x for point in members], [point.y for point in members]
-            axes.plot(xs, ys, "-" if len(members) > 1 else "", marker="o", markersize=5, linewidth=1.2, color=colours[base])
+            axes.plot(xs, ys, "-" if len(members) > 1 else "", marker="o", markersize=5, linewidth=1.2, color=colours[line])
         _plain_ticks(axes)
         _draw_levels(axes, plot.levels)
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
-        drawn = [steps, *([(point.x, point.y) for point in members] for members in lines.values())]
+        drawn = [steps, *([(point.x, point.y) for point in members] for members in joined.values())]
         drawn += [[(x, y) for x in axes.get_xlim()] for _, y in plot.levels]
-        labels = [
-            (point.x, point.y, drawable(one.label) if bases[point.system] is None else f"top {one.k}", colours[base])
-            for base, members in lines.items()
-            for point in members
-            for one in [systems[point.system]]
-        ]
+        labels = [(one.x, one.y, names[one.system], colours[lines[one.system]]) for one in points]
         place_labels(figure, axes, labels, drawn)
     return figure
 

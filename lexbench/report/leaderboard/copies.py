@@ -16,10 +16,11 @@ from lexbench.table import escape
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "~": r"$\sim$", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "—": "--", "±": r"$\pm$", "≠": r"$\neq$", "‡": r"$\ddagger$",
 })  # fmt: skip
 _PACKAGES = r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts"
+_COLUMN = 6  # figures fit into one of two columns of text; wider tables span both
 _NO_WIDER = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
@@ -110,15 +111,16 @@ def latex(table: View) -> str:
         name = _tex(row.name) + r"$^{\dagger}$" * row.published
         return " & ".join([name, *(write(row, column, one) for column, one in enumerate(mark))]) + r" \\"
 
+    place = "table*" if len(grid.columns) > _COLUMN else "table"
     own = [line(row, mark) for row, mark in zip(grid.rows, marks, strict=True) if not row.published]
     others = [line(row, mark) for row, mark in zip(grid.rows, marks, strict=True) if row.published]
     lines = [
-        _PACKAGES, r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption(table))}}}", rf"\label{{{table.label}}}",
+        _PACKAGES, rf"\begin{{{place}}}", r"\centering", rf"\caption{{{_tex(caption(table))}}}", rf"\label{{{table.label}}}",
         _NO_WIDER,
         rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}", r"\toprule",
         rf"{' & '.join(_tex(name) for name in ('system', *(one.name for one in grid.columns)))} \\", r"\midrule",
         *own, *([r"\midrule", *others] if others else []),
-        r"\bottomrule", r"\end{tabular}}", r"\end{table}",
+        r"\bottomrule", r"\end{tabular}}", rf"\end{{{place}}}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 

@@ -1,5 +1,5 @@
 // Copy the shown table as Markdown, LaTeX or CSV, like `lexbench leaderboard --copy`; and a link to this view.
-const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "--", "±": "$\\pm$", "≠": "$\\neq$", "‡": "$\\ddagger$", "†": "$\\dagger$", "-": "-{}" };
+const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "$\\sim$", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "--", "±": "$\\pm$", "≠": "$\\neq$", "‡": "$\\ddagger$", "†": "$\\dagger$", "-": "-{}" };
 const MARKDOWN = { "\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", _: "\\_" };
 const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—±≠‡†]|-(?=-)/g, (sign) => LATEX[sign]);
 const plainMarkdown = (text) => text.replace(/[\\|`<>*_]/g, (sign) => MARKDOWN[sign]);
@@ -47,10 +47,11 @@ const COPIES = {
     const lines = (published) => rows.flatMap((row, at) => (Boolean(row.published) !== published ? [] : [
       line([tex(row.name) + (published ? "$^{\\dagger}$" : ""), ...row.values.map((one, column) => write(textOf(one), marks[at][column]))])]));
     const others = lines(true);
+    const place = columns.length > 6 ? "table*" : "table";
     return [
-      PACKAGES, "\\begin{table}", "\\centering", `\\caption{${tex(captionOf(view))}}`, `\\label{${view.label}}`, NO_WIDER,
+      PACKAGES, `\\begin{${place}}`, "\\centering", `\\caption{${tex(captionOf(view))}}`, `\\label{${view.label}}`, NO_WIDER,
       `\\begin{tabular}{l${"r".repeat(columns.length)}}`, "\\toprule", line(["system", ...columns.map((column) => column.name)].map(tex)), "\\midrule",
-      ...lines(false), ...(others.length ? ["\\midrule", ...others] : []), "\\bottomrule", "\\end{tabular}}", "\\end{table}", "",
+      ...lines(false), ...(others.length ? ["\\midrule", ...others] : []), "\\bottomrule", "\\end{tabular}}", `\\end{${place}}`, "",
     ].join("\n");
   },
   CSV({ columns, rows }) {
