@@ -115,7 +115,7 @@ def test_the_python_of_the_readme_works(place):
 
     assert done.returncode == 0, done.stderr
     assert "bm25" in done.stdout
-    assert "Letters" in done.stdout
+    assert "letters" in done.stdout
 
 
 def test_the_readme_is_short():
