@@ -50,7 +50,7 @@ def detail(report: Report) -> Table | None:
         for one in report.worst_queries
     )
     quality = report.quality
-    spread = f"{quality.better} queries better, {quality.worse} worse; 95 % {interval_cell(quality.interval, '+.3f')}"
+    spread = f"queries: {quality.better} better, {quality.worse} worse; 95 % {interval_cell(quality.interval, '+.3f')}"
     return Table(f"{report.gate}: the queries that lost most", ("query", "baseline", "now"), rows, (spread, *report.notes))
 
 
@@ -107,6 +107,6 @@ def accepted(name: str, before: Baseline | None, now: Baseline) -> Iterator[str]
         yield f"{name}: {now.measure} {mean} on {len(now.values)} queries"
         return
     moved = [value - before.values[query] for query, value in now.values.items() if query in before.values]
-    counts = f"{sum(one > 0 for one in moved)} queries better, {sum(one < 0 for one in moved)} worse"
-    yield f"{name}: {now.measure} {number(fmean(before.values.values()))} → {mean}, {counts}"
+    counts = f"queries: {sum(one > 0 for one in moved)} better, {sum(one < 0 for one in moved)} worse"
+    yield f"{name}: {now.measure} {number(fmean(before.values.values()))} → {mean}; {counts}"
     yield from (f"{name}: {what}: {change}" for what, change in changes(before, now).items())

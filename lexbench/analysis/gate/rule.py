@@ -8,7 +8,6 @@ change fails with probability 1 - confidence at most, whether or not the commits
 lists as the baseline pass without a test.
 """
 
-import math
 from typing import Literal
 
 import msgspec
@@ -67,6 +66,9 @@ def judge(
         p = two_sided / 2 if differences.mean() < 0 else 1 - two_sided / 2  # the test is symmetric
         shown = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=1 - confidence).holds
     verdict: Verdict = "pass" if not fell else "fail" if p <= level else "cannot tell"
+    needed = None
+    if verdict == "cannot tell" and len(differences) > 1:
+        needed = randomisation.queries_needed(differences, float(-differences.mean()), level=2 * level)
     return Quality(
         verdict=verdict,
         queries=len(before),
@@ -77,14 +79,7 @@ def judge(
         p=p,
         level=level,
         shown=shown,
-        needed=_needed(differences, level) if verdict == "cannot tell" else None,
+        needed=needed,
         better=int((differences > 0).sum()),
         worse=int((differences < 0).sum()),
     )
-
-
-def _needed(differences: NDArray[np.float64], level: float) -> int | None:
-    """Return how many such queries find this fall with power .8; None for one query."""
-    detectable = randomisation.minimum_detectable(differences, level=2 * level)
-    share = detectable / -differences.mean()
-    return max(len(differences) + 1, math.ceil(len(differences) * share**2)) if math.isfinite(share) else None
