@@ -40,6 +40,9 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     keep: int = 0
 
 
+_SIZES = (Column("index MB", keep=60), Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("zero-shot", keep=40))
+
+
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One system. Upper bounds and published systems are not ranked."""
 
@@ -94,8 +97,7 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
         *(Column(name, ranked=True, keep=70 if means else 90) for name in score_names(datasets, headline)),
         *(Column(mean.id, ranked=True, keep=90) for mean in means),
         *(Column(*_heads([of[kind] for of in chosen]), ranked=True, keep=50) for kind in others),
-        Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), Column("index MB", keep=60),
-        Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("zero-shot", keep=40),
+        Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), *_SIZES,
     ]  # fmt: skip
     rows = []
     for name, of in systems.items():
@@ -105,8 +107,7 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
             *(_mean_value(mean, of.values()) for mean in means),
             *(_mean_score([(result, of_kind[kind]) for result, of_kind in zip(here, chosen, strict=True)]) for kind in others),
             rate_value(timings.get(name)),
-            *size_values([result for result in here if result] if all(here) else []),
-            _seen_value([result for result in here if result]),
+            *_size_values(here),
         ]
         rows.append(Row(name, tuple(values), ranked=not any(result.is_bound for result in of.values())))
     title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
@@ -120,22 +121,18 @@ def details(systems: Mapping[str, Result]) -> Grid:
     timings = comparable_timings(systems)
     columns = [
         *(Column(*_heads([name]), ranked=not name.startswith("Judged"), keep=90 - at) for at, name in enumerate(measured)),
-        Column("QPS", keep=80), Column("p50 ms", keep=3), Column("p99 ms", keep=2), Column("index MB", keep=60),
-        Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("built s", keep=1), Column("zero-shot", keep=40),
+        Column("QPS", keep=80), Column("p50 ms", keep=3), Column("p99 ms", keep=2), Column("built s", keep=1), *_SIZES,
     ]  # fmt: skip
     rows = []
     for name, result in systems.items():
         timing = timings.get(name)
         latencies = [getattr(timing.stages["e2e"], part) if timing else None for part in ("p50", "p99")]
-        *sizes, model = size_values([result])
         values = [
             *(score_value(result, measure) for measure in measured),
             rate_value(timing),
             *(_value(None if one is None else one * 1000, ".3g") for one in latencies),
-            *sizes,
-            model,
             _value(seconds_to_build(result), ",.1f"),
-            _seen_value([result]),
+            *_size_values([result]),
         ]
         rows.append(Row(name, tuple(values), ranked=not result.is_bound))
     grid = Grid(first.dataset, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
@@ -183,17 +180,20 @@ def rate_value(timing: Timing | None) -> Value:
     return Value(rate(timing), timing.qps["e2e"], "; ".join([*parts, *timing.flags]))
 
 
-def size_values(results: Sequence[Result]) -> tuple[Value, Value, Value]:
-    """Return the megabytes of all indexes of a system, their bytes per document, and the megabytes of its model."""
+def _size_values(here: Sequence[Result | None]) -> tuple[Value, ...]:
+    """Return the values of `_SIZES` of a system, whose results on all datasets of a table are *here*."""
+    results = [result for result in here if result]
     sizes = [result.sizes["index"] for result in results if "index" in result.sizes]
     documents = [result.counts.documents for result in results if result.counts.documents]
-    whole = bool(results) and len(sizes) == len(results)
-    known = whole and len(documents) == len(results)
+    whole = len(sizes) == len(here)
     model = max((result.sizes["model"] for result in results if "model" in result.sizes), default=None)
+    seen = [result.exposure.status if result.exposure else "unknown" for result in results]
+    because = [f"{result.dataset}: {line}" for result in results if result.exposure for line in result.exposure.because]
     return (
         _value(sum(sizes) / 1e6 if whole else None, ",.1f"),
-        _value(sum(sizes) / sum(documents) if known else None, ",.0f"),
+        _value(sum(sizes) / sum(documents) if whole and len(documents) == len(here) else None, ",.0f"),
         _value(None if model is None else model / 1e6, ",.1f"),
+        Value(SEEN[max(seen, key=EXPOSURES.index)], None, "\n".join(because)),
     )
 
 
@@ -220,13 +220,6 @@ def _mean_score(scores: Sequence[tuple[Result | None, str]]) -> Value:
     if len(scores) == 1:
         return score_value(*scores[0])
     return _value(sum(means) / len(means) if len(means) == len(scores) else None, ".4f")
-
-
-def _seen_value(results: Sequence[Result]) -> Value:
-    """Return the strongest mark of what a system has seen in training, with the evidence."""
-    seen = [result.exposure.status if result.exposure else "unknown" for result in results]
-    because = [f"{result.dataset}: {line}" for result in results if result.exposure for line in result.exposure.because]
-    return Value(SEEN[max(seen, key=EXPOSURES.index)], None, "\n".join(because)) if seen else Value()
 
 
 def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:

@@ -7,7 +7,7 @@ If few queries differ, all combinations of signs are tried, and p is exact.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -149,33 +149,29 @@ def _exact(changed: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Tests of all pairs of systems. Systems are sorted by descending mean, equal ones by name."""
+    """Tests of all pairs of systems."""
 
-    systems: tuple[str, ...]
     ps: NDArray[np.float64]  # (systems, systems) corrected by Holm over all pairs; symmetric, 1 on the diagonal
-    ranks: dict[str, tuple[int, int]]  # per system the best and the worst rank that the tests leave possible
+    better: NDArray[np.bool_]  # (systems, systems): [i, j] if i is significantly better than j
+    ranks: tuple[tuple[int, int], ...]  # per system the best and the worst rank that the tests leave possible
     floor: float  # the smallest corrected p that these resamples can show
 
 
-def ranking(
-    scores: Mapping[str, NDArray[np.float64]], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED
-) -> Ranking:
-    """Test every two systems and return their ranks.
+def ranking(scores: NDArray[np.float64], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED) -> Ranking:
+    """Test every two rows of *scores* (systems, queries), of one dataset or `stratified`, and return their ranks.
 
-    *scores* are values (queries,) in one order, of one dataset or `stratified`. p is that of the paired randomisation test,
-    corrected by Holm over all pairs, so all ranks hold together with probability 1 - *level*. The default for *resamples* suits
-    the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
+    p is that of the paired randomisation test, corrected by Holm over all pairs, so all ranks hold together with probability
+    1 - *level*. The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
     """
-    systems = tuple(sorted(scores, key=lambda name: (-float(np.mean(scores[name])), name)))
-    values = np.array([scores[name] for name in systems], dtype=np.float64)
-    pairs = list(combinations(range(len(systems)), 2))
+    pairs = list(combinations(range(len(scores)), 2))
     drawn = resamples or resamples_for(len(pairs), level)
-    ps = pairwise(values, resamples=drawn, seed=seed)
+    ps = pairwise(scores, resamples=drawn, seed=seed)
     for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
         ps[first, second] = ps[second, first] = p
-    better = np.triu(ps < level)  # [i, j]: the system i is significantly better than j
-    ranks = {name: (1 + int(better[:, at].sum()), len(systems) - int(better[at].sum())) for at, name in enumerate(systems)}
-    return Ranking(systems, ps, ranks, len(pairs) / (drawn + 1))
+    means = np.mean(scores, axis=1)
+    better = (ps < level) & (means[:, np.newaxis] > means)
+    ranks = tuple((1 + int(better[:, at].sum()), len(scores) - int(better[at].sum())) for at in range(len(scores)))
+    return Ranking(ps, better, ranks, len(pairs) / (drawn + 1))
 
 
 def stratified(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> NDArray[np.float64]:

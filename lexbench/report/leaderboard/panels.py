@@ -1,7 +1,6 @@
 """One dataset of a leaderboard: its table, tests of all pairs, plots and the origin of the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
 from statistics import median
@@ -37,8 +36,9 @@ def panel_of(
     present = [msgspec.structs.replace(one, system=systems[at].label) for at, one in found.items()]
     tested = testable(headline, systems, results)
     values = np.array([result.per_query[headline] for result in tested.values()])
-    pairs = compare_all(values)
-    intervals = dict(zip(tested, pairs.intervals, strict=True))
+    resampled = bootstrap.means(values) if tested else np.empty((0, 0))
+    intervals = dict(zip(tested, _percentiles(resampled), strict=True))
+    ranking = randomisation.ranking(values) if tested else None
     grid = details({result.system: result for result in present})
     rows = tuple(msgspec.structs.replace(row, system=at) for at, row in zip(found, grid.rows, strict=True))
     return Panel(
@@ -51,9 +51,9 @@ def panel_of(
         queries=tuple(next(iter(tested.values()), present[0]).query_ids),
         texts=_texts(dataset, present[0].query_ids),
         compared=tuple(tested),
-        p=pairs.p,
-        floor=pairs.floor,
-        ranges=pairs.ranges,
+        p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranking.ps.round(_TEST_DIGITS).tolist())) if ranking else (),
+        floor=ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS if ranking else 0.0,
+        ranges=tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(tested))),
         plots=tuple(plots_of(systems, results, headline, intervals, levels)),
         digests=_digests(present),
         notes=(*_defects(dataset), *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
@@ -90,33 +90,6 @@ def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted({result.digests[name] for result in results if name in result.digests})) for name in names}
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Tests of all pairs of systems. Pairs are (earlier, later) in the given order, differences earlier minus later."""
-
-    intervals: tuple[tuple[float, float], ...] = ()  # 95 %, of each mean
-    p: tuple[tuple[float, ...], ...] = ()  # per system with those after it, corrected by Holm over all pairs
-    floor: float = 0.0  # the smallest p that the resamples can show
-    ranges: tuple[tuple[tuple[float, float], ...], ...] = ()  # 95 % intervals of the same differences
-
-
-def compare_all(values: NDArray[np.float64]) -> Pairs:
-    """Compare every two rows of *values* (systems, queries). All pairs share their resamples."""
-    if not len(values):
-        return Pairs()
-    names = [str(at) for at in range(len(values))]
-    resampled = bootstrap.means(values)
-    ranking = randomisation.ranking(dict(zip(names, values, strict=True)))
-    place = [ranking.systems.index(name) for name in names]
-    ps = ranking.ps[np.ix_(place, place)]
-    return Pairs(
-        tuple(_percentiles(resampled)),
-        tuple(tuple(round(float(p), _TEST_DIGITS) for p in ps[at, at + 1 :]) for at in range(len(names))),
-        ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS,
-        tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names))),
-    )
-
-
 def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:
     """Yield which difference the tests of *values* (systems, queries) find, and how many queries a difference of .01 takes.
 
@@ -145,17 +118,15 @@ def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
 def overall_ranks(
     datasets: Sequence[Mapping[int, Result]], headline: str, weights: Sequence[float] | None
 ) -> tuple[dict[int, tuple[int, int]], list[tuple[int, int]]]:
-    """Return the best and worst possible rank of each system over all *datasets*, and which pairs differ significantly.
+    """Return the best and worst possible rank of each system over all *datasets*, and the pairs (better, worse).
 
     *datasets* have the results to test by the position of their system. A system that lacks a dataset has no rank. The test is
     stratified by dataset, and corrected by Holm over all pairs.
     """
-    whole = [at for at in datasets[0] if all(at in of for of in datasets)] if datasets else []
+    whole = [at for at in datasets[0] if all(at in of for of in datasets)]
     if not whole:
         return {}, []
-    values = randomisation.stratified([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
-    ranking = randomisation.ranking(dict(zip(map(str, whole), values, strict=True)))
-    order = [int(name) for name in ranking.systems]
-    pairs = combinations(range(len(order)), 2)
-    better = [(order[i], order[j]) for i, j in pairs if ranking.ps[i, j] < randomisation.LEVEL]
-    return {int(name): ranks for name, ranks in ranking.ranks.items()}, better
+    ranking = randomisation.ranking(
+        randomisation.stratified([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
+    )
+    return dict(zip(whole, ranking.ranks, strict=True)), [(whole[i], whole[j]) for i, j in np.argwhere(ranking.better)]

@@ -23,6 +23,7 @@ from lexbench.report.leaderboard.reproduce import command
 from lexbench.report.run import names
 from lexbench.results import Result
 from lexbench.suites import Aggregate, Suite
+from lexbench.table import number
 
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
 _SEVERAL = 3  # datasets from which on a table counts those that a system won
@@ -63,7 +64,8 @@ def _section(
     systems = systems_of(ours, who)
     by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
     tested = [testable(suite.headline, systems, of) for of in by_dataset]
-    ranks, better = overall_ranks(tested, suite.headline, means[0].weights if means else None)
+    of_mean = [tested[datasets.index(name)] for name in means[0].members] if means else tested
+    ranks, better = overall_ranks(of_mean, suite.headline, means[0].weights if means else None)
     rows = published_systems(published, suite, datasets)
     shown = published_grid(rows, datasets, suite.headline, means, how)
     panels = []
@@ -115,23 +117,17 @@ def _only(*datasets: str, measure: str) -> Aggregate:
 
 def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
     """Return the grid with a column of ranks before the others, and with how many datasets each system won."""
-    won = [0] * len(systems)
-    for at in range(datasets):
-        main = [
-            row.values[at].text if of.base is None and row.ranked else "" for row, of in zip(grid.rows, systems, strict=True)
-        ]
-        best = (
-            max((row.values[at].value or 0.0, row.values[at].text) for row in grid.rows if row.ranked)[1] if any(main) else ""
-        )
-        won = [count + (text == best and text != MISSING) for count, text in zip(won, main, strict=True)]
+    main = [row for row, system in zip(grid.rows, systems, strict=True) if system.base is None and row.ranked]
+    best = [max((row.values[at].value or 0.0, row.values[at].text) for row in main)[1] for at in range(datasets) if main]
     rows = []
-    for number, row in enumerate(grid.rows):
-        low, high = ranks.get(number, (0, 0))
+    for at, row in enumerate(grid.rows):
+        low, high = ranks.get(at, (0, 0))
         text = MISSING if not low else str(low) if low == high else f"{low}-{high}"
         rank = Value(text, low + high / 1000 if low else None)
-        more = (Value(str(won[number]), won[number]),) if datasets >= _SEVERAL else ()
+        won = sum(value.text == text for value, text in zip(row.values, best, strict=False)) if row in main else None
+        more = (Value(number(won, "d"), won),) if datasets >= _SEVERAL else ()
         rows.append(
-            msgspec.structs.replace(row, system=number, values=(rank, *row.values[:datasets], *more, *row.values[datasets:]))
+            msgspec.structs.replace(row, system=at, values=(rank, *row.values[:datasets], *more, *row.values[datasets:]))
         )
     wins = (Column("won", keep=45),) if datasets >= _SEVERAL else ()
     columns = (Column("rank", keep=95), *grid.columns[:datasets], *wins, *grid.columns[datasets:])
