@@ -2,7 +2,6 @@
 
 `adapted` recognises them by their methods, in this order:
 
-    build(corpus, path) and open(path)     a retriever that writes its index into a folder
     transform(frame)                       a transformer of PyTerrier
     index(corpus) and search(queries, k)   a search system
     encode_queries and encode_corpus       a retrieval model of beir
@@ -19,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,34 +26,22 @@ import numpy as np
 
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.foreign import Ask, ForeignRetriever
-from lexbench.plugins import BuildContext, Encoder, Retriever, Searcher
+from lexbench.plugins import BuildContext, Encoder, Retriever
 from lexbench.types import Corpus, Document, Kind
 from lexbench.vectors import converted, kind_of
 
 SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
 _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
-_NOT_FORWARDED = ("members", "reranker", "weights")  # a foreign retriever may mean something else by these names
 _SIMILARITIES = ("cosine", "dot")
 _PROMPTS = {"encode_query": ("query",), "encode_document": ("document", "passage", "corpus")}  # names in sentence-transformers
 _TASK = "MSMARCO"  # the task whose prompts a model of mteb is asked to use
 _ACCEPTED = (
-    "give a name such as 'bm25', an object with encode, encode_document and encode_query, search(queries, k), or build(corpus, "
-    "path) and open(path), a model of beir or mteb, a transformer of PyTerrier, a function of one argument (texts -> vectors) "
-    "or two (queries, k -> {query id: {document id: score}}); see docs/howto/own-code.md"
+    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with search(queries, k), or a "
+    "function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
+    "see docs/howto/own-code.md"
 )
 
 Encode = Callable[[list[Any]], Any]
-
-
-class Adapted:
-    """A plug-in made from a foreign object or function."""
-
-    wrapped: Any
-
-    @property
-    def key_facts(self) -> Mapping[str, str]:
-        """What decides answers besides the object itself."""
-        return {}
 
 
 def adapted(item: Any) -> Any:
@@ -96,25 +82,6 @@ def _arguments(function: Callable[..., Any]) -> int:
     return sum(one.default is Parameter.empty and one.kind.name.startswith("POSITIONAL") for one in _parameters(function))
 
 
-def _forwarding(item: Any, base: type[Any] = Retriever) -> Any:
-    """Return *item* as an object of a new subclass of *base*, which has the name of the item for tables and errors."""
-    if isinstance(item, base):
-        return item
-    # Only what the item has is forwarded, so that defaults of the base class fill in the rest.
-    names = [name for name in dir(base) if name[0] != "_" and name not in _NOT_FORWARDED and hasattr(item, name)]
-    forwarded: dict[str, Any] = {
-        name: property(attrgetter(f"wrapped.{name}"))
-        for name in names
-        if callable(getattr(item, name)) == callable(getattr(base, name))  # else the item means something else by the name
-    }
-    if base is Retriever:
-        forwarded["open"] = lambda self, path: _forwarding(self.wrapped.open(path), Searcher)
-    forwarded["__reduce__"] = lambda self: (adapted, (self.wrapped,))  # pickle cannot find a class that is made here
-    made = type(name_of(item), (Adapted, base), forwarded)()
-    made.wrapped = item
-    return made
-
-
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
     """Return the `identity` of any object, or with *index* its `index_identity`; {} if it has neither."""
     names = ("index_identity", "identity") if index else ("identity",)
@@ -126,7 +93,7 @@ def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
 # ---- encoders --------------------------------------------------------------------------------------------------------------
 
 
-class ForeignEncoder(Adapted, Encoder):
+class ForeignEncoder(Encoder):
     """An encoder made of two functions, of Documents and of query texts. *settings* of it are in its key."""
 
     def __init__(self, item: Any, document: Encode, query: Encode, settings: Mapping[str, str]) -> None:
@@ -299,8 +266,6 @@ def _pyterrier(transformer: Any) -> Retriever:
 
 # How objects are recognised: by the first of these groups of methods that they have; functions by their number of arguments.
 _FORMS: Mapping[Sequence[str], Callable[[Any], Any]] = {
-    ("build", "open"): _forwarding,
-    ("assemble", "open"): _forwarding,
     ("transform", "transform_iter"): _pyterrier,
     ("index", "search"): _search_system,
     ("encode_queries", "encode_corpus"): beir_encoder,

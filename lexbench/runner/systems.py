@@ -18,7 +18,7 @@ from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownNa
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import SESSION, Adapted, adapted, digests, name_of
+from lexbench.runner.adapters import SESSION, ForeignEncoder, adapted, digests, name_of
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.types import Kind
 
@@ -340,7 +340,7 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         return {str(name): describe(value, index=index) for name, value in plugin.items()}
     if plugin is None or isinstance(plugin, bool | int | float | str):
         return plugin
-    if isinstance(plugin, Adapted):
+    if isinstance(plugin, ForeignEncoder):
         return {**describe(plugin.wrapped, index=index), **plugin.key_facts}
     description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
     files = digests(plugin, index=index)
