@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,6 +242,35 @@ def test_a_kill_loses_no_judgement(place):
     assert process.returncode == 0
 
 
+def test_the_page_in_a_browser(served, place):
+    """Keys grade and undo, a button grades, words of the query are marked, and a lost server is reported; no console errors."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    executable = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    if executable is None:
+        pytest.skip("no Chromium: apt install chromium-headless-shell")
+    complaints = []
+    with playwright.sync_playwright() as started:
+        page = started.chromium.launch(executable_path=executable, args=["--no-sandbox"]).new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(served.url)
+        page.wait_for_selector("#grades button")
+        marked = page.inner_text("mark").lower()
+        query = page.inner_text("#query")
+        for count, action in enumerate((lambda: page.keyboard.press("3"), lambda: page.click("#grades button >> nth=1")), 1):
+            action()
+            page.wait_for_selector(f"#place:has-text('ann: {count} of')")
+        page.keyboard.press("u")
+        page.wait_for_selector("#place:has-text('ann: 1 of')")
+        served.shutdown()
+        served.server_close()
+        page.keyboard.press("0")
+        page.wait_for_selector("#error:not([hidden])")
+
+    assert marked in query.lower()
+    assert list(Collection(place / "docs-collection").judges()["ann"].values()) == [3]
+    assert complaints == []
+
+
 def test_a_later_system_joins_the_pool(place, capsys):
     """Typed again with another system, its documents are added and judgements stay; another depth or source is refused."""
     assert code(collect("--queries", "asked.txt", "--json")) == 0
@@ -249,6 +279,12 @@ def test_a_later_system_joins_the_pool(place, capsys):
     after = json.loads(capsys.readouterr().out)
 
     assert list(after["facts"]["systems"]) == ["bm25", "bm25(k1=2.0)", "bm25(b=0)"]
+    facts = place / "docs-collection" / "collection.json"
+    killed = json.loads(facts.read_text())
+    killed["systems"] = {"bm25": "bm25"}  # as a kill after the first system leaves it
+    facts.write_text(json.dumps(killed))
+    assert code(["collect", "docs", "-k", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == after
     assert after["pool"] >= before["pool"]
     for wrong, why in (
         (["docs", "-k", "4"], "type -k 3"),

@@ -18,21 +18,15 @@ _SYSTEMS = ("bm25", "lexmae_nano", "ensemble(bm25, lexmae_nano)")
 
 @click.command()
 @click.argument("documents", type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--output", type=FOLDER, metavar="FOLDER", help="The collection; default: DOCUMENTS with '-collection' added, here."
-)
+@click.option("--output", type=FOLDER, metavar="FOLDER", help="The collection; default: DOCUMENTS-collection, here.")
 @click.option("--queries", "given", type=FILE, help="Queries, one per line, or a log with counts: query<TAB>count.")
 @click.option("--count", type=click.IntRange(min=1), help="Queries to make (default: 50), or to draw from FILE (default: all).")
 @click.option("--writer", metavar="URL", help="Let the chat model of this server write the queries.")
 @click.option("--writer-model", default="", metavar="NAME", help="The name of that model on the server.")
 @click.option("--key", default="", metavar="VARIABLE", help="The environment variable with the key of your account there.")
 @system_option(f"A system of the pool; repeatable; default: {', '.join(_SYSTEMS)}.")
-@click.option(
-    "-k", "depth", type=click.IntRange(min=1), default=10, show_default=True, help="Documents of each system to judge."
-)
-@click.option(
-    "--judge", "judge_text", metavar="JUDGE", help='A model that judges, e.g. endpoint_judge(url="http://localhost:8000").'
-)
+@click.option("-k", "depth", type=click.IntRange(min=1), default=10, show_default=True, help="Documents of each to judge.")
+@click.option("--judge", "judge_text", metavar="JUDGE", help='A model, e.g. endpoint_judge(url="http://localhost:8000").')
 @click.option("--by", default="", metavar="NAME", help="Whose judgements count; default: the person with the most.")
 @json_option
 def command(  # noqa: PLR0913 - options
@@ -69,19 +63,15 @@ def command(  # noqa: PLR0913 - options
         say(leak_line(made.known), err=True)
     with shown(folder.name, 1) as progress:
         runner = made.runner(Store(on_damage=partial(say, err=True)), progress)
-        made.add_to_pool(systems or tuple(made.known.systems.values()) or _default_systems(), depth, runner)
+        made.add_to_pool(systems or tuple(made.known.asked) or _default_systems(), depth, runner)
         if judge:
             made.ask_judge(judge, runner)
     judged = made.publish(by)
-    facts = {
-        "facts": msgspec.to_builtins(made.known),
-        "pool": sum(map(len, made.pool.values())),
-        "judged": msgspec.to_builtins(judged),
-    }
+    pool = sum(map(len, made.pool.values()))
     if as_json:
-        print_json(facts)
+        print_json(msgspec.to_builtins({"facts": made.known, "pool": pool, "judged": judged}))
         return
-    say(f"pool: {facts['pool']:,} documents, the first {made.known.depth} of {', '.join(made.known.systems)}")
+    say(f"pool: {pool:,} documents, the first {made.known.depth} of {', '.join(made.known.systems)}")
     if judged and (rows := made.losses(judged.by)):
         print_rich(render(pool_table(rows, folder.name, MEASURE, made.known.depth)))
     report(made, judged)

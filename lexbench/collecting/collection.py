@@ -73,7 +73,8 @@ class Facts(msgspec.Struct, kw_only=True):
     shared: float | None = None  # of made queries: see `Leak`, means
     run: float | None = None
     left_out: int = 0  # queries that copied their documents
-    systems: dict[str, str] = {}  # of the pool: expressions by name
+    asked: list[str] = []  # systems for the pool, as typed
+    systems: dict[str, str] = {}  # those in the pool: expressions by name
     depth: int = 0
     corpus_sha256: str = ""
 
@@ -172,17 +173,20 @@ class Collection:
         return DatasetRunner(Dataset(contract, source, Topics(queries, (), 0)), store, progress)
 
     def add_to_pool(self, systems: Sequence[str], depth: int, runner: DatasetRunner) -> None:
-        """Add the first *depth* documents of every one of *systems* that is not in the pool. All systems get the same depth."""
+        """Add the first *depth* documents of each of *systems* that the pool lacks. Raises CommandError for another depth."""
         facts = self.known
-        if facts.systems and depth != facts.depth:
+        if facts.depth not in {0, depth}:
             raise CommandError(f"the pool has depth {facts.depth}; type -k {facts.depth}, or name a new folder with --output")
-        for one in systems_of(systems):
+        every = list(dict.fromkeys([*facts.asked, *systems]))
+        found, facts.asked, facts.depth = systems_of(every), every, depth
+        self._save(facts)
+        for one in found:
             if one.name not in facts.systems:
                 run = read_stored_run(runner.run(one, _DEPTH).folder).run
                 (self.path / "pool").mkdir(exist_ok=True)
                 write_run(run.cut(depth), self.path / "pool" / f"{len(facts.systems)}.run")
                 facts.systems[one.name] = one.expression or one.name
-                facts.depth, facts.corpus_sha256 = depth, runner.corpus.fingerprint
+                facts.corpus_sha256 = runner.corpus.fingerprint
                 self._save(facts)
 
     @property

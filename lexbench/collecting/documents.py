@@ -38,12 +38,11 @@ def read_documents(path: Path) -> Iterator[Text]:
     """
     tables = [path] if path.is_file() else [file for found in find_tables(path, "documents").values() for file in found]
     if tables and (path.is_file() or not any(map(_format, tables))):  # a folder "docs" may be one of text files
-        for record in (record for file in tables for record in read_records(file)):
-            yield Text(
-                record.record_id, record.fields.get("title", ""), record.fields.get("text", record.fields.get("body", ""))
-            )
+        for text_id, fields in (record for file in tables for record in read_records(file)):
+            yield Text(text_id, fields.get("title", ""), fields.get("text") or fields.get("body", ""))
         return
-    files = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file() and not _is_hidden(file, path)]
+    every = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file()]
+    files = [file for file in every if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         raise MissingData(f"{path} has no documents: neither a table, e.g. corpus.csv, nor files {', '.join(_ENDINGS)}")
     seen: set[str] = set()
@@ -62,10 +61,6 @@ def _format(file: Path) -> str:
     """Return the ending of a text file without that of its compression, "" for other files."""
     suffixes = [suffix for suffix in file.suffixes if suffix not in COMPRESSED][-1:]
     return suffixes[0].lower() if suffixes and suffixes[0].lower() in _ENDINGS else ""
-
-
-def _is_hidden(file: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(root).parts)
 
 
 def _of_plain(content: str) -> tuple[str, str]:

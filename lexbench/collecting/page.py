@@ -6,6 +6,7 @@ page may load nothing but itself.
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from secrets import token_urlsafe
@@ -57,12 +58,12 @@ class Session:
         place = f"document {documents.index(doc) + 1} of {len(documents)}"
         return state | {"query": query, "text": self._collection.queries[query], "document": self._texts[doc], "place": place}
 
-    def grade(self, query: str, doc: str, grade: int) -> None:
+    def grade(self, query: str, document: str, grade: int) -> None:
         """Store a grade. Raises ValueError for a document that is not in the pool, and for a grade that is not on the scale."""
-        if (query, doc) not in self._pairs or grade not in GRADES or isinstance(grade, bool):
+        if (query, document) not in self._pairs or grade not in GRADES or isinstance(grade, bool):
             raise ValueError
         with self._lock:
-            self._answers.add(query, [doc], [Verdict(grade, "")])
+            self._answers.add(query, [document], [Verdict(grade, "")])
 
     def undo(self) -> None:
         """Take back the last grade, if there is one."""
@@ -111,15 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             # Other pages cannot send JSON without asking first, and this server never allows it.
-            if self.headers.get_content_type() != "application/json":
-                raise ValueError  # noqa: TRY301 - the same answer as to any malformed request
-            body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _LONGEST)))
-            if self.path == f"/{token}/grade":
-                session.grade(body["query"], body["document"], body["grade"])
-            elif self.path == f"/{token}/undo":
-                session.undo()
-            else:
-                raise KeyError  # noqa: TRY301
+            is_json = self.headers.get_content_type() == "application/json"
+            actions: dict[str, Callable[..., None]] = {f"/{token}/grade": session.grade, f"/{token}/undo": session.undo}
+            action = actions[self.path if is_json else ""]
+            action(**json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _LONGEST))))
         except (ValueError, KeyError, TypeError):
             self._send(400)
         else:

@@ -225,6 +225,6 @@ def advise(points: Sequence[Point], knob: str, k: int, goal: float, rate: float)
     what = f"Set {knob} to {chosen.value}: it finds" if chosen.value is not None else "Keep the index: it finds"
     text = f"{what} {chosen.recall:.1%} of the exact top {k} in {chosen.alone * 1000:.2f} ms"
     if best.recall - chosen.recall >= _WORTH:
-        text += f"; {best.value} finds {best.recall:.1%} for {best.alone / chosen.alone:.1f} times the time"
+        text += f"; {best.value} finds {best.recall:.1%} in {best.alone * 1000:.2f} ms"
     sure = chosen.recall_range[0] >= goal
     return f"{text}." if sure else f"{text}. Its interval reaches below {goal:.0%}: to be sure, type a larger --sample."
