@@ -274,6 +274,7 @@ def pyterrier():
 
 SEARCHES = {
     "function": lambda: pairs,
+    "default k": lambda: lambda queries, top_k=10: pairs(queries, top_k),
     "numpy scores": lambda: lambda queries, k: {q: {d: np.float64(s) for d, s in FOUND[q]} for q in queries},
     "object": Indexed,
     "beir": BeirSearch,

@@ -36,8 +36,8 @@ _SIMILARITIES = ("cosine", "dot")
 _PROMPTS = {"encode_query": ("query",), "encode_document": ("document", "passage", "corpus")}  # names in sentence-transformers
 _TASK = "MSMARCO"  # the task whose prompts a model of mteb is asked to use
 _ACCEPTED = (
-    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with search(queries, k), or a "
-    "function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
+    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with search(queries, k), or "
+    "a function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
     "see docs/howto/own-code.md"
 )
 
@@ -78,8 +78,9 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
 
 
 def _arguments(function: Callable[..., Any]) -> int:
-    """Return how many arguments a function needs."""
-    return sum(one.default is Parameter.empty and one.kind.name.startswith("POSITIONAL") for one in _parameters(function))
+    """Return how many arguments a function needs; the number of documents counts even if it has a default."""
+    positional = (one for one in _parameters(function) if one.kind.name.startswith("POSITIONAL"))
+    return sum(one.default is Parameter.empty or one.name in ("k", "top_k") for one in positional)
 
 
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
