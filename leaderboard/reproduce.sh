@@ -1,5 +1,6 @@
 #!/bin/sh
-# Repeats the measurements of this leaderboard. Paths of models are relative to the current folder.
+# Repeats the measurements of this leaderboard.
+# Paths of models and of your own data are relative to the current folder.
 set -eu
 here=$(dirname "$0")
 

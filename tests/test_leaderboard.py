@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -281,17 +282,21 @@ def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
     assert len(lines) <= 5
 
 
-def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch):
-    """The script runs the same systems, datasets, measures and depth: no file changes but for when things were measured."""
+OWN = Path(__file__).parent / "data" / "bread"
+
+
+@pytest.mark.parametrize("what", [["suite", "pydoc"], ["dataset", "./own"]], ids=["suite", "own data"])
+def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, what):
+    """The script runs the same systems, data, measures and depth: no file changes but for when things were measured."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    run = ["run", "suite", "pydoc", "-r", "bm25", "-r", "flat = bm25(b=0.0)", "-m", "nDCG@10", "-m", "R@20", "--depth", "50"]
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(OWN, tmp_path / "own")
+    options = ["-r", "bm25", "-r", "flat = bm25(b=0.0)", "-m", "nDCG@10", "-m", "R@20", "--depth", "50", "--results", "board"]
+    assert code(["run", *what, *options]) == code(["leaderboard", "--results", "board"]) == 0
     folder = tmp_path / "board"
-    assert code([*run, "--results", str(folder)]) == code(["leaderboard", "--results", str(folder)]) == 0
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(
-        ["sh", "board/reproduce.sh"], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True, capture_output=True
-    )
+    subprocess.run(["sh", "board/reproduce.sh"], env={**os.environ, "PATH": path}, check=True, capture_output=True)
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     def steady(name, content):

@@ -18,7 +18,7 @@ def command(suite: Suite, systems: Mapping[str, Mapping[str, Result]]) -> str:
         alone = suite.id == DATASETS  # they were run without a suite, so each dataset takes a command of its own
         for results in [[result] for result in present] if alone else [present]:
             names = [result.dataset for result in results]
-            what = f"dataset {_quoted(names[0])}" if alone else f"suite {suite.id} {' '.join(f'-d {name}' for name in names)}"
+            what = _dataset(results[0]) if alone else f"suite {suite.id} {' '.join(f'-d {name}' for name in names)}"
             groups.setdefault((what, *_options(suite, results)), []).append(results[0])
     return "\n".join(
         " \\\n  ".join([f'lexbench run {what} --results "$here"', *_systems(group), *options])
@@ -26,10 +26,18 @@ def command(suite: Suite, systems: Mapping[str, Mapping[str, Result]]) -> str:
     )
 
 
+def _dataset(result: Result) -> str:
+    """Return a dataset as `lexbench run` takes it: an id, or a folder of the user's own, which has version 0, and its split."""
+    folder, _, split = result.dataset.rpartition("/")
+    own = folder and result.contract.endswith("@0")
+    return f"dataset {_quoted(f'./{folder}')} --split {_quoted(split)}" if own else f"dataset {_quoted(result.dataset)}"
+
+
 def script(commands: Sequence[str]) -> str:
     """Return a shell script that runs *commands* and then writes the pages, all in its own folder."""
     head = (
-        "#!/bin/sh\n# Repeats the measurements of this leaderboard. Paths of models are relative to the current folder.\n"
+        "#!/bin/sh\n# Repeats the measurements of this leaderboard.\n"
+        "# Paths of models and of your own data are relative to the current folder.\n"
         'set -eu\nhere=$(dirname "$0")\n'
     )
     return "\n".join([head, *commands, 'lexbench leaderboard --results "$here"', ""])
