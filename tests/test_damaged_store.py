@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 
 import pytest
@@ -135,6 +136,20 @@ def test_a_damaged_note_of_a_check_is_ignored(store, capsys, content):
 
     assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_change_with_the_old_time_is_found(store, capsys):
+    """A file that was checked, changed, and given its old time is checked again: the time of the change cannot be set."""
+    assert code(["list", "results"]) == 0
+    path = one(store, "results", "result.json")
+    times, text = path.stat(), path.read_text()
+    path.write_text(text.replace('"queries": 1', '"queries": 7'))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    capsys.readouterr()
+
+    assert path.stat().st_size == times.st_size
+    assert code(["list", "results"]) == 1
+    assert f"{path.parent}: result.json has changed since it was written" in capsys.readouterr().err
 
 
 def test_a_digest_that_has_changed_is_found(store, capsys):

@@ -83,13 +83,13 @@ class Manifest(dict[str, tuple[int, str]]):
     def state(self, folder: Path) -> str:
         """Return a digest of the sizes and times of the files, and of their facts here; "" if a file is missing.
 
-        It changes when a file is written to, and when the manifest is not the one that the files were compared with.
+        It changes when a file is written to, even if its time is set back, and when the manifest is another one.
         """
         try:
             status = [(name, (folder / name).stat()) for name in sorted(self)]
         except OSError:
             return ""
-        return digest([[name, one.st_size, one.st_mtime_ns, *self[name]] for name, one in status])
+        return digest([[name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, *self[name]] for name, one in status])
 
     def damage(self, folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
         """Yield a line for each file, or each of the files *only*, that is missing, cut or changed.

@@ -20,7 +20,9 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +48,9 @@ _TESTS = Path(__file__).resolve().parents[1]
 _PATIENCE = 300  # seconds until a trial counts as a hang
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 _UNCOUNTED = ("locks", "logs", "checked")  # they decide no answer; "checked" has the times of files
+_HARMS = ("flip", "cut", "swap", "remove")
+_EXCHANGE = "exchange of two folders"
+_FORGED = ("link to another file", "link to nothing", _EXCHANGE, "flip with the old time")
 _TIMED = ("--time", "--time-queries", "5", "--time-seconds", "0.2", "--time-processes", "2")
 
 
@@ -319,9 +324,9 @@ class Campaign:
             self.mended(row, root, before, f"{number.name} in {artifact} at {at}")
         return row
 
-    def damages(self, trials: int) -> Row:
+    def damages(self, kind: str, harms: Sequence[str], trials: int) -> Row:
         """Damage a file of a finished store; then export everything, and make again what depends on the file."""
-        row, root, out = Row("flip, cut, swap, remove of stored files"), self.place / "store", self.place / "out"
+        row, root, out = Row(kind), self.place / "store", self.place / "out"
         exports = (["export", "csv"], ["export", "trec"])
         files = sorted(
             name for name in (path.relative_to(self.calm) for path in self.calm.rglob("*")) if (self.calm / name).is_file()
@@ -329,11 +334,13 @@ class Campaign:
         files = [name for name in files if name.parts[0] not in ("locks", "logs")]
         assert all(ended(started([*words, str(out)], self.calm, self.said)) == 0 for words in exports), self.said.read_text()
         known = {path.name: path.read_bytes() for path in out.iterdir()}
-        every = [(name, harm) for harm in ("flip", "cut", "swap", "remove") for name in files]
+        every = [(name, harm) for harm in harms for name in files if harm != _EXCHANGE or name.parts[0] in ARTIFACTS]
         for number in _spread(len(every), trials):
             name, harm = every[number]
             self._copy(self.calm, root)
             other = self.chance.choice([other for other in files if other != name])
+            if harm == "flip with the old time":  # the notes on checked artifacts are fresh
+                assert ended(started([*exports[0], str(out)], root, self.said)) == 0
             _damage(root / name, harm, root / other, self.chance)
             shutil.rmtree(out, ignore_errors=True)
             codes = [ended(started([*words, str(out)], root, self.said)) for words in exports]
@@ -343,9 +350,118 @@ class Campaign:
                 continue
             harmed = [file.parts[0] for file in ((name, other) if harm == "swap" else (name,))]
             first = min((ARTIFACTS.index(artifact) for artifact in harmed if artifact in ARTIFACTS), default=len(ARTIFACTS))
+            if harm == _EXCHANGE:
+                first = ARTIFACTS.index(name.parts[0])
             for later in ARTIFACTS[first + 1 :]:  # otherwise nothing would read vectors whose index is there
                 shutil.rmtree(root / later)
             self.mended(row, root, {}, f"{harm} of {name}")
+        return row
+
+    def interrupts(self, trials: int) -> Row:
+        """Send SIGINT, like Ctrl-C, at a random moment."""
+        row, root = Row("Ctrl-C at a random moment"), self.place / "store"
+        begin = time.monotonic()
+        assert ended(started(self.words, self._copy(self.before[ARTIFACTS[0]], root), self.said)) == 0
+        whole = time.monotonic() - begin
+        for _ in range(trials):
+            before = sealed(self._copy(self.before[self.chance.choice(ARTIFACTS)], root))
+            after = self.chance.uniform(0.05, whole)
+
+            def harm(after: float = after) -> None:
+                signal.signal(signal.SIGALRM, lambda *_: _signalled(signal.SIGINT))
+                signal.setitimer(signal.ITIMER_REAL, after)
+
+            code = ended(started(self.words, root, self.said, harm))
+            text = self.said.read_text()
+            if "Traceback" in text or code not in (0, 130) or (code == 130 and "finished work is kept" not in text):
+                row.count(survived=False, why=f"{after:.2f} s: {code}: {text[-300:]}")
+            else:
+                self.mended(row, root, before, f"{after:.2f} s, {code}")
+        return row
+
+    def remotes(self, trials: int) -> Row:
+        """Pull artifacts and results from damaged folders and archives, or kill the pull; then pull from the whole ones."""
+        row, root, there = Row("store push and pull, zip and tar"), self.place / "store", self.place / "there"
+        board = self.place / "board"
+        assert ended(started([*self.words, "--results", str(board)], self.calm, self.said)) == 0, self.said.read_text()
+        for words in (["push", f"{there}/store"], ["push", f"{there}/results", "--results", str(board)]):
+            assert ended(started(["store", *words], self.calm, self.said)) == 0, self.said.read_text()
+        shutil.make_archive(str(there / "store"), "zip", there / "store")
+        with tarfile.open(there / "store.tar", "w") as tar:
+            for path in (there / "store").iterdir():
+                tar.add(path, path.name)
+        urls = ("{}/store", "zip://::{}/store.zip", "tar://::{}/store.tar", "{}/results")
+        for trial in range(trials):
+            url, harmed = urls[trial % len(urls)], self._copy(there, self.place / "harmed")
+            words = ["--results", str(root / "board")] if "results" in url else []
+            shutil.rmtree(root, ignore_errors=True)
+            place = harmed / url.rpartition("/")[2]
+            path = self.chance.choice([one for one in sorted(place.rglob("*")) if one.is_file()] or [place])
+            harm = self.chance.choice(["flip", "cut", "remove", "kill"])
+            if harm == "kill":
+                act = at_write(root, "", self.chance.randrange(20), die(0))
+            else:
+                _damage(path, harm, path, self.chance)
+                act = lambda: None  # noqa: E731
+            code = ended(started(["store", "pull", url.format(harmed), *words], root, self.said, act))
+            text = self.said.read_text(errors="replace")
+            why = f"{harm} of {path.relative_to(harmed)}: {code}: {text[-300:]}"
+            if "Traceback" in text or "bug in lexbench" in text or code not in (0, 1, 2, 3, -signal.SIGKILL):
+                row.count(survived=False, why=why)
+            elif words:
+                again = ended(started(["store", "pull", url.format(there), *words], root, self.said))
+                row.count(survived=again == 0, silent=again == 0 and _contents(root / "board") != _contents(board), why=why)
+            elif ended(started(["store", "pull", url.format(there)], root, self.said)):
+                row.count(survived=False, why=f"{why}; then {self.said.read_text()[-300:]}")
+            else:
+                self.mended(row, root, {}, why)
+        return row
+
+    def twins(self, trials: int) -> Row:
+        """Run the encoders of two packages, with one name and one version, in turns on one store; and each on its own."""
+        row, root = Row("two plug-ins of one name and version"), self.place / "store"
+        shutil.rmtree(root, ignore_errors=True)
+        for trial in range(trials):
+            name = f"twin{trial % 2}"
+            site = _package(self.place / f"{name} site", name, "text.lower()" if trial % 2 else "text[::2]")
+            words = [sys.executable, "-m", "lexbench", *self.words[:3], "-r", "twin@flat", "-m", "nDCG@10", "--json"]
+            paths = os.pathsep.join([str(site), str(_TESTS / "plugin"), *sys.path])
+            found = []
+            for store in (root, self.place / f"{name} alone"):
+                environment = {**os.environ, "LEXBENCH_STORE": str(store), "PYTHONPATH": paths}
+                with self.said.open("wb") as said:
+                    done = subprocess.run(words, stdout=said, stderr=said, env=environment, check=False)
+                found.append((done.returncode, scores(self.said)))
+            whole = found[0][0] == 0 and found[0][1] is not None
+            row.count(survived=whole, silent=found[0] != found[1], why=self.said.read_text()[-300:])
+        return row
+
+    def verified(self, trials: int) -> Row:
+        """Damage a committed result, then verify: it is refused, or the scores that are compared are those of the file."""
+        row, committed = Row("verify of damaged results"), _TESTS.parent / "leaderboard" / "results" / "beir"
+        board = self.place / "verified" / "results" / "beir"
+
+        def compared() -> tuple[int, set[tuple[Any, ...]]]:
+            code = ended(
+                started(["verify", "beir", "--results", str(board.parents[1]), "--json"], self.place / "store", self.said)
+            )
+            text = self.said.read_text(errors="replace")
+            checks = json.loads(text[text.index("{") :])["checks"] if code in (0, 1) and "{" in text else []
+            return code, {(one["system"], one["dataset"], one["measure"], one["measured"]) for one in checks}
+
+        board.mkdir(parents=True)
+        for name in ("bm25", "bm25@lucene"):
+            shutil.copy(committed / f"{name}.json", board)
+        _, known = compared()
+        assert known, self.said.read_text()
+        for _ in range(trials):
+            path = board / self.chance.choice(["bm25.json", "bm25@lucene.json"])
+            content = path.read_bytes()
+            _damage(path, harm := self.chance.choice(["flip", "cut", "digit"]), path, self.chance)
+            code, found = compared()
+            broken = "Traceback" in (text := self.said.read_text(errors="replace")) or "bug in lexbench" in text
+            row.count(survived=not broken, silent=not found <= known, why=f"{harm} of {path.name}: {code}: {text[-300:]}")
+            path.write_bytes(content)
         return row
 
     def races(self, trials: int) -> Row:
@@ -483,6 +599,22 @@ def _damage(path: Path, harm: str, other: Path, chance: random.Random) -> None:
     at = chance.randrange(max(1, len(content)))
     if harm == "remove":
         path.unlink()
+    elif harm in ("link to another file", "link to nothing"):
+        path.unlink()
+        path.symlink_to(other if harm == "link to another file" else path.with_name("nothing"))
+    elif harm == _EXCHANGE:
+        beside = [folder for folder in sorted(path.parents[1].iterdir()) if folder.is_dir() and folder != path.parent]
+        if beside:  # of the same kind of artifact
+            path.parent.rename(path.parents[1] / "exchanged")
+            (to := chance.choice(beside)).rename(path.parent)
+            (path.parents[1] / "exchanged").rename(to)
+    elif harm == "flip with the old time":
+        times = path.stat()
+        _damage(path, "flip", other, chance)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    elif harm == "digit":
+        at = chance.choice([number for number, byte in enumerate(content) if chr(byte).isdigit()])
+        path.write_bytes(content[:at] + str(chance.randrange(10)).encode() + content[at + 1 :])
     elif harm == "swap":
         path.write_bytes(other.read_bytes())
         other.write_bytes(content)
@@ -490,6 +622,23 @@ def _damage(path: Path, harm: str, other: Path, chance: random.Random) -> None:
         path.write_bytes(content[:at])
     else:
         path.write_bytes(content[:at] + bytes([(content[at] if content else 0) ^ 1 << chance.randrange(8)]) + content[at + 1 :])
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.glob("results/*/*.json"))}
+
+
+def _package(site: Path, name: str, text: str) -> Path:
+    """Write a package with the encoder `twin`, version 1: letter counts of *text*, an expression; return the folder."""
+    (facts := site / f"{name}-1.dist-info").mkdir(parents=True, exist_ok=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(f"[lexbench.encoders]\ntwin = {name}:Twin\n")
+    (site / f"{name}.py").write_text(
+        "from dataclasses import dataclass\nfrom lexbench_example.letters import Letters\n\n@dataclass(frozen=True)\n"
+        f"class Twin(Letters):\n    def encode_document(self, texts):\n"
+        f"        return Letters.encode_document(self, [{text} for text in texts])\n    encode_query = encode_document\n"
+    )
+    return site
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -505,9 +654,14 @@ def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
         **{f"kill -9 in {artifact}": partial(campaign.kills, artifact, kills) for artifact in ARTIFACTS},
         "full disk": partial(campaign.full_disks, max(1, trials // 2)),
         "limit of file size": partial(campaign.limits, "limit of file size", slow),
-        "damage": partial(campaign.damages, max(1, trials // 2)),
+        "damage": partial(campaign.damages, "flip, cut, swap, remove of stored files", _HARMS, max(1, trials // 2)),
+        "links and folders": partial(campaign.damages, "links, exchanged folders, old times", _FORGED, max(1, trials // 4)),
         "races": partial(campaign.races, slow),
         "signals": partial(campaign.signals, max(1, trials // 10)),
+        "interrupts": partial(campaign.interrupts, slow),
+        "remotes": partial(campaign.remotes, slow * 2),
+        "twins": partial(campaign.twins, min(slowest * 2, 10)),
+        "verify": partial(campaign.verified, max(1, trials // 4)),
         "limit of memory": partial(campaign.limits, "limit of memory", slow),
         "clocks": partial(campaign.clocks, slowest),
         "hostile inputs": partial(campaign.hostile, trials * 10),
