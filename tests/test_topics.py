@@ -6,7 +6,7 @@ import pytest
 import tiny
 
 from lexbench.cli import code
-from lexbench.datasets.records import read_trec_topics
+from lexbench.datasets.records import read_queries
 from lexbench.errors import InvalidFile
 from lexbench.types import Query
 
@@ -60,7 +60,7 @@ def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
     """A topic is read as number and title, or its query if the title is empty. White space and entities are normalised."""
     (tmp_path / "topics.txt").write_bytes(text.encode())
 
-    assert list(read_trec_topics(tmp_path / "topics.txt")) == expected
+    assert list(read_queries(tmp_path / "topics.txt")) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_no_topic_is_refused(tmp_path, text, said):
     (tmp_path / "topics.txt").write_text(text)
 
     with pytest.raises(InvalidFile, match=said):
-        list(read_trec_topics(tmp_path / "topics.txt"))
+        list(read_queries(tmp_path / "topics.txt"))
 
 
 def test_a_folder_with_trecs_topics_and_qrels_runs(tmp_path, monkeypatch, capsys):

@@ -36,8 +36,7 @@ _IDS = (
     *("query-id", "query_id", "qid", "topic_id"),
 )
 _TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")
-_TITLES = ("title", "headline")
-_KNOWN = {*_IDS, *_TEXTS, *_TITLES}
+_KNOWN = {*_IDS, *_TEXTS, "title", "url", "headings", "code"}
 _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA and Tevatron
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
@@ -74,9 +73,11 @@ def columns(path: Path) -> str:
     """Return the names of the columns of a table, e.g. "id, text"; "" for TREC's documents and topics. Reads the beginning."""
     if _is_tagged(path):
         return ""
-    number, row = next(iter(rows(path, _SHAPES, _KNOWN, _IDS)), (1, {}))
+    number, row = next(rows(path, _SHAPES, _KNOWN, _IDS), (1, {}))
+    unread = [name for name in row if name not in _KNOWN]
     untitled = number == 1 and not {".jsonl", ".parquet"} & set(path.suffixes)
-    return ", ".join(row) + (", no header" if untitled else "")
+    parts = [*(name for name in row if name in _KNOWN), *(["no header"] if untitled else [])]
+    return ", ".join(parts) + (f"; not read: {', '.join(unread)}" if unread else "")
 
 
 def record_of(row: Row) -> Record:
@@ -115,8 +116,8 @@ def _id_of(value: Any) -> str:
 
 def read_queries(path: Path) -> Iterator[Query]:
     """Yield the queries of a table or of TREC's topics, in the order of the file. Raises InvalidFile if one has no text."""
-    if _is_tagged(path):
-        yield from read_trec_topics(path)
+    if _is_tagged(path) or (".txt" in path.suffixes and b"\t" not in _first_line(path)):
+        yield from _trec_topics(path)
         return
     for number, (query_id, fields) in numbered_records(path):
         if "text" not in fields:
@@ -133,7 +134,11 @@ def _is_tagged(path: Path) -> bool:
     """Whether the first character of a text file is that of a tag."""
     if {".jsonl", ".parquet", ".csv"} & set(path.suffixes):
         return False
-    return next((line for _, line in lines(path) if line.strip()), b"").lstrip().startswith(b"<")
+    return _first_line(path).startswith(b"<")
+
+
+def _first_line(path: Path) -> bytes:
+    return next((line for _, line in lines(path) if line.strip()), b"").strip()
 
 
 def _trec_documents(path: Path) -> Iterator[tuple[int, Row]]:
@@ -159,16 +164,9 @@ def _plain(text: str) -> str:
     return " ".join(html.unescape(_TAG.sub(" ", text)).split())
 
 
-def read_trec_topics(path: Path) -> Iterator[Query]:
-    """Yield the topics of a file, in its order: the title of each topic or, if it has none, its query.
-
-    A file that does not begin with a tag is read as a table, as Anserini writes topics. Raises InvalidFile if there is no
-    topic, or one has no number or no text.
-    """
+def _trec_topics(path: Path) -> Iterator[Query]:
+    """Yield the title of each topic or, if it has none, its query. Raises InvalidFile without a topic, number or text."""
     text = b"\n".join(line for _, line in lines(path)).decode(errors="surrogateescape")
-    if not text.lstrip().startswith("<") and "\t" in text:
-        yield from read_queries(path)
-        return
     found = 0
     for topic in _TOPIC.finditer(text):
         found += 1

@@ -33,7 +33,7 @@ _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "queries": [("queries", "query", "topics")],
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; a group counts if there is none of those before
-_SHARD = re.compile(r"-\d+(-of-\d+)?$")
+_SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl)\b)")  # not topics.trec-8.txt
 _READER = 2  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits whose scores are no test results
 
@@ -66,16 +66,16 @@ def _suffix(path: Path, name: str) -> str | None:
 
 def stem(path: Path) -> str | None:
     """Return the name of a file of data without its endings and the number of its shard; None for any other file."""
-    bare = path.name
+    bare = _SHARD.sub("", path.name)
     for compressed in COMPRESSED:
         bare = bare.removesuffix(compressed)
     end = next((end for end in ENDINGS if bare.endswith(end)), None)
-    return _SHARD.sub("", bare.removesuffix(end)) if end else None
+    return bare.removesuffix(end) if end else None
 
 
 def _one_table(files: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
     """Return *files* if they are the shards of one table. Raises InvalidFile if they are two tables."""
-    if len(files) > 1 and not all(_SHARD.search(path.name.partition(".")[0]) for path in files):
+    if len(files) > 1 and not all(_SHARD.search(path.name) for path in files):
         raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")
     return tuple(files)
 
@@ -167,7 +167,7 @@ class Files(Source):
     def judgement_remarks(self) -> list[str]:
         """Return a warning if a folder without a contract has judgements for development or training only."""
         split, files = self.contract.source.split, self.qrels_files
-        if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name.partition(".")[0]):
+        if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name):
             return []
         if "test" in find_tables(folder_of(files[0]), "judgements"):
             return []
@@ -197,10 +197,11 @@ def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
 
 def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]) -> MissingData:
     """Return the error for a folder that has the file *corpus*, and no queries or judgements for the contract."""
+    folder = corpus.parent.parent if corpus.parent.name in _NAMES["documents"][0] else corpus.parent
     if splits:
         there = f"there is: {', '.join(splits)}; choose one: --split {splits[0]}"
-        return MissingData(f"{corpus.parent} has no {kind} of the split {contract.source.split!r}; {there}")
+        return MissingData(f"{folder} has no {kind} of the split {contract.source.split!r}; {there}")
     if contract.version:
         return missing(contract, f"there is {corpus}, and no {kind} beside it")
     name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"
-    return MissingData(f"{corpus.parent} has {corpus.name} and no {kind}; put {name} into {corpus.parent}")
+    return MissingData(f"{folder} has {corpus.name} and no {kind}; put {name} into {folder}")

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from lexbench.contracts import Contract
 from lexbench.datasets.records import document
 from lexbench.datasets.sources import missing, offline
-from lexbench.errors import CommandError, ContractMismatch, InvalidFile, UnknownName
+from lexbench.errors import CommandError, ContractMismatch, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
@@ -114,24 +114,31 @@ class IrDatasets(Source):
         }
 
     def _read(self, what: str) -> Iterator[Any]:
-        """Yield the library's records. All its exceptions become MissingData."""
+        """Yield the library's records. Raises MissingData, with how to provide the dataset, if the library fails."""
         try:
-            dataset = _library(str(home_folder())).load(self.contract.id)
-            yield from getattr(dataset, f"{what}_iter")()
-        except (CommandError, InvalidFile):
-            raise
-        except Exception as error:
-            first_line = (str(error).splitlines() or [""])[0][:120]
-            raise missing(self.contract, f"ir_datasets failed at its {what} ({type(error).__name__}: {first_line})") from error
+            yield from records(load(self.contract.id), what)
+        except MissingData as error:
+            raise missing(self.contract, str(error)) from error
 
 
 def load(name: str) -> Any:
-    """Return the library's dataset of that id. Raises UnknownName if there is none, MissingData if the library fails."""
+    """Return the library's dataset of that id. Raises UnknownName if there is none."""
     library = _library(str(home_folder()))
     try:
         return library.load(name)
     except KeyError:
         raise UnknownName("dataset of ir_datasets", name, library.registry, see="https://ir-datasets.com") from None
+
+
+def records(dataset: Any, what: str) -> Iterator[Any]:
+    """Yield the "docs", "queries" or "qrels" of a dataset of the library. All its exceptions become MissingData."""
+    try:
+        yield from getattr(dataset, f"{what}_iter")()
+    except (CommandError, InvalidFile):
+        raise
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0][:120]
+        raise MissingData(f"ir_datasets failed at its {what} ({type(error).__name__}: {first_line})") from error
 
 
 def home_folder() -> Path:

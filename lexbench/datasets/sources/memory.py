@@ -16,13 +16,13 @@ from typing import Any, TypeGuard
 from lexbench.contracts import Contract
 from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
 from lexbench.datasets.records import Record, document, judgement_of, record_of
+from lexbench.datasets.sources import ir_datasets
 from lexbench.datasets.tables import Row
-from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
 from lexbench.types import Document, Judgement, Query
 
-_PARTS = ("corpus", "queries", "qrels")
-_ITERATORS = {"corpus": "docs_iter", "queries": "queries_iter", "qrels": "qrels_iter"}  # of ir_datasets
+_PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
 
 
 def parts_of(data: Any) -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ def parts_of(data: Any) -> dict[str, Any] | None:
         return dict(data)
     if isinstance(data, tuple) and len(data) == len(_PARTS):
         return dict(zip(_PARTS, data, strict=True))
-    return {"dataset": data} if all(hasattr(data, name) for name in _ITERATORS.values()) else None
+    return {"dataset": data} if all(hasattr(data, f"{name}_iter") for name in _PARTS.values()) else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ class Memory(Source):
 
     def _given(self, part: str) -> Any:
         """Return a part; of a dataset of ir_datasets, its rows as mappings."""
-        return _library_rows(self.parts["dataset"], _ITERATORS[part]) if "dataset" in self.parts else self.parts[part]
+        if "dataset" not in self.parts:
+            return self.parts[part]
+        return (row._asdict() for row in ir_datasets.records(self.parts["dataset"], _PARTS[part]))
 
     def _records(self, part: str) -> Iterator[Record]:
         given = self._given(part)
@@ -104,16 +106,6 @@ class Memory(Source):
     def identity(self) -> dict[str, Any]:
         """Return the digest of all documents."""
         return {"memory": self._digest}
-
-
-def _library_rows(dataset: Any, iterator: str) -> Iterator[Row]:
-    """Yield the rows of ir_datasets. All its exceptions become MissingData."""
-    try:
-        for row in getattr(dataset, iterator)():
-            yield row._asdict()
-    except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0][:120]
-        raise MissingData(f"ir_datasets failed at {iterator} ({type(error).__name__}: {first_line})") from error
 
 
 def _checked(make: Any, row: Row, part: str) -> Any:
