@@ -223,7 +223,10 @@ def test_cranfield(shared, tmp_path):
     """The folder of Cranfield has its published 1,400 documents, two of them empty, and 225 queries."""
     contract, source = find_folder(shared / "data" / "classic" / "cranfield")
     topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
-    assert (contract.id, contract.stamp) == ("cranfield", "cranfield@0")
+    assert (contract.id, contract.stamp) == (
+        "classic/cranfield",
+        "classic/cranfield@0",
+    )  # a published dataset is called cranfield
     assert (len(corpus), corpus.empty) == (1400, 2)
     assert (topics.facts.queries, topics.facts.judgements) == (225, 1837)
     assert absent_documents(topics.judgements, corpus.doc_ids) == ()

@@ -230,7 +230,8 @@ def test_through_the_harness(tmp_path, outcome):
     """A result says how many documents have no expansion and how many ids are nobody's, whenever it is read."""
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
-    said = [of_qrels, "x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
+    said = ["scored on train: there are no judgements called test", of_qrels]
+    said += ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
     done = outcome(path)
 
     assert done.error is None

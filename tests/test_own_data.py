@@ -332,7 +332,7 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("pydoc/test", "pydoc/test is a dataset\n"), ("pydoc", "pydoc is a suite, and a folder: to run that, type")],
+    [("pydoc/test", "pydoc/test is a dataset\n"), ("pydoc", "pydoc is a suite; for the folder, type: lexbench run ./pydoc\n")],
 )
 def test_run_says_what_a_name_is(name, said, tmp_path, monkeypatch, capsys):
     """`lexbench run NAME` says whether it is a suite or a dataset, and what else it could be."""

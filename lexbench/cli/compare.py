@@ -107,7 +107,7 @@ def _compare_lists(
 
     from lexbench.analysis.list_similarity import list_similarities, similarity_table
     from lexbench.analysis.stored_results import named_runs
-    from lexbench.datasets.location import find_rules
+    from lexbench.datasets.location import find_dataset
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
@@ -116,7 +116,7 @@ def _compare_lists(
         raise click.UsageError(f"--{of_scores[0].replace('_', '-')} compares scores; leave out --lists or it")
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
-    contract = find_rules(datasets[0])[0] if datasets else None
+    contract = find_dataset(datasets[0])[0] if datasets else None
     runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract)
     p = _PERSISTENCE if persistence is None else persistence
     rows = list_similarities(runs, depths or _DEPTHS, p)

@@ -44,18 +44,11 @@ class _Group(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             from lexbench.runner.plan import kind_of
 
-            kind = kind_of(args[0])
-            args = [kind, *args]
-            say(f"{args[1]} is a {kind}{_other_meaning(args[1]) if kind == 'suite' else ''}", err=True)
+            name, kind = args[0], kind_of(args[0])
+            other = f"; for the folder, type: lexbench run ./{name}" if kind != "folder" and Path(name).is_dir() else ""
+            say(f"{name} is a {kind}{other}", err=True)
+            args = ["suite" if kind == "suite" else "dataset", *args]
         return super().resolve_command(ctx, args)
-
-
-def _other_meaning(name: str) -> str:
-    """Return what else the name of a suite stands for, as the end of a sentence."""
-    from lexbench.contracts import find_contract
-
-    other = "a dataset" if find_contract(name) else "a folder" if Path(name).is_dir() else ""
-    return f", and {other}: to run that, type lexbench run dataset {'./' * (other == 'a folder')}{name}" if other else ""
 
 
 @click.group(cls=_Group)

@@ -47,14 +47,14 @@ def command(  # noqa: PLR0913 - options
 
     from lexbench.analysis.slices import read_slices, slice_scores, slice_table
     from lexbench.analysis.stored_results import find_runs
-    from lexbench.datasets.location import find_rules
+    from lexbench.datasets.location import find_dataset
     from lexbench.runner import scoring
     from lexbench.storage.store import Store
 
     if dataset is None and qrels is None:
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
-    contract = find_rules(dataset)[0] if dataset else None
+    contract = find_dataset(dataset)[0] if dataset else None
     runs = find_runs([run], Store(on_damage=partial(say, err=True)), contract)
     if len(runs) > 1:
         raise click.UsageError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")

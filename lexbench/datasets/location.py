@@ -59,7 +59,8 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
     """Return the contract of a dataset that is typed, or that is in memory.
 
     Typed is its id, a folder, a file of judgements, "hf:ORG/NAME" or "ir_datasets:ID". For an id the source is None, because
-    the contract finds it. Otherwise the source comes with the default contract. *split* chooses the judgements of a folder.
+    the contract finds it; a folder of the same name is ./ID. Otherwise the source comes with the default contract. *split*
+    chooses the judgements of a folder.
 
     Raises UnknownName or CommandError if *data* is none of these.
     """
@@ -68,11 +69,11 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
     name = str(data)
     if name.startswith(PREFIX):
         return find_hub(f"{name}#{split}" if split else name)
-    if Path(name).exists():
+    contract = find_contract(name.removeprefix(LIBRARY))
+    if contract is None and Path(name).exists():
         return find_folder(Path(name), split)
     if split:
         raise CommandError(f"--split chooses the judgements of a folder, and {name} is none; see: lexbench list datasets")
-    contract = find_contract(name.removeprefix(LIBRARY))
     if contract is None and name.startswith(LIBRARY):
         return _in_memory({"name": name.removeprefix(LIBRARY), "dataset": ir_datasets.load(name.removeprefix(LIBRARY))})
     if contract is None:
@@ -94,12 +95,6 @@ def _in_memory(data: Any) -> Located:
 def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | None]:
     """Return the dataset of a result: from *place*, where the store remembers its judgements, or else by its id."""
     return find_folder(place) if place else (contract_of(dataset), None)
-
-
-def find_rules(name: str) -> tuple[Contract, Source | None]:
-    """Return the result of `find_dataset`, but prefer an id to a folder of the same name: its rules decide a score."""
-    contract = find_contract(name)
-    return (contract, None) if contract else find_dataset(name)
 
 
 def find_folder(path: Path, split: str | None = None) -> Located:
@@ -127,7 +122,8 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     several = len(names) > 1 or split in NOT_TEST
     shared = not find_tables(path, "documents")  # a corpus with several sets of queries has a folder for each
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
-    name = f"{above}/{own}" if shared else own
+    taken = find_contract(f"{own}/{split}" if several else own)  # a published dataset, whose rules are others
+    name = f"{above}/{own}" if shared or taken else own
     contract = _default_contract(name, split, SourceFacts(loader="files", split=split), several=several)
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])

@@ -114,11 +114,13 @@ def _text_bytes(job: Job) -> int:
 
 
 def kind_of(name: str) -> str:
-    """Return "suite" or "dataset", whichever *name* is; a suite comes first. Raises UnknownName if it is neither."""
+    """Return "suite", "dataset" or "folder", the first of these that *name* is. Raises UnknownName if it is none."""
     if name.endswith(".toml") or name in suites.suite_names():
         return "suite"
-    if name.startswith((PREFIX, LIBRARY)) or Path(name).exists() or find_contract(name):
+    if name.startswith((PREFIX, LIBRARY)) or find_contract(name):
         return "dataset"
+    if Path(name).exists():
+        return "folder"
     raise UnknownName("suite, dataset or folder", name, [*suites.suite_names(), *all_contracts()], see="lexbench list suites")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from lexbench import measures
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
-from lexbench.datasets.location import find_rules
+from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import SHORT_LISTS, Counts, Result
 from lexbench.trec.judged_run import without_grade
@@ -62,7 +62,7 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
         return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_remarks(qrels)))
-    contract, source = find_rules(dataset)
+    contract, source = find_dataset(dataset)
     if qrels is None:
         return Judged(open_dataset(contract, source).qrels, contract, contract.id)
     judged = read_qrels(qrels)

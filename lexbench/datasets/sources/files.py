@@ -12,7 +12,7 @@ Files may be compressed. Of judgements there may be several splits, of which one
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -29,7 +29,7 @@ Kind = Literal["documents", "queries", "judgements"]
 Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for files that belong to no split
 
 _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
-    "documents": [("corpus", "collection", "documents", "docs")],
+    "documents": [("corpus", "collection"), ("documents", "docs")],
     "queries": [("queries", "query", "topics")],
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; a group counts if there is none of those before
@@ -55,7 +55,7 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
 
 def folder_of(path: Path) -> Path:
     """Return the folder of the dataset that a file of judgements belongs to."""
-    return path.parent.parent if any(path.parent.name in names for names in _NAMES["judgements"]) else path.parent
+    return path.parent.parent if path.parent.name in chain(*_NAMES["judgements"]) else path.parent
 
 
 def _suffix(path: Path, name: str) -> str | None:
@@ -197,7 +197,7 @@ def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
 
 def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]) -> MissingData:
     """Return the error for a folder that has the file *corpus*, and no queries or judgements for the contract."""
-    folder = corpus.parent.parent if corpus.parent.name in _NAMES["documents"][0] else corpus.parent
+    folder = corpus.parent.parent if corpus.parent.name in chain(*_NAMES["documents"]) else corpus.parent
     if splits:
         there = f"there is: {', '.join(splits)}; choose one: --split {splits[0]}"
         return MissingData(f"{folder} has no {kind} of the split {contract.source.split!r}; {there}")
