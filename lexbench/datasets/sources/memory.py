@@ -36,7 +36,7 @@ def parts_of(data: Any) -> dict[str, Any] | None:
             raise CommandError(
                 f"the data has no {' and no '.join(map(repr, lacking))}; give {{'corpus': …, 'queries': …, 'qrels': …}}"
             )
-        return dict(data)
+        return {name: list(value) if isinstance(value, Iterator) else value for name, value in data.items()}  # read twice
     if isinstance(data, tuple) and len(data) == len(_PARTS):
         return dict(zip(_PARTS, data, strict=True))
     return {"dataset": data} if all(hasattr(data, f"{name}_iter") for name in _PARTS.values()) else None
@@ -120,7 +120,7 @@ def _rows(given: Any, part: str) -> Iterator[Row]:
     """Yield the rows of a data frame or of an iterable of mappings, without missing values."""
     if hasattr(given, "iter_rows"):  # polars
         given = given.iter_rows(named=True)
-    elif hasattr(given, "to_dict"):  # pandas
+    elif hasattr(given, "iterrows"):  # pandas
         given = given.to_dict("records")
     elif hasattr(given, "to_pylist"):  # Arrow
         given = given.to_pylist()
