@@ -158,12 +158,13 @@ def add_suite_folder(folder: Path) -> None:
     """
     if folder in _added:
         return
-    known = all_contracts()
-    for path in sorted((folder / "datasets").glob("*.toml")):
+    known, files = all_contracts(), sorted((folder / "datasets").glob("*.toml"))
+    for path in files:
         if (added := _contract(path)).id in known and known[added.id] != added:
             raise InvalidFile(f"{path}: {added.id!r} is the id of another dataset; give it an id of its own")
     _added.append(folder)
-    all_contracts.cache_clear()
+    if files:
+        all_contracts.cache_clear()
 
 
 def added_folders() -> tuple[Path, ...]:
@@ -171,13 +172,9 @@ def added_folders() -> tuple[Path, ...]:
     return tuple(_added)
 
 
-def suite_folders() -> tuple[Path, ...]:
-    """Return the folders of suites and contracts: our own, those of plug-ins (entry points `lexbench.suites`), added ones."""
-    return *_installed_folders(), *_added
-
-
 @cache
-def _installed_folders() -> tuple[Path, ...]:
+def suite_folders() -> tuple[Path, ...]:
+    """Return the folders of suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
     package = Path(__file__).parent
     in_wheel = package / "_suites"
     return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entries("lexbench.suites"))
@@ -192,7 +189,7 @@ def _folder(entry: EntryPoint) -> Path:
 
 def toml_files(*parts: str) -> dict[str, Path]:
     """Return the TOML files in the subfolder *parts* of all suite folders by name; the first one of a name counts."""
-    return _toml_files(suite_folders(), parts)
+    return _toml_files((*suite_folders(), *(_added if parts else ())), parts)
 
 
 @cache

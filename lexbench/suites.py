@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from lexbench.contracts import add_suite_folder, added_folders, find_contract, toml_files
+from lexbench.contracts import add_suite_folder, find_contract, toml_files
 from lexbench.datasets.location import find_folder
 from lexbench.errors import InvalidFile, UnknownName
 from lexbench.results import Result
@@ -79,9 +79,8 @@ def suite(name: str) -> Suite:
     if path is None or not path.is_file():
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")
     content = read_toml(path, Suite)
-    if name.endswith(".toml"):
+    if own := name.endswith(".toml"):
         add_suite_folder(path.resolve().parent)
-    own = path.resolve().parent in added_folders()
     folders = {}
     for index, dataset in enumerate(content.datasets):
         if find_contract(dataset) is None:

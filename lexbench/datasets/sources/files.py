@@ -199,8 +199,8 @@ def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]
     """Return the error for a folder that has the file *corpus*, and no queries or judgements for the contract."""
     folder = corpus.parent.parent if corpus.parent.name in chain(*_NAMES["documents"]) else corpus.parent
     if splits:
-        there = f"there is: {', '.join(splits)}; choose one: --split {splits[0]}"
-        return MissingData(f"{folder} has no {kind} of the split {contract.source.split!r}; {there}")
+        why = f"{folder} has no {kind} of the split {contract.source.split!r}; there is: {', '.join(splits)}"
+        return missing(contract, why) if contract.version else MissingData(f"{why}; choose one: --split {splits[0]}")
     if contract.version:
         return missing(contract, f"there is {corpus}, and no {kind} beside it")
     name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"
