@@ -4,6 +4,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import NamedTuple
 
 import msgspec
@@ -161,37 +162,33 @@ def probe(  # noqa: PLR0913 - settings of a measurement, by name
 
     for row in range(min(len(listed), 20)):  # a connection, and caches of the server
         ask(row, values[-1])
-    alone, recalls = {}, {}
-    for value in values:
-        times, shares = [], []
-        for row in range(len(listed)):
-            begin = time.perf_counter()
-            found = ask(row, value)
-            times.append(time.perf_counter() - begin)
-            shares.append(recall(exact[row], found))
-        alone[value], recalls[value] = float(np.median(times)), np.array(shares)
-    if not any(shares.any() for shares in recalls.values()):
+    times, recalls = np.zeros((2, len(values), len(listed)))
+    for row, (at, value) in product(range(len(listed)), enumerate(values)):  # the values take turns
+        begin = time.perf_counter()
+        found = ask(row, value)
+        times[at, row] = time.perf_counter() - begin
+        recalls[at, row] = recall(exact[row], found)
+    alone = np.median(times, axis=1)
+    if not recalls.any():
         known, said = next(iter(exact[0].scores), "none"), next(iter(ask(0, values[0])), "none")
         raise CommandError(f"no answer has a right document: the server names them like {said!r}, the vectors like {known!r}")
-    rate = load or _SHARE / max(alone.values())
-    threads = _THREADS if target.parallel else 1
-    loads: dict[int | None, list[tuple[NDArray[np.int64], float]]] = {value: [] for value in values}
-    for _ in range(_ROUNDS if seconds else 0):
-        for value in values:
-            loads[value].append(offered(lambda n, v=value: ask(n % len(listed), v), rate, seconds / _ROUNDS, threads))  # type: ignore[misc]
+    rate, threads = load or _SHARE / float(alone.max()), _THREADS if target.parallel else 1
+    loads: list[list[tuple[NDArray[np.int64], float]]] = [[] for _ in values]
+    for _, (at, value) in product(range(_ROUNDS if seconds else 0), enumerate(values)):
+        loads[at].append(offered(lambda n, v=value: ask(n % len(listed), v), rate, seconds / _ROUNDS, threads))  # type: ignore[misc]
     if seconds:
         idle = latency(offered(lambda _: None, rate, min(seconds, 1.0), threads)[0][np.newaxis])
         notes.append(f"this machine alone adds {idle.p50 * 1000:.2f} ms (p50, the same load without a search)")
     points = [
         Point(
             value=value,
-            recall=float(recalls[value].mean()),
-            recall_range=interval(recalls[value]),
-            alone=alone[value],
-            load=latency(np.concatenate([taken for taken, _ in loads[value]])[np.newaxis]) if loads[value] else None,
-            achieved=float(np.mean([speed for _, speed in loads[value]])) if loads[value] else 0.0,
+            recall=float(recalls[at].mean()),
+            recall_range=interval(recalls[at]),
+            alone=float(alone[at]),
+            load=latency(np.concatenate([taken for taken, _ in loads[at]])[np.newaxis]) if seconds else None,
+            achieved=float(np.mean([speed for _, speed in loads[at]])) if seconds else 0.0,
         )
-        for value in values
+        for at, value in enumerate(values)
     ]
     return Probe(
         target=name,
