@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("transformers", reason="models are in the extra neural")
 
 import torch
-from transformers import AutoTokenizer, BertModel
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
 import lexbench.catalog
@@ -66,8 +66,8 @@ def test_states_have_the_bits_of_transformers(dtype):
 )
 def test_an_unusual_configuration_is_left_to_transformers(changed):
     """An unusual, missing or senseless setting gives None; the default of tie_word_embeddings is that of transformers."""
-    assert bert.empty_model(CONFIG | changed) is None
-    untold = bert.empty_model({name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"})
+    assert bert.empty_masked_lm(CONFIG | changed) is None
+    untold = bert.empty_masked_lm({name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"})
     assert untold is not None
     assert untold.config.tie_word_embeddings
 
@@ -121,3 +121,16 @@ def test_queries_of_the_packaged_model_need_no_transformers():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['torch']"
+
+
+def test_classifiers_have_the_bits_of_transformers():
+    """A reranker with our body gives the logits of transformers, padding and segments included."""
+    model = BertForSequenceClassification(BertConfig(**CONFIG | {"num_labels": 1})).eval()
+    own = bert.with_own_body(model)
+    ids = torch.tensor([[2, 7, 9, 3], [2, 8, 3, 0]])
+    given = {"input_ids": ids, "attention_mask": (ids > 0).long(), "token_type_ids": torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])}
+
+    assert type(own) is bert.BertForSequenceClassification
+    with torch.inference_mode():
+        assert torch.equal(own(**given).logits, model(**given).logits)
+        assert torch.equal(own.bert(**given).last_hidden_state[0], model.bert(**given).last_hidden_state[0])

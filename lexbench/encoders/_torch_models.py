@@ -366,7 +366,7 @@ class TermWeightsModel(BodyModel):
             )
         self.weight, self.bias = head["weight"], head["bias"]
         self.first = int(self.tokenizer.cls_token_id)
-        self.vocabulary = int(self.body.get_input_embeddings().num_embeddings)  # type: ignore[operator]
+        self.vocabulary = int(self.body.config.vocab_size)  # type: ignore[union-attr,arg-type]
 
     @torch.inference_mode()
     def vectors(self, batch: Batch) -> sparse.csr_array:

@@ -124,7 +124,7 @@ def _empty_masked_lm(files: CheckpointFiles) -> Any:
     from lexbench.models import bert, loading
 
     loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
-    if (model := bert.empty_model(files.config)) is not None:
+    if (model := bert.empty_masked_lm(files.config)) is not None:
         return model
     from transformers import AutoModelForMaskedLM
 
@@ -255,23 +255,35 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
 
     Raises InvalidFile if the files do not read or the weights do not fit config.json.
     """
-    from transformers import AutoModel
-
-    from lexbench.models import loading
+    from lexbench.models import bert, loading
 
     model_type = files.config["model_type"]
     body_class = BODIES[model_type]
-    settings = {"add_pooling_layer": False} if body_class.poolable else {}
-    model = loading.empty_model(files, AutoModel, body_class.model_type, **settings)
+    model = _empty_body(files, body_class)
     tensors, others = _split(adapted_tensors(files, dtype), body_class.embedding, model.state_dict(), files.folder)
     body = _filled(model, tensors, files, dtype, device)
     for path in files.heads:
         others |= {f"{path.parent.name}/{name}": tensor for name, tensor in loading.read_tensors([path]).items()}
     floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
-    load = loading.load_tokenizer if model_type in CAUSAL_LMS else loading.load_encoding_tokenizer
-    tokenizer = load(files.tokenizer_folder)
-    loading.check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
+    tokenizer: Any = bert.read_wordpiece(files.tokenizer_folder)
+    if tokenizer is None:
+        load = loading.load_tokenizer if model_type in CAUSAL_LMS else loading.load_encoding_tokenizer
+        tokenizer = load(files.tokenizer_folder)
+    loading.check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
     return Body(body, loading.converted(floats, dtype, device, files.folder), tokenizer, model.config)
+
+
+def _empty_body(files: CheckpointFiles, body_class: BodyClass) -> Any:
+    """Return the body that config.json describes: our class for an ordinary BERT, else that of transformers."""
+    from lexbench.models import bert, loading
+
+    loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
+    if (model := bert.empty_body(files.config)) is not None:
+        return model
+    from transformers import AutoModel
+
+    settings = {"add_pooling_layer": False} if body_class.poolable else {}
+    return loading.empty_model(files, AutoModel, body_class.model_type, **settings)
 
 
 def _split(

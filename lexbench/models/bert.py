@@ -1,8 +1,8 @@
-"""BERT for masked words and its tokenizer, without transformers, whose import takes two seconds.
+"""BERT and its tokenizer, without transformers, whose import takes two seconds.
 
-The model computes, bit for bit, what the class of transformers computes (J. Devlin et al., NAACL 2019); modules and tensors
-have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, which is left to transformers.
-Used by `architectures`. For inference only: no dropout. Needs torch.
+The models compute, bit for bit, what the classes of transformers compute (J. Devlin et al., NAACL 2019); modules and tensors
+have the same names. `empty_masked_lm`, `empty_body` and `read_wordpiece` return None for everything unusual, which is left to
+transformers. Used by `architectures`. For inference only: no dropout. Needs torch.
 """
 
 import json
@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.models.loading import WithoutValues
+from lexbench.models.loading import WithoutValues, fill
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -66,9 +66,10 @@ class _Embeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Return states (texts, length, width) for *ids* (texts, length), which all belong to the first segment."""
-        states = self.word_embeddings(ids) + self.token_type_embeddings.weight[0]
+    def forward(self, ids: Tensor, types: Tensor | None) -> Tensor:
+        """Return states (texts, length, width) for *ids* (texts, length) in segments *types*; None: all in the first one."""
+        segments = self.token_type_embeddings.weight[0] if types is None else self.token_type_embeddings(types)
+        states = self.word_embeddings(ids) + segments
         normed: Tensor = self.LayerNorm(states + self.position_embeddings.weight[: ids.shape[1]])
         return normed
 
@@ -133,16 +134,17 @@ class Bert(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        self.config = config
         self.embeddings = _Embeddings(config)
         self.encoder = _Layers(config)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> States:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
         """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen."""
         mask = None
         if attention_mask is not None:
             length = input_ids.shape[1]
             mask = attention_mask.bool()[:, None, None, :].expand(-1, 1, length, length)
-        return States(self.encoder(self.embeddings(input_ids), mask))
+        return States(self.encoder(self.embeddings(input_ids, token_type_ids), mask))
 
 
 class _Transform(nn.Module):
@@ -182,8 +184,55 @@ class BertForMaskedLM(nn.Module):
         return projection
 
 
-def empty_model(config: Mapping[str, Any]) -> BertForMaskedLM | None:
-    """Return the model that *config*, the content of config.json, describes; its parameters have no values.
+class Logits(NamedTuple):
+    """The output of a classifier, named as in transformers."""
+
+    logits: Tensor  # (texts, classes)
+
+
+class BertForSequenceClassification(nn.Module):
+    """A body with the pooler and the classifier of a model of transformers."""
+
+    def __init__(self, body: nn.Module, pooler: nn.Module, classifier: nn.Module, config: Any) -> None:
+        super().__init__()
+        self.bert, self.pooler, self.classifier, self.config = body, pooler, classifier, config
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return next(self.parameters()).dtype
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> Logits:
+        """Return the logits of ids (texts, length)."""
+        return Logits(self.classifier(self.pooler(self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state)))
+
+
+def with_own_body(model: Any) -> Any:
+    """Return a classifier of transformers with our body in place of its own, or itself if it is no ordinary BERT."""
+    own = empty_body(model.config.to_dict()) if type(model).__name__ == "BertForSequenceClassification" else None
+    if own is None:
+        return model
+    tensors = {name: tensor for name, tensor in model.bert.state_dict().items() if not name.startswith("pooler.")}
+    body = fill(own, tensors, model.device)
+    return BertForSequenceClassification(body, model.bert.pooler, model.classifier, model.config).eval()
+
+
+def empty_masked_lm(config: Mapping[str, Any]) -> BertForMaskedLM | None:
+    """Return the model that *config*, the content of config.json, describes, without values; None if it is not ordinary."""
+    ordinary = _ordinary(config)
+    with WithoutValues():
+        return None if ordinary is None else BertForMaskedLM(ordinary)
+
+
+def empty_body(config: Mapping[str, Any]) -> Bert | None:
+    """Return the body that *config*, the content of config.json, describes, without values; None if it is not ordinary."""
+    ordinary = _ordinary(config)
+    with WithoutValues():
+        return None if ordinary is None else Bert(ordinary)
+
+
+def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
+    """Return the configuration of a BERT whose settings are all known and usual.
 
     None for another kind of model, and if a setting is missing or unusual: transformers handles these, or has an error message.
     """
@@ -195,8 +244,7 @@ def empty_model(config: Mapping[str, Any]) -> BertForMaskedLM | None:
         return None
     if config["hidden_size"] % config["num_attention_heads"]:
         return None
-    with WithoutValues():
-        return BertForMaskedLM(BertConfig(**sizes, layer_norm_eps=epsilon, tie_word_embeddings=tied))
+    return BertConfig(**sizes, layer_norm_eps=epsilon, tie_word_embeddings=tied)
 
 
 # ---- the tokenizer ---------------------------------------------------------------------------------------------------------
@@ -204,7 +252,7 @@ def empty_model(config: Mapping[str, Any]) -> BertForMaskedLM | None:
 _SPECIAL = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
 _MORE_SETTINGS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map")
-_MORE_FILES = ("added_tokens.json", "special_tokens_map.json")
+_SPECIAL_FILE = "special_tokens_map.json"
 
 
 @dataclass(frozen=True)
@@ -212,15 +260,25 @@ class WordPiece:
     """The attributes of a tokenizer that encoders use, with the names of transformers."""
 
     backend_tokenizer: Tokenizer
+    unk_token_id: int
+    sep_token_id: int
     pad_token_id: int
     cls_token_id: int
-    sep_token_id: int
+    mask_token_id: int
+    eos_token_id: ClassVar[None] = None
     sep_token: ClassVar[str] = _SPECIAL["sep_token"]
     truncation_side: ClassVar[str] = "right"
 
     def get_vocab(self) -> dict[str, int]:
         """Return the id of each token."""
         return dict(self.backend_tokenizer.get_vocab())
+
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> Any:
+        """Return the id of a token, or of each of several; that of [UNK] for one that is not in the vocabulary."""
+        if not isinstance(tokens, str):
+            return [self.convert_tokens_to_ids(token) for token in tokens]
+        number = self.backend_tokenizer.token_to_id(tokens)
+        return self.unk_token_id if number is None else number
 
     def convert_ids_to_tokens(self, token: int) -> str | None:
         """Return the token with that id, None if there is none."""
@@ -234,9 +292,11 @@ def read_wordpiece(folder: Path) -> WordPiece | None:
     transformers builds the tokenizer from the vocabulary and tokenizer_config.json. tokenizer.json can be used directly if it
     holds what transformers would build.
     """
-    if any((folder / name).exists() for name in _MORE_FILES):
+    if (folder / "added_tokens.json").exists():
         return None
     try:
+        if (folder / _SPECIAL_FILE).exists() and json.loads((folder / _SPECIAL_FILE).read_bytes()) != _SPECIAL:
+            return None
         text = (folder / "tokenizer.json").read_text(encoding="utf-8")
         content, config = json.loads(text), json.loads((folder / "tokenizer_config.json").read_bytes())
         if not _is_usual(config, content):
@@ -247,7 +307,7 @@ def read_wordpiece(folder: Path) -> WordPiece | None:
     except Exception:  # noqa: BLE001 - damaged files: tokenizers raises plain Exception, and transformers has the error message
         return None
     ids = content["model"]["vocab"]
-    return WordPiece(tokenizer, *(ids[_SPECIAL[role]] for role in ("pad_token", "cls_token", "sep_token")))
+    return WordPiece(tokenizer, **{f"{role}_id": ids[token] for role, token in _SPECIAL.items()})
 
 
 def _is_usual(config: Mapping[str, Any], content: Mapping[str, Any]) -> bool:

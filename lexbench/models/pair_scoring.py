@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench.models.architectures import classifier_files, load_reranker
+from lexbench.models.bert import with_own_body
 from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
 from lexbench.models.token_batches import Tokens
@@ -27,8 +28,8 @@ class CrossEncoderModel(TransformerModel):
     def __init__(self, spec: ModelSpec) -> None:
         files = classifier_files(fetch(spec.name, spec.revision))
         tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
-        model = load_reranker(files).to(spec.torch_dtype)
-        check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
+        model = with_own_body(load_reranker(files)).to(spec.torch_dtype)
+        check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
         super().__init__(spec, model, tokenizer, model.config)
         self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)
         self.frozen = FrozenModel(model, tokenizer, self.device, spec.torch_dtype)
