@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path |
         atomic.write_bytes(files["junit"], output.as_junit(reports))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:  # other steps write there too
-            file.write(output.as_markdown(reports))
+            file.write(f"\n{output.as_markdown(reports)}")
     ctx.exit(_EXIT_CODES[verdict])
 
 
