@@ -59,6 +59,7 @@ def command(  # noqa: PLR0913 - options
         blocks = file_blocks(vectors, ids) if vectors else index.blocks
         if blocks is None:
             raise CommandError(f"{target} gives no vectors; type --vectors FILE.npy and --ids FILE (Qdrant: ?vector=NAME)")
+        say(f"searching {sample:,} queries for {len(values)} settings, then {seconds:g} s of load each", err=True)
         found = probe(
             index, target, blocks, queries=given, count=sample, knob=knob, values=sorted(values, key=lambda value: value or 0),
             k=k, similarity=similarity or index.similarity or "dot", load=load, seconds=seconds, goal=goal,
