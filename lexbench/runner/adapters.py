@@ -86,7 +86,7 @@ def _arguments(function: Callable[..., Any]) -> int:
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
     """Return the `identity` of any object, or with *index* its `index_identity`; {} if it has neither."""
     names = ("index_identity", "identity") if index else ("identity",)
-    method = next((getattr(plugin, name) for name in names if hasattr(plugin, name)), dict)
+    method = next((getattr(plugin, name) for name in names if callable(getattr(plugin, name, None))), dict)
     found: Mapping[str, Any] = method()
     return found
 
