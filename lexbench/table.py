@@ -38,11 +38,6 @@ def interval_cell(interval: tuple[float, float], form: str = ".3f") -> str:
     return f"[{interval[0]:{form}}, {interval[1]:{form}}]"
 
 
-def with_deviation(value: float | None, deviation: float | None) -> str:
-    """Return a mean as a cell, with its standard deviation over seeds if there is one, e.g. 0.3292 ±0.0012."""
-    return number(value) if value is None or deviation is None else f"{number(value)} ±{number(deviation)}"
-
-
 def escape(text: str) -> str:
     """Return *text* so that Markdown shows it literally. Control characters become escapes."""
     return visible(text).translate(_ESCAPED)

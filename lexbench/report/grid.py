@@ -15,7 +15,7 @@ from lexbench.analysis import aggregates
 from lexbench.report.timings import rate, single_stream
 from lexbench.results import EXPOSURES, Result, Timing
 from lexbench.suites import Aggregate
-from lexbench.table import heading, number, with_deviation
+from lexbench.table import heading, number
 
 ByDataset: TypeAlias = Mapping[str, Result]
 MISSING = number(None)
@@ -167,8 +167,8 @@ def score_value(result: Result | None, measure: str) -> Value:
     """Return the mean of *measure*, with the standard deviation over seeds if there is one."""
     if result is None or measure not in result.means:
         return Value()
-    deviation = result.seeds.deviation(measure) if result.seeds else None
-    return Value(with_deviation(result.means[measure], deviation), result.means[measure])
+    deviation = f" ±{number(result.seeds.deviation(measure))}" if result.seeds else ""
+    return Value(number(result.means[measure]) + deviation, result.means[measure])
 
 
 def rate_value(timing: Timing | None) -> Value:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
 
 Boxes: TypeAlias = NDArray[np.float64]  # (n, 4) left, bottom, right and top, in pixels
 
@@ -24,7 +22,7 @@ _NEAR = 6  # 1/72 inch from the middle of a mark
 _FAR = 2  # steps; beyond them a label has a line to its point
 _FONT = 7.5  # points
 _MARK = 4  # 1/72 inch around a point that no label may cover
-_ALIGNED = {1: ("left", "bottom"), 0: ("center", "center"), -1: ("right", "top")}  # alignment of text on that side
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
 
 
 def place_labels(
@@ -49,13 +47,21 @@ def place_labels(
     on_lines = [_around(spot, 1) for line in lines for spot in _along(axes.transData.transform(line), _MARK * pixel)]
     taken = np.vstack([marks, *on_lines])
     inside = np.array(axes.get_window_extent(renderer).extents)
+    steps = np.vstack([_DIRECTIONS * step for step in _STEPS])
     for x, y, name, colour in sorted(points, key=lambda point: (-point[1], point[0], point[2])):
-        at = axes.transData.transform((x, y))
-        steps = np.vstack([_DIRECTIONS * step for step in _STEPS])
-        boxes = _boxes(at + steps * _NEAR * pixel, np.sign(steps), _size(axes, name, renderer))
-        hidden = [_shared(box, taken).sum() + 10 * _outside(box, inside) for box in boxes]
-        best = int(np.argmin(hidden))  # of equal positions the first, which is the nearest
-        _write(axes, (x, y), name, colour, steps[best])
+        text = axes.text(0, 0, name, fontsize=_FONT)
+        size = np.array(text.get_window_extent(renderer).size)
+        text.remove()
+        # On the right side a text begins at its spot, on the left it ends there.
+        low = axes.transData.transform((x, y)) + steps * _NEAR * pixel + (np.sign(steps) - 1) / 2 * size
+        boxes = np.hstack([low, low + size])
+        outside = size.prod() - _shared(boxes, inside[np.newaxis])[:, 0]
+        best = int(np.argmin(_shared(boxes, taken).sum(axis=1) + 10 * outside))  # of equal positions the first, the nearest
+        across, up = (int(side) for side in np.sign(steps[best]))
+        sides = {"ha": ("center", "left", "right")[across], "va": ("center", "bottom", "top")[up]}
+        leader = _LEADER | {"color": colour} if np.abs(steps[best]).max() > _FAR else None
+        look: Any = {"textcoords": "offset points", "color": colour, "fontsize": _FONT, "arrowprops": leader, **sides}
+        axes.annotate(name, (x, y), tuple(steps[best] * _NEAR), **look)
         taken = np.vstack([taken, boxes[best]])
 
 
@@ -71,40 +77,7 @@ def _along(corners: NDArray[np.float64], step: float) -> Iterator[NDArray[np.flo
         yield np.linspace(start, stop, int(np.ceil(np.hypot(*(stop - start)) / step)) + 1)
 
 
-def _boxes(spots: NDArray[np.float64], sides: NDArray[np.float64], size: NDArray[np.float64]) -> Boxes:
-    """Return the boxes of a text of *size* (width, height) at *spots* (n, 2), aligned by its *sides* (n, 2)."""
-    low = spots + (sides - 1) / 2 * size  # on the right side a text begins at its spot, on the left it ends there
-    return np.hstack([low, low + size])
-
-
-def _shared(box: NDArray[np.float64], others: Boxes) -> NDArray[np.float64]:
-    """Return the area (n,) that *box* (4,) shares with each of *others*."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return np.asarray(np.clip(sides, 0, None).prod(axis=1))
-
-
-def _outside(box: NDArray[np.float64], inside: NDArray[np.float64]) -> float:
-    return float((box[2:] - box[:2]).prod() - _shared(box, inside[np.newaxis])[0])
-
-
-def _size(axes: "Axes", name: str, renderer: "RendererAgg") -> NDArray[np.float64]:
-    text = axes.text(0, 0, name, fontsize=_FONT)
-    box = text.get_window_extent(renderer)
-    text.remove()
-    return np.array([box.width, box.height])
-
-
-def _write(axes: "Axes", at: tuple[float, float], name: str, colour: str, step: NDArray[np.float64]) -> "Annotation":
-    across, up = (int(side) for side in np.sign(step))
-    line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.6} if np.abs(step).max() > _FAR else None
-    return axes.annotate(
-        name,
-        at,
-        (step[0] * _NEAR, step[1] * _NEAR),
-        textcoords="offset points",
-        ha=_ALIGNED[across][0],
-        va=_ALIGNED[up][1],
-        color=colour,
-        fontsize=_FONT,
-        arrowprops=line,
-    )
+def _shared(boxes: Boxes, others: Boxes) -> NDArray[np.float64]:
+    """Return the area (n, m) that each of *boxes* shares with each of *others*."""
+    sides = np.minimum(boxes[:, np.newaxis, 2:], others[:, 2:]) - np.maximum(boxes[:, np.newaxis, :2], others[:, :2])
+    return np.asarray(np.clip(sides, 0, None).prod(axis=2))

@@ -86,18 +86,14 @@ def notes(results: Sequence[Result]) -> list[str]:
     for result in results:
         name = f"{result.system} on {result.dataset}"
         counts = result.counts
-        if counts.missing:
-            lines.append(f"{name}: {counts.missing} of {counts.queries} queries returned nothing and score 0")
-        if counts.unjudged:
-            lines.append(f"{name}: {counts.unjudged} queries of the run have no judgements and do not count")
-        if counts.judged_absent:
-            lines.append(f"{name}: {counts.judged_absent} judged documents are not in the corpus, so no system finds them")
-        if counts.self_matches:
-            lines.append(
-                f"{name}: {counts.self_matches} documents with the query's own id were dropped (a rule of the dataset)"
-            )
-        if counts.excluded:
-            lines.append(f"{name}: {counts.excluded} documents were dropped for their grade (a rule of the dataset)")
+        facts = {
+            f"{counts.missing} of {counts.queries} queries returned nothing and score 0": counts.missing,
+            f"{counts.unjudged} queries of the run have no judgements and do not count": counts.unjudged,
+            f"{counts.judged_absent} judged documents are not in the corpus, so no system finds them": counts.judged_absent,
+            f"{counts.self_matches} documents with the query's own id were dropped (a dataset rule)": counts.self_matches,
+            f"{counts.excluded} documents were dropped for their grade (a dataset rule)": counts.excluded,
+        }
+        lines += [f"{name}: {line}" for line, count in facts.items() if count]
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
             for measure, tie in result.ties.items()
@@ -198,12 +194,14 @@ def _vector_tables(results: Sequence[Result]) -> list[Table]:
         group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
         sparse = [(result, vectors) for result, vectors in group if not vectors.dimensions]
         dense = [(result, vectors) for result, vectors in group if vectors.dimensions]
-        if sparse:
-            rows = tuple(_sparse_row(result, vectors) for result, vectors in sparse)
-            shown.append(Table(f"sparse vectors, {dataset}", _SPARSE_HEADER, rows, (_SPARSE_LEGEND, *_vector_notes(sparse))))
-        if dense:
-            rows = tuple(_dense_row(result, vectors) for result, vectors in dense)
-            shown.append(Table(f"dense vectors, {dataset}", _DENSE_HEADER, rows, (_DENSE_LEGEND, *_vector_notes(dense))))
+        kinds = (
+            ("sparse", sparse, _SPARSE_HEADER, _sparse_row, _SPARSE_LEGEND),
+            ("dense", dense, _DENSE_HEADER, _dense_row, _DENSE_LEGEND),
+        )
+        for kind, of_kind, header, row, legend in kinds:
+            if of_kind:
+                rows = tuple(row(*one) for one in of_kind)
+                shown.append(Table(f"{kind} vectors, {dataset}", header, rows, (legend, *_vector_notes(of_kind))))
     return shown
 
 

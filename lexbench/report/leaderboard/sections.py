@@ -61,13 +61,14 @@ def _section(
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
     ours = {name: results[name] for name in order}
     means = means_of(suite, datasets)
+    shown_means = means if len(datasets) > 1 else []
     systems = systems_of(ours, who)
     by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
     tested = [testable(suite.headline, systems, of) for of in by_dataset]
-    of_mean = [tested[datasets.index(name)] for name in means[0].members] if means else tested
-    ranks, better = overall_ranks(of_mean, suite.headline, means[0].weights if means else None)
+    of_mean = [tested[datasets.index(name)] for name in means[0].members]
+    ranks, better = overall_ranks(of_mean, suite.headline, means[0].weights)
     rows = published_systems(published, suite, datasets)
-    shown = published_grid(rows, datasets, suite.headline, means, how)
+    shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
     for dataset, of in zip(datasets, by_dataset, strict=True):
         levels = published_levels(published, dataset, suite.headline) if how != "none" else []
@@ -80,8 +81,8 @@ def _section(
         description=suite.description,
         headline=suite.headline,
         systems=systems,
-        summary=_with_ranks(summary(ours, datasets, suite.headline, means), systems, ranks, len(datasets)),
-        top_k=_top_k_grid(ours, systems, means[0] if means else _only(datasets[0], measure=suite.headline)),
+        summary=_with_ranks(summary(ours, datasets, suite.headline, shown_means), systems, ranks, len(datasets)),
+        top_k=_top_k_grid(ours, systems, means[0]),
         published=shown,
         datasets=tuple(panels),
         better=tuple(better),
@@ -106,13 +107,9 @@ def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headlin
 
 
 def means_of(suite: Suite, datasets: Sequence[str]) -> list[Aggregate]:
-    """Return the suite's means over *datasets* that are complete, or else the mean over all of them; none for one dataset."""
+    """Return the suite's means over *datasets* that are complete, or else the mean over all of them."""
     whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
-    return (whole or [_only(*datasets, measure=suite.headline)]) if len(datasets) > 1 else []
-
-
-def _only(*datasets: str, measure: str) -> Aggregate:
-    return Aggregate(id="mean", measure=measure, members=datasets)
+    return whole if len(datasets) > 1 and whole else [Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))]
 
 
 def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
