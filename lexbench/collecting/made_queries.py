@@ -83,7 +83,7 @@ def drawn(documents: Iterable[Text]) -> list[Text]:
 def made_queries(texts: Sequence[Text]) -> Iterator[MadeQuery]:
     """Yield a query for each of *texts* that allows one, no two alike; the ids of the texts decide the kinds.
 
-    Words that many documents have are left out of long queries. A text that several documents have is no query.
+    Long queries are cut to their rarest words. A line that several documents have is no query.
     """
     frequency = Counter(term for text in texts for term in set(_words(text.whole)))
     candidates = {text.text_id: _candidates(text, frequency) for text in texts}
