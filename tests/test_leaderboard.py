@@ -83,7 +83,7 @@ def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
 
 def table_rows(folder, suite="pydoc"):
     """Return the cells of the rows of a suite's main table, by name; published rows and headings are not in it."""
-    lines = markdown(folder).partition(f"\n## {suite}")[2].partition("\n|")[2].partition("\n\n")[0].splitlines()[2:]
+    lines = markdown(folder).partition(f"\n## {suite}")[2].partition(":\n\n|")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
     return {one[1]: [one[0], *one[2:]] for one in cells}
 

@@ -26,7 +26,7 @@ def markdown(board: Board) -> str:
 
 def _section(section: Section) -> str:
     grid = main_grid(section, section.summary)
-    lines = [f"## {escape(section.name)}\n", escape(f"{section.description} {grid.title}:\n".lstrip())]
+    lines = [f"## {escape(section.name)}\n", escape(f"{section.description} {grid.title}:".strip()) + "\n"]
     lines.append(copies.markdown(View(grid, "")))
     if section.top_k is not None:
         lines += [
