@@ -107,11 +107,5 @@ def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
 def add_gate(path: Path, gate: Gate) -> None:
     """Append a gate to lexbench-gate.toml, which is made if it is missing."""
     text = path.read_text(encoding="utf-8") if path.is_file() else _HEAD.format(confidence=CONFIDENCE, commits=COMMITS)
-    quoted = {name: _quoted(value) for name, value in msgspec.to_builtins(gate).items()}
+    quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in msgspec.to_builtins(gate).items()}
     atomic.write_text(path, text + _TABLE.format(**quoted))
-
-
-def _quoted(value: Any) -> str:
-    """Return a value as TOML: a text with double quotes in single ones, so that an expression stays readable."""
-    literal = isinstance(value, str) and '"' in value and "'" not in value and value.isprintable()
-    return f"'{value}'" if literal else json.dumps(value, ensure_ascii=False)
