@@ -55,7 +55,7 @@ def results_option(function: F) -> F:
         "--results",
         metavar="FOLDER",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Read the results in this folder (written by `run suite --results`) instead of the store.",
+        help="Read the results in this folder (written by `run --results`) instead of the store.",
     )(function)
 
 

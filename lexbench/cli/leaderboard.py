@@ -16,7 +16,7 @@ from lexbench.cli._output import print_json, say
     type=FOLDER,
     default="leaderboard",
     show_default=True,
-    help="The folder that `run suite --results` wrote.",
+    help="The folder that `run --results` wrote.",
 )
 @click.option(
     "--merge", "others", metavar="NAME=FOLDER", multiple=True, help="Also show the results in FOLDER, run by NAME; repeatable."
