@@ -40,7 +40,7 @@ def test_a_name_stands_before_a_sign_of_equality(text, name, notation):
     assert split_name(text) == (name, notation)
 
 
-@pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 61 + "= bm25", "a:b = bm25"])
+@pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 200 + " = bm25"])
 def test_a_name_that_no_table_could_show_is_refused(text):
     """A name is refused if it is empty, too long, or has control characters."""
     with pytest.raises(NotationError, match="is no name for a system"):
@@ -64,9 +64,9 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
     (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
     assert (load_system(file).system, load_system(file).results[0].notation) == ("flat", "bm25(b=0.0)")
 
-    for text in ("flat", "bm25(b=0.0)", "other = bm25(b=0.0)"):
+    for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
         (system,) = select([text], Store(tmp_path / "store"))
-        assert (system.label, system.system) == ("other" if "other" in text else "flat", "flat")
+        assert (system.label, system.expression or system.label) == (label, "bm25(b=0.0)")
 
     pages = leaderboard.pages(tmp_path / "board")
     assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
