@@ -1,6 +1,7 @@
-"""What `--time` can distinguish: one system timed as two (A/A), and a wrapper that is slower on purpose.
+"""What `--time` can distinguish: one system timed as two (A/A), and a wrapper that is slower on purpose; and a plain loop.
 
     python benchmarks/timing.py                       # bm25 on pydoc, four rounds
+    python benchmarks/timing.py --plain               # QPS of --time over the QPS of a plain loop around the same calls
     python benchmarks/timing.py --suite beir --dataset beir/scifact/test --system 'bm25(k1=0.9)' --by 0.1 --json FILE
 
 A round times the system, the system again, and a wrapper that spins for a share of each call's time, each in a new process. The
@@ -11,6 +12,8 @@ excludes 1 and a ratio beyond the floor (`lexbench.timing.durations`).
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,13 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.datasets.dataset import open_dataset
 from lexbench.results import Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import suite
 from lexbench.timing.durations import Ratio, ratio_of_medians
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import Settings, sample
 from lexbench.timing.stored_timings import read_durations
 from lexbench.timing.timer import Timer
 
@@ -79,6 +83,52 @@ class Spinning(Searcher):
 '''
 
 
+PLAIN = """
+import json, os, sys, time
+from pathlib import Path
+from statistics import median
+from lexbench.runner.systems import system
+from lexbench.timing.measuring import with_threads
+from lexbench.types import Query
+
+name, index, queries, k = json.load(sys.stdin)
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+searcher = with_threads(system(name).retriever, 1).open(Path(index))
+queries = [Query(*query) for query in queries]
+rates = []
+for _ in range(7):
+    begin = time.perf_counter()
+    for query in queries:
+        searcher.search(searcher.encode_queries([query]), k)
+    rates.append(len(queries) / (time.perf_counter() - begin))
+print(median(rates[2:]))
+"""
+
+
+def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[float]:
+    """Print the QPS by `--time` and in a plain loop of a new process, in turns; return the ratios of each round."""
+    planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
+    job = planned.jobs[0]
+    queries = [
+        (query.query_id, query.text) for query in sample(open_dataset(job.contract, job.source).queries, Settings().queries)
+    ]
+    one_thread = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "RAYON")), "1")
+    ratios = []
+    for _ in range(given.rounds):
+        timing, _ = timed(system, given, store)
+        (outcome,) = jobs.run(planned, store)
+        assert outcome.timed
+        task = json.dumps([system, str(outcome.timed.index), queries, timing.k])
+        command, environment = [sys.executable, "-c", PLAIN], {**os.environ, **one_thread}
+        done = subprocess.run(command, input=task, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        plain, measured = float(done.stdout), timing.qps["e2e"]
+        ratios.append(measured / plain)
+        rates = f"--time {measured:.1f} QPS, plain loop {plain:.1f}, ratio {ratios[-1]:.3f}"
+        print(f"{system}, k={timing.k}: {rates} {' '.join(timing.flags)}")
+    return ratios
+
+
 def install(site: Path) -> None:
     """Install the plug-in `slower` for this process and its children."""
     (site / "lexbench_slower.py").write_text(SLOWER)
@@ -118,6 +168,7 @@ def main() -> None:
     parser.add_argument("--dataset")
     parser.add_argument("--system", default="bm25")
     parser.add_argument("--by", type=float, default=0.1)
+    parser.add_argument("--plain", action="store_true", help="compare with a plain loop instead")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     given = parser.parse_args()
@@ -126,6 +177,10 @@ def main() -> None:
         site.mkdir()
         install(site)
         store = Store(Path(folder) / "store")
+        if given.plain:
+            ratios = print_plain(given.system, given, store)
+            print(f"median ratio {np.median(ratios):.3f}; it should be from 0.9 to 1.1")
+            return
         slower = f"slower({given.system}, by={given.by})"
         rounds = [[timed(system, given, store) for system in (given.system, given.system, slower)] for _ in range(given.rounds)]
     floor = floor_of([matrix for (_, first), (_, again), _ in rounds for matrix in (first, again)])
