@@ -169,6 +169,7 @@ def tree(root: Path) -> dict[str, str]:
         name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
         if path.is_file() and path.name != MEASURED
+        if not (path.suffix == ".tmp" and path.parent.parent == root)  # left beside remembered names, where nobody reads it
         if (name := path.relative_to(root).as_posix()).partition("/")[0] not in (*_UNCOUNTED, "timings")
     }
 
@@ -242,8 +243,10 @@ class Campaign:
         code = ended(started(words or self.words, root, self.said))
         after = sealed(root)
         redone = sum(after.get(folder) != at for folder, at in before.items())
-        wrong = code == 0 and (tree(root) != self.known or (not words and scores(self.said) != self.scores))
-        row.count(survived=code == 0, redone=redone, silent=wrong, why=f"{why}: {code}: {self.said.read_text()[-300:]}")
+        differing = [name for name, _ in sorted(tree(root).items() ^ self.known.items())]
+        wrong = code == 0 and (bool(differing) or (not words and scores(self.said) != self.scores))
+        why = f"{why}: {code}: {differing[:4]}: {self.said.read_text()[-300:]}"
+        row.count(survived=code == 0, redone=redone, silent=wrong, why=why)
 
     def kills(self, artifact: str, trials: int) -> Row:
         """Kill the process at a write of one kind of artifact, or between it and the next write."""
