@@ -114,8 +114,9 @@ def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
     def blocks() -> Iterator[Block]:
         offset: Any = None
         while True:
-            points, offset = client.scroll(name, limit=_READ, offset=offset, with_payload=False, with_vectors=True)
-            vectors: list[Any] = [point.vector[using] if using else point.vector for point in points]  # type: ignore[index,call-overload]
+            page: Any = client.scroll(name, limit=_READ, offset=offset, with_payload=False, with_vectors=True)
+            points, offset = page
+            vectors = [point.vector[using] if using else point.vector for point in points]
             yield [str(point.id) for point in points], np.array(vectors, np.float32)
             if offset is None:
                 return
