@@ -108,9 +108,12 @@ def _with_folders(suite: Suite, folders: Mapping[str, Path]) -> Suite:
         )
         for mean in suite.aggregates
     ]
+    datasets = tuple(ids.get(dataset, dataset) for dataset in suite.datasets)
+    if twice := next((name for name in datasets if datasets.count(name) > 1), None):
+        raise InvalidFile(f"suite {suite.id}: two datasets are called {twice!r}; rename one of the folders")
     return msgspec.structs.replace(
         suite,
-        datasets=tuple(ids.get(dataset, dataset) for dataset in suite.datasets),
+        datasets=datasets,
         measures=tuple(dict.fromkeys((suite.headline, *suite.measures))),  # `suite_of_results` finds it there
         aggregates=tuple(means),
         folders={ids[typed]: str(path) for typed, path in folders.items()},

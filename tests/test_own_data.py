@@ -326,6 +326,9 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
         "strict": ["nDCG@10", "R(rel=2)@1"],
     }
     assert run(capsys, "leaderboard", "--results", tmp_path / "board")[0] == 0
+    write(tmp_path / "suites" / "mine", LAYOUTS["csv"])
+    (tmp_path / "suites/two.toml").write_text(suite.replace('"strict"', '"mine"'))
+    assert "two datasets are called 'mine'; rename one" in run(capsys, "run", tmp_path / "suites/two.toml")[2]
     missing = suite.replace("../mine", "nowhere")
     assert "no dataset 'nowhere', and no folder" in run(capsys, "run", write(tmp_path, {"x.toml": missing}) / "x.toml")[2]
 
