@@ -268,7 +268,7 @@ class Store:
 
     def remember_place(self, digests: Mapping[str, str], place: str) -> None:
         """Remember the file of judgements of a dataset in a folder of the user; *digests* are those of its results."""
-        with suppress(OSError):
+        with suppress(OSError, UnicodeEncodeError):  # a locale without UTF-8 gives names that JSON cannot hold
             path = self.root / _PLACES / f"{digest(dict(digests))}.json"
             path.parent.mkdir(exist_ok=True)
             atomic.write_json(path, place)
