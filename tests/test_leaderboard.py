@@ -186,7 +186,7 @@ def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
 
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     """Saving a system again replaces the datasets that were run and keeps the others."""
-    first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
+    first = [result(name, f"beir/{one}/test", at) for name in "st" for one, at in (("scifact", 0.1), ("nfcorpus", 0.2))]
     write_results(first, "beir", tmp_path)
     write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
     assert table_rows(tmp_path, "BEIR")["s"][1:4] == ["0.2000", "0.3000", "0.2500"]
