@@ -235,4 +235,4 @@ def test_a_run_file_given_as_a_result_is_told_what_to_type(quay, tmp_path, capsy
     """`compare a.run` is no traceback and no riddle."""
     (tmp_path / "a.run").write_text(RUN)
 
-    assert "run -r 'run_file(" in said(capsys, "compare", tmp_path / "a.run", "bm25", ends=2)
+    assert "score it first: lexbench run dataset ID -r" in said(capsys, "compare", tmp_path / "a.run", "bm25", ends=2)

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
+from lexbench.datasets.memory import Memory, parts_of
 from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
-from lexbench.datasets.sources.memory import Memory, parts_of
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml

@@ -14,7 +14,7 @@ from typing import Any
 
 from lexbench.contracts import Contract, Protocol, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
-from lexbench.datasets.sources.memory import Memory
+from lexbench.datasets.memory import Memory
 from lexbench.errors import CommandError
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning

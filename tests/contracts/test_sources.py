@@ -59,14 +59,17 @@ def ir_datasets(_tmp_path: Path, home: Path) -> SourceCase:
 
 
 def hf(tmp_path: Path, _home: Path) -> SourceCase:
-    """Return it as the hub has datasets: three tables, in a folder of the user's."""
-    plugin, named = registry.load("sources", "hf"), contract("bread/test", "hf")
+    """Return it as the hub has datasets: three tables, in the hub's cache on this machine."""
+    constants = pytest.importorskip("huggingface_hub", reason="it is in the extra neural").constants
+    plugin, named = registry.load("sources", "hf"), contract("bread/test", "hf", url="hf:me/bread")
+    cache = Path(constants.HF_HUB_CACHE) / "datasets--me--bread"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs" / "main").write_text("0" * 40)
     for table, file in {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}.items():
-        (tmp_path / "hub" / table).mkdir(parents=True)
-        shutil.copy(DATA / "bread" / file, tmp_path / "hub" / table / f"test{Path(file).suffix}")
-    text_only = msgspec.structs.replace(named, text=TextPolicy(document="text"))
-    others = [lambda: plugin.locate(text_only, [tmp_path / "hub"])]
-    return SourceCase(plugin, named, [tmp_path / "none", tmp_path / "hub"], others, named, [tmp_path / "none"])
+        (cache / "snapshots" / ("0" * 40) / table).mkdir(parents=True)
+        shutil.copy(DATA / "bread" / file, cache / "snapshots" / ("0" * 40) / table / f"test{Path(file).suffix}")
+    others = [lambda: plugin.locate(msgspec.structs.replace(named, text=TextPolicy(document="text")), [])]
+    return SourceCase(plugin, named, [], others, contract("rye/test", "hf", url="hf:me/rye"))
 
 
 def pydoc(_tmp_path: Path, _home: Path) -> SourceCase:
@@ -90,6 +93,10 @@ class TestSources(SourceContract):
         """Make the case of one source; nothing of it may ask the network."""
         monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
         monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+        if importlib.util.find_spec("huggingface_hub"):
+            from huggingface_hub import constants
+
+            monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         if request.param not in CASES:
             pytest.skip(f"of another package, {registry.origin('sources', request.param)}, which has tests of its own")
 

@@ -7,6 +7,7 @@ them. Downloads are in the hub's own cache. With LEXBENCH_OFFLINE=1 only that ca
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NamedTuple, Self
 from lexbench.contracts import Contract
 from lexbench.datasets.sources import missing, offline
 from lexbench.datasets.sources.files import Files, Tables, documents_of, find_tables, stem
-from lexbench.errors import CommandError, MissingData, require
+from lexbench.errors import CommandError, MissingData, MissingExtra, require
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?(?:#([\w.-]+))?")
@@ -71,9 +72,15 @@ class Hf(Files):
         return replace(cls.of_split(contract, corpus, queries, judgements), commit=folder.name)
 
     @classmethod
-    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
-        """Return that it would be downloaded."""
-        return "to be fetched" if (contract.source.url or "").startswith(PREFIX) and not offline() else ""
+    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
+        """Return that it would be downloaded; offline, whether it is in the hub's cache."""
+        if not (contract.source.url or "").startswith(PREFIX):
+            return ""
+        if not offline():
+            return "to be fetched"
+        with suppress(MissingData, MissingExtra):
+            return "in the hub's cache" if cls.locate(contract, folders) else ""
+        return ""
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
