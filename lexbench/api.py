@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class _Shown:
-    """What shows itself as tables: in a notebook, in a terminal, and as text."""
+    """Base class of objects that print themselves as tables, in notebooks and terminals."""
 
     failures: Sequence[str] = ()
 
@@ -62,7 +62,7 @@ class _Shown:
 
 @dataclass(frozen=True)
 class Compared(_Shown):
-    """A comparison that shows itself like `lexbench compare`; its numbers are in `comparison`."""
+    """A comparison that prints the tables of `lexbench compare`; its numbers are in `comparison`."""
 
     comparison: Comparison
 

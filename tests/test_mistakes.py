@@ -1,12 +1,14 @@
 """Mistakes that users make: each gets one line that says what is wrong and what to type, and no number."""
 
 import shlex
+from importlib.util import find_spec
 
 import fruit
 import pytest
 
 from lexbench.cli import code
 
+HUB = find_spec("huggingface_hub") is not None
 FILES = {  # into folders that are otherwise right
     "emptyqrels/qrels/test.tsv": "query-id\tcorpus-id\tscore\n",
     "noid/corpus.jsonl": '{"text": "a"}\n',
@@ -75,7 +77,8 @@ ROWS = {
     "run dataset ./nofolder": "./nofolder",
     "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
     "run dataset scifact": "did you mean 'beir/scifact/test'",
-    "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it",
+    "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
+    "show dataset ./nofolder": "no dataset or folder './nofolder'",
     "run dataset emptyqrels": "there are no judgements; a line is: query-id, corpus-id, score",
     "run dataset noid": "there is no '_id'; there is: text; expected: _id, text and optionally title",
     "run dataset notext": "has no field 'text'; it has: _id",

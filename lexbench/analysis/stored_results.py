@@ -188,7 +188,7 @@ def _expressions(text: str) -> list[str]:
 
 
 def definition(text: str, store: Store) -> str:
-    """Return "NAME = EXPRESSION" for a name that the store remembers, and any other text as it is.
+    """Return *text* with its expression, "NAME = EXPRESSION", if it is a name that the store remembers; else unchanged.
 
     Raises CommandError if the name belongs to several systems.
     """

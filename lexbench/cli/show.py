@@ -29,14 +29,14 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
 def _shown(what: str, name: str) -> Any:
     from lexbench import suites
     from lexbench.analysis.stored_results import stored_results
-    from lexbench.contracts import contract_of
+    from lexbench.datasets.location import find_dataset
     from lexbench.errors import UnknownName
     from lexbench.storage import environment, store
 
     if what == "suite":
         return suites.suite(name)
     if what == "dataset":
-        return contract_of(name)
+        return find_dataset(name)[0]
     if what == "model":
         from lexbench import catalog
 

@@ -1,1 +1,1 @@
-"""Recall of exact and latency of an index that somebody already runs, by the value of a knob, for `lexbench probe`."""
+"""Recall of exact and latency of a running index for each value of a knob, for `lexbench probe`."""

@@ -74,7 +74,7 @@ def fewest_queries(margin: float, *, level: float = LEVEL) -> int:
 
 def _log_wealth(differences: NDArray[np.float64], mean: float) -> float:
     """Return the logarithm of what a stake of 1 has become after betting against a true mean of *mean* or less."""
-    if mean <= -1:  # no mean is lower, so nobody bets on it
+    if mean <= -1:  # impossible for differences from -1 to 1, so any stake wins
         return np.inf
     changed, counts = np.unique(differences, return_counts=True)
     with np.errstate(divide="ignore"):  # a stake can be lost: -inf
