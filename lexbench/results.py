@@ -112,6 +112,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     queries: int
     passes: int  # timed passes, of all processes
     processes: int = 1  # fresh processes that were timed; the systems of a run take turns
+    asked_seconds: float = 10.0  # of timed passes, over all processes: --time-seconds
     qps_range: dict[str, tuple[float, float]] = {}  # by step: the rates of the slowest and the fastest process
     first_pass: dict[str, Latency] = {}  # by step: of queries that were not seen before; `stages` are steady
     warm_up: int  # passes before them

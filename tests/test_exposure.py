@@ -228,8 +228,8 @@ def test_tables_and_the_leaderboard_show_it(tmp_path):
     assert lines[0] == "seen of pydoc/test in training: zero-shot: bm25; in-domain: tuned"
     assert "pydoc/test: tuned was trained on x" in lines
     assert list(exposures(made[:1])) == []
-    marks = {line.split(" | ")[1]: line.split(" | ")[-1] for line in page.splitlines() if "0.5000" in line}
-    assert marks == {"tuned": "‡‡ |", "bm25": "yes |", "old": "? |"}
+    marks = {line.split("|")[2]: line.split("|")[-2] for line in page.splitlines() if "0.5000" in line}
+    assert marks == {"tuned": "‡‡", "bm25": "yes", "old": "?"}
     assert msgspec.json.decode(msgspec.json.encode(made[1]), type=Result).exposure.status == "in-domain"
 
 

@@ -126,9 +126,9 @@ def test_the_readme_is_short():
 def rows(text):
     """Yield the name and the figures of each row of the tables in a page, without marks."""
     for line in text.splitlines():
-        if line.startswith("| "):
+        if line.startswith("|"):
             plain = re.sub(r"<.*?>|\*\*| ~", "", line.replace("\\|", "\x00").replace("\\", ""))
-            cells = [cell.strip().replace("\x00", "|") for cell in plain.strip("| ").split(" | ")]
+            cells = [cell.strip().replace("\x00", "|") for cell in plain.strip("|").split("|")]
             ranked = re.fullmatch(r"rank|[\d-]+", cells[0]) is not None
             yield cells[ranked], [*cells[:ranked], *cells[ranked + 1 :]]
 

@@ -228,7 +228,8 @@ def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
         yield f"QPS: queries per second, one at a time, with encoding; k={timing.k}"
     shown = " ".join(rate(timing) for timing in timings.values())
     if "~" in shown:
-        yield "~: the machine was disturbed, or workers searched, so this timing is not ranked"
+        reasons = dict.fromkeys(one.unranked for one in timings.values() if one.unranked)
+        yield f"~: not ranked: {', '.join(reasons)}"
     if "≠" in shown:
         yield "≠: the timed search returned other documents than the scored one"
 

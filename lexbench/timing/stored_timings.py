@@ -18,7 +18,9 @@ from lexbench.types import Hits
 
 CONDITIONS_FILE = "conditions.json"
 _MOST_OVERHEAD = 0.05
-_SAME = ("scenario", "k", "threads", "exact", "candidates", "queries", "disk", "fingerprint", "machine")  # copied to `Timing`
+_SAME = (  # copied to `Timing`
+    "scenario", "k", "asked_seconds", "threads", "exact", "candidates", "queries", "disk", "fingerprint", "machine",
+)  # fmt: skip
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     threads: int
     k: int
+    asked_seconds: float = 10.0
     exact: bool
     candidates: int = 0
     queries: int

@@ -182,6 +182,7 @@ class _Measurement:
             scenario=self.scenario.name,
             threads=self.scenario.threads,
             k=self.k,
+            asked_seconds=self.settings.seconds,
             exact=all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
             candidates=retriever.candidates,
             queries=len(queries),

@@ -4,6 +4,7 @@
     leaderboard/README.md                       generated; `lexbench leaderboard --check` fails if it is out of date
     leaderboard/index.html                      also generated: all measures, plots and single queries
     leaderboard/reproduce.sh                    also generated: the commands that repeat the measurements
+    leaderboard/top-k.svg                       also generated, if there are top-K variants: their curves
 
 Callers use `pages`, `write` and `stale`, and `copies` for one table to paste elsewhere. `result_folders` reads and merges
 results; `sections` computes a `board` from them once; `markdown`, `copies` and `page` write it.
@@ -15,7 +16,8 @@ from pathlib import Path
 from lexbench.errors import CommandError
 from lexbench.report.leaderboard import result_folders
 from lexbench.report.leaderboard.board import Board
-from lexbench.report.leaderboard.markdown import markdown
+from lexbench.report.leaderboard.curve import svg
+from lexbench.report.leaderboard.markdown import CURVES, markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.reproduce import script
 from lexbench.report.leaderboard.sections import board
@@ -52,7 +54,8 @@ def pages(folder: Path, others: Mapping[str, Path] = {}, published: str = "few")
     """Return the texts of the files of *folder* by path; equal results give equal texts. Arguments as in `read_board`."""
     shown = read_board(folder, others, published)
     commands = [section.command for section in shown.suites]
-    return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown), folder / SCRIPT: script(commands)}
+    curves = {folder / CURVES: text} if (text := svg(shown)) else {}
+    return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown), folder / SCRIPT: script(commands)} | curves
 
 
 def write(texts: Mapping[Path, str]) -> None:

@@ -138,7 +138,7 @@ def caption(table: View) -> str:
         parts.append("†: published scores, not measured here.")
     shown = {cell.text for row in table.grid.rows for cell in row.values}
     if any("~" in text for text in shown):
-        parts.append("~: disturbed timing.")
+        parts.append("~: timing not ranked.")
     return " ".join(parts)
 
 

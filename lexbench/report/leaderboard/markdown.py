@@ -1,6 +1,9 @@
 """A board as GitHub Markdown: what a reader wants to know at one look. Everything else is on the page."""
 
+import re
+
 from lexbench.errors import visible
+from lexbench.report.grid import Grid
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.report.leaderboard.copies import View, main_grid
@@ -12,34 +15,42 @@ queries. `sh reproduce.sh` repeats the measurements.
 
 Best in bold, second underlined. *rank*: the ranks that paired randomisation tests leave possible, all together with 95 %
 confidence (Holm-corrected over all pairs; over several datasets the mean is tested, stratified by dataset). *QPS*: queries per
-second, one at a time, encoding included; ~: disturbed, not ranked; ≠: the timed search returned other documents. *zero-shot*: ‡
-trained on documents of the datasets, ‡‡ on queries of them, ? unknown. †: published scores, not measured here, not tested.
+second, one at a time, encoding included; ~: not ranked, the page says why; ≠: the timed search returned other documents.
+*zero-shot*: ‡ trained on documents of the datasets, ‡‡ on queries of them, ? unknown. †: published scores, not tested.
 """
+CURVES = "top-k.svg"
 _SEEDS = "± is the standard deviation over seeds. Tests are over queries, with these very models."
 _MACHINES = 2  # lines
 
 
 def markdown(board: Board) -> str:
     """Return the page; equal boards give equal text."""
-    return "\n".join(["# Leaderboard\n", _INTRODUCTION, *map(_section, board.suites), _footer(board)])
+    curves = [f"![{CURVES}]({CURVES})\n"] if any(section.top_k for section in board.suites) else []
+    return "\n".join(["# Leaderboard\n", _INTRODUCTION, *map(_section, board.suites), *curves, _footer(board)])
 
 
 def _section(section: Section) -> str:
     grid = main_grid(section, section.summary)
-    lines = [f"## {escape(section.name)}\n", escape(f"{section.description} {grid.title}:".strip()) + "\n"]
-    lines.append(copies.markdown(View(grid, "")))
+    first = section.description.partition(". ")[0].rstrip(".")  # sentence
+    lines = [f"## {escape(section.name)}\n", escape(f"{first}. {grid.title}:" if first else f"{grid.title}:") + "\n"]
+    lines.append(_table(grid))
     if section.top_k is not None:
         lines += [
             f"{escape('; '.join([section.top_k.title, *section.top_k.notes]))}:\n",
-            copies.markdown(View(section.top_k, "")),
+            _table(section.top_k),
         ]
     if section.published is not None:
-        lines += ["Published by others:\n", copies.markdown(View(section.published, ""))]
+        lines += ["Published by others:\n", _table(section.published)]
     seeds = [_SEEDS] if any(system.seeds for system in section.systems) else []
     lines += [*(f"- {escape(note)}" for note in (*section.notes, *seeds)), ""]
     if section.ran:
         lines += ["Who ran what where:\n", *(f"- {escape(line)}" for line in section.ran), ""]
     return "\n".join(lines)
+
+
+def _table(grid: Grid) -> str:
+    """Return a table without the spaces around its cells, a fifth of the page."""
+    return re.sub(r" ?(?<!\\)\| ?", "|", copies.markdown(View(grid, "")))
 
 
 def _footer(board: Board) -> str:

@@ -73,6 +73,9 @@ def _options(suite: Suite, results: Sequence[Result]) -> list[str]:
             words += [f"--time-k {k}" for k in sorted({timing.k for timing in timings})]
         processes = max(timing.processes for timing in timings)
         queries = max(timing.queries for timing in timings)
+        seconds = max(timing.asked_seconds for timing in timings)
+        if seconds != default.seconds:
+            words.append(f"--time-seconds {seconds:g}")
         if processes != default.processes:
             words.append(f"--time-processes {processes}")
         if any(timing.queries < result.counts.queries for result in results for timing in result.timings):
