@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from lexbench.encodings.shards import packed
+from lexbench.encodings.shards import packed, shard_file
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, echoed
 from lexbench.plugins import Encoder
+from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
-# Returns the next shard, and waits for it if its argument is true. None: there is no more, or none without waiting.
-More = Callable[[bool], range | None]
-Keep = Callable[[range, bytes], None]  # keeps the bytes of a shard
 
 AHEAD = 2  # shards that are tokenised before they are needed
 
@@ -43,33 +43,34 @@ class ShardEncoder:
         return self.encoded(self.tokens(documents), lambda _count: None)()
 
 
-def encode_shards(encoder: ShardEncoder, corpus: Corpus, more: More, keep: Keep, advance: Advance) -> None:
-    """Encode the shards of *corpus* that *more* returns until there is none; give the bytes of each to *keep*, in order.
+def encode_shards(encoder: ShardEncoder, corpus: Corpus, path: Path, shards: Sequence[range], advance: Advance) -> None:
+    """Encode the *shards* of *corpus* and write each into the folder *path*, in order.
 
-    *keep* is called by another thread. Raises LexbenchError, with the id of the document, if one cannot be encoded.
+    Raises LexbenchError, with the id of the document, if one cannot be encoded.
     """
+
+    def write(shard: range, content: Callable[[], bytes]) -> None:
+        atomic.write_bytes(shard_file(path, shard), content())
+
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         tokeniser = ThreadPoolExecutor(1)
         # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the one at hand.
         stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
-        queue: deque[tuple[range, Future[Any]]] = deque()
-        writing: tuple[range, Future[None]] | None = None
-        while True:
-            # Wait for a new shard only with nothing in hand, because an error of writing the last one must be raised before.
-            while len(queue) < AHEAD and (shard := more(not (queue or writing))) is not None:
-                queue.append((shard, tokeniser.submit(_tokens, encoder, corpus, shard)))
-            if not (queue or writing):
-                return
-            encoded: tuple[range, Callable[[], bytes]] | None = None
-            if queue:
-                at_hand, tokenised = queue.popleft()
-                with _naming(encoder, corpus, at_hand):
-                    encoded = at_hand, encoder.encoded(tokenised.result(), advance)
-            if writing:
-                with _naming(encoder, corpus, writing[0]):
-                    writing[1].result()
-            writing = (encoded[0], writer.submit(_keep, keep, *encoded)) if encoded else None
+        left, queue = iter(shards), deque[Future[Any]]()
+        written: tuple[range, Future[None]] | None = None
+        for shard in shards:
+            for ahead in islice(left, AHEAD - len(queue)):
+                queue.append(tokeniser.submit(lambda some: encoder.tokens(_documents(corpus, some)), ahead))
+            with _naming(encoder, corpus, shard):
+                content = encoder.encoded(queue.popleft().result(), advance)
+            if written:
+                with _naming(encoder, corpus, written[0]):
+                    written[1].result()
+            written = shard, writer.submit(write, shard, content)
+        if written:
+            with _naming(encoder, corpus, written[0]):
+                written[1].result()
 
 
 @contextmanager
@@ -84,12 +85,8 @@ def _naming(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Iterator[Non
         raise found from error
 
 
-def _tokens(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Any:
-    return encoder.tokens(list(corpus.documents(shard.start, shard.stop)))
-
-
-def _keep(keep: Keep, shard: range, content: Callable[[], bytes]) -> None:
-    keep(shard, content())
+def _documents(corpus: Corpus, positions: range) -> list[Document]:
+    return list(corpus.documents(positions.start, positions.stop))
 
 
 # ---- finding the document that causes an error -----------------------------------------------------------------------------
@@ -108,7 +105,7 @@ def with_document_name(
 
     def fails(positions: range) -> bool:
         try:
-            content(list(corpus.documents(positions.start, positions.stop)))
+            content(_documents(corpus, positions))
         except Exception:  # noqa: BLE001 - any error counts
             return True
         return False

@@ -1,100 +1,32 @@
-"""What executors share: which worker encodes which shard, and objects that workers hold.
+"""What executors share: objects that workers hold and that this process calls, and encoding with such objects.
 
-If a worker dies, its shards go to other workers, and another worker makes and fills its objects again.
+If a worker dies, its shards are encoded again, and another worker makes and fills its objects again.
 """
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from threading import RLock
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Condition, RLock, Thread
 from typing import Any, NamedTuple, Protocol
 
-from lexbench.encodings.encoding import AHEAD, culprit, document_name
-from lexbench.errors import LexbenchError
-from lexbench.plugins import Held, Holdable
+from lexbench.encodings.encoding import AHEAD, ShardEncoder, culprit, document_name, with_document_name
+from lexbench.encodings.shards import shard_file
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.plugins import Encoder, Held, Holdable
 from lexbench.progress import Progress
-from lexbench.types import Corpus
+from lexbench.storage import atomic
+from lexbench.types import Corpus, Document
 
 MOST_SHARDS = AHEAD + 1  # that a worker has at a time: it encodes one and tokenises the others
 _DEATHS = 3  # of workers, after which their shard, or the object's method, is given up
 _PATIENCE = 1.0  # seconds that a busy worker has at the end
+_TAKING = 0.5  # seconds between two reports of progress
 _FEWER = "with fewer workers, e.g. --on 'processes(1)', the same command may succeed"
-
-# ---- shards ----------------------------------------------------------------------------------------------------------------
-
-
-class Leases:
-    """The shards that are left, and those that workers have; *progress* hears of each document once.
-
-    A shard may be the reason why its worker died. It is then leased with nothing beside it, so that the third death shows which
-    shard it is. `poison` then finds the document.
-    """
-
-    def __init__(self, shards: Sequence[range], progress: Progress) -> None:
-        self._left = deque(shards)
-        self._progress = progress
-        self._reported: Counter[Hashable] = Counter()  # documents of each worker that progress has heard of
-        self._kept: Counter[Hashable] = Counter()  # documents of each worker in finished shards
-        self._held: dict[Hashable, list[range]] = {}
-        self._deaths: Counter[range] = Counter()
-
-    @property
-    def finished(self) -> bool:
-        """Whether every shard is done."""
-        return not self._left and not any(self._held.values())
-
-    @property
-    def left(self) -> int:
-        """The number of shards that no worker has: no more workers are worth starting."""
-        return len(self._left)
-
-    def take(self, worker: Hashable) -> range | None:
-        """Lease *worker* another shard; None if none is left or it has enough."""
-        held = self._held.setdefault(worker, [])
-        alone = bool(held) and any(self._deaths[shard] for shard in (*held, *list(self._left)[:1]))
-        if not self._left or len(held) >= MOST_SHARDS or alone:
-            return None
-        shard = self._left.popleft()
-        held.append(shard)
-        return shard
-
-    def encoded(self, worker: Hashable, documents: int) -> None:
-        """Note that *worker* has encoded so many *documents* since it began, also those of unfinished shards."""
-        if (new := documents - self._reported[worker]) > 0:
-            self._reported[worker] = documents
-            self._progress.advance(new)
-
-    def done(self, worker: Hashable, shard: range) -> None:
-        """Note that *shard* is written."""
-        self._held[worker].remove(shard)
-        self._kept[worker] += len(shard)
-        self.encoded(worker, self._kept[worker])
-
-    def died(self, worker: Hashable) -> range | None:
-        """Take back the shards of *worker*; return the one whose workers have died too often, or None."""
-        if lost := self._reported.pop(worker, 0) - self._kept.pop(worker, 0):
-            self._progress.advance(-lost)
-        held = self._held.pop(worker, [])
-        self._left.extendleft(reversed(held))
-        self._deaths.update(held)
-        return next((shard for shard in held if self._deaths[shard] >= _DEATHS), None)
-
-
-def poison(corpus: Corpus, shard: range, kills: Callable[[range], bool]) -> LexbenchError:
-    """Return the error for a *shard* whose workers die; it names the document that *kills* a worker by itself."""
-    position = culprit(shard, kills)
-    if position is not None:
-        return LexbenchError(
-            f"{document_name(corpus, position)} kills its worker each time: too little memory for its text, or a mistake "
-            "in the encoder; finished shards are kept: repair the encoder or the document, then run the same command again"
-        )
-    first, last = (document_name(corpus, at) for at in (shard.start, shard.stop - 1))
-    return LexbenchError(
-        f"{_DEATHS} workers died while they encoded the shard from {first} to {last}, and no single document is the reason: "
-        f"too little memory, or a worker that cannot start; {_FEWER}"
-    )
-
 
 # ---- objects in a worker ---------------------------------------------------------------------------------------------------
 
@@ -179,7 +111,7 @@ class _HoldingWorker:
             answer = self._channel.ask(method, *arguments)
         except WorkerGone as gone:
             self.end()
-            self._note(f"a worker is gone ({gone}); another one takes over its objects")
+            self._note(f"a worker is gone ({gone}); another one takes over its work")
             raise
         except BaseException as error:
             if not isinstance(error, Exception):  # after Ctrl-C its answer would be taken for that of the next call
@@ -259,3 +191,210 @@ def holding(
     finally:
         for worker in crew:
             worker.dismiss()
+
+
+# ---- encoding with objects in workers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldEncoder(Holdable):
+    """The recipe of an encoder in a worker."""
+
+    encoder: Encoder
+
+    def make(self) -> "EncodingQueue":
+        """Return the encoder with a queue of shards."""
+        return EncodingQueue(self.encoder)
+
+
+class EncodingQueue:
+    """An encoder in a worker. While it encodes a shard, a thread tokenises the next and another one packs the last."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = ShardEncoder(encoder)
+        self._tokeniser, self._worker, self._packer = (ThreadPoolExecutor(1) for _ in range(3))
+        self._shards: deque[Future[bytes]] = deque()
+        self._encoded = 0  # documents
+
+    def submit(self, documents: Sequence[Document]) -> None:
+        """Queue the shard of *documents*."""
+        tokens = self._tokeniser.submit(self._encoder.tokens, documents)
+        content = self._worker.submit(lambda: self._encoder.encoded(tokens.result(), self._count))
+        self._shards.append(self._packer.submit(lambda encoded: encoded.result()(), content))
+
+    def _count(self, documents: int) -> None:
+        self._encoded += documents
+
+    def take(self) -> tuple[int, bytes | None]:
+        """Return the number of documents encoded so far, and the bytes of the oldest shard if it is ready soon."""
+        try:
+            content = self._shards[0].result(_TAKING)
+        except TimeoutError:
+            return self._encoded, None
+        self._shards.popleft()
+        return self._encoded, content
+
+    def content(self, documents: Sequence[Document]) -> bytes:
+        """Return the bytes of the shard of *documents*; the shards in the queue are given up."""
+        self._worker.shutdown(cancel_futures=True)
+        return self._encoder.content(documents)
+
+
+class _Encoding:
+    """The shards of one call of `encode`. For each worker a thread sends it shards and writes what comes back."""
+
+    def __init__(
+        self, start: Callable[[], Channel], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress
+    ) -> None:
+        self._start, self._corpus, self._path, self._progress = start, corpus, path, progress
+        self.changed = Condition()  # also the lock of all that follows
+        self.unfinished, self.over = len(shards), False
+        self.errors: list[Exception] = []  # each ended a thread
+        self.workers: list[_HoldingWorker] = []
+        self._left = deque(shards)
+        self._deaths: Counter[range | None] = Counter()  # of the workers of each shard; None: of workers without a shard
+
+    def work(self, thing: Holdable) -> None:
+        """Let a worker, and those that replace it, encode until all shards are finished: the work of a thread."""
+        worker = self._worker(self._progress.note)
+        try:
+            while self.unfinished and not self.over:
+                self._encode(worker, thing)
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            with self.changed:
+                self.errors.append(error)
+                self.changed.notify_all()
+
+    def _worker(self, note: Callable[[str], None]) -> _HoldingWorker:
+        def start() -> Channel:
+            if self.over:
+                raise WorkerGone("the command has ended")
+            return self._start()
+
+        self.workers.append(worker := _HoldingWorker(start, note))
+        return worker
+
+    def _encode(self, worker: _HoldingWorker, thing: Holdable) -> None:
+        """Let *worker* encode until it dies or all shards are finished."""
+        held: deque[range] = deque()
+        encoded = kept = 0  # documents: reported to progress; in finished shards
+        try:
+            worker.ask("make", 0, thing)
+            worker.filled.add(0)
+            self._progress.workers(f"workers: {sum(bool(one.filled) for one in self.workers)}")
+            while self._lease(held, worker):
+                count, content = worker.ask("call", 0, "take", ())
+                if content is not None:
+                    atomic.write_bytes(shard_file(self._path, held[0]), content)
+                with self.changed:
+                    if content is not None:
+                        kept += len(held.popleft())
+                        self.unfinished -= 1
+                        self._deaths.pop(None, None)
+                    self._progress.advance(max(count, kept) - encoded)
+                    encoded = max(count, kept)
+                    self.changed.notify_all()
+        except WorkerGone as gone:
+            with self.changed:
+                self._left.extendleft(reversed(held))
+                self._deaths.update(held or [None])
+                self._progress.advance(kept - encoded)
+                self.changed.notify_all()
+            if self._deaths[None] >= _DEATHS:
+                raise LexbenchError(f"{_DEATHS} workers died before they could encode: {gone}") from None
+            if deadly := [shard for shard in held if self._deaths[shard] >= _DEATHS]:
+                raise self._poison(deadly[0], thing) from None
+        except LexbenchError as error:
+            if not held:
+                raise
+            content = partial(_content, worker)
+            raise with_document_name(error, self._corpus, held[0], content) from None
+
+    def _lease(self, held: deque[range], worker: _HoldingWorker) -> bool:
+        """Send *worker*, which has the shards *held*, more of them; wait if it has none. False if all shards are finished."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: held or self._left or not self.unfinished or self.over)
+                # A shard may be the reason why its worker died. It is leased with nothing beside it, to show which shard it is.
+                suspected = any(self._deaths[shard] for shard in (*held, *list(self._left)[:1]))
+                if not self._left or len(held) >= MOST_SHARDS or (held and suspected):
+                    return bool(held)
+                held.append(self._left.popleft())
+            worker.ask("call", 0, "submit", (_documents(self._corpus, held[-1]),))
+
+    def _poison(self, shard: range, thing: Holdable) -> LexbenchError:
+        """Return the error for a *shard* whose workers die; it names the document that kills a worker by itself."""
+
+        def kills(positions: range) -> bool:
+            worker = self._worker(lambda _line: None)
+            try:
+                worker.ask("make", 0, thing)
+                _content(worker, _documents(self._corpus, positions))
+            except WorkerGone:
+                return True
+            except LexbenchError:  # it is raised where the shard is encoded
+                return False
+            finally:
+                worker.end()
+            return False
+
+        position = culprit(shard, kills)
+        if position is not None:
+            return LexbenchError(
+                f"{document_name(self._corpus, position)} kills its worker each time: too little memory for its text, or a "
+                "mistake in the encoder; finished shards are kept: repair the encoder or the document, then run the same "
+                "command again"
+            )
+        first, last = (document_name(self._corpus, at) for at in (shard.start, shard.stop - 1))
+        return LexbenchError(
+            f"{_DEATHS} workers died while they encoded the shard from {first} to {last}, and no single document is the "
+            f"reason: too little memory, or a worker that cannot start; {_FEWER}"
+        )
+
+
+def encode_on_workers(
+    things: Sequence[Holdable],
+    start: Callable[[], Channel],
+    corpus: Corpus,
+    path: Path,
+    shards: Sequence[range],
+    progress: Progress,
+) -> None:
+    """Encode *shards* with a worker for each of *things*, recipes of an `EncodingQueue`; *start* starts a worker.
+
+    Raises CannotStart if no worker can start, and LexbenchError if a document cannot be encoded or kills its workers.
+    """
+    encoding = _Encoding(start, corpus, path, shards, progress)
+    threads = [Thread(target=encoding.work, args=(thing,), daemon=True) for thing in things[: len(shards)]]
+
+    def error() -> Exception | None:
+        """Return the error to raise. If only some workers cannot start, the others finish."""
+        fatal = next((one for one in encoding.errors if not isinstance(one, CannotStart)), None)
+        return encoding.errors[0] if fatal is None and len(encoding.errors) == len(threads) else fatal
+
+    try:
+        for thread in threads:
+            thread.start()
+        with encoding.changed:
+            encoding.changed.wait_for(lambda: not encoding.unfinished or error())
+    finally:
+        with encoding.changed:
+            encoding.over = True
+            encoding.changed.notify_all()
+        for _ in range(2):  # a thread may be starting a worker
+            for worker in list(encoding.workers):
+                worker.end()
+            for thread in threads:
+                thread.join(_PATIENCE)
+    if encoding.unfinished and (raised := error()):
+        raise raised
+
+
+def _content(worker: _HoldingWorker, documents: Sequence[Document]) -> bytes:
+    """Return the bytes of the shard of *documents*."""
+    content: bytes = worker.ask("call", 0, "content", (documents,))
+    return content
+
+
+def _documents(corpus: Corpus, positions: range) -> list[Document]:
+    return list(corpus.documents(positions.start, positions.stop))

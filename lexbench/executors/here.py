@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.encodings.encoding import ShardEncoder, encode_shards
-from lexbench.encodings.shards import shard_file
 from lexbench.executors._workers import Holder, holding
 from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress
-from lexbench.storage import atomic
 from lexbench.types import Corpus
 
 
@@ -23,12 +21,7 @@ class Here(Executor):
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards* in order."""
-        left = iter(shards)
-
-        def keep(shard: range, content: bytes) -> None:
-            atomic.write_bytes(shard_file(path, shard), content)
-
-        encode_shards(ShardEncoder(encoder.workers()[0]), corpus, lambda _wait: next(left, None), keep, progress.advance)
+        encode_shards(ShardEncoder(encoder.workers()[0]), corpus, path, shards, progress.advance)
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:

@@ -4,31 +4,27 @@ So the machines need no shared file system, and the shards are those of a serial
 lexbench and of the packages that encode; the folder of a model is sent to machines that lack it.
 """
 
+import atexit
 import logging
 import os
-import time
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from tempfile import mkdtemp
+from typing import Any, ClassVar
 
-from lexbench.encodings.encoding import with_document_name
-from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._ray_actors import EncodingActor, HoldingActor, versions
-from lexbench.executors._workers import MOST_SHARDS, Answer, Leases, WorkerGone, holding, poison
+from lexbench.executors._workers import Answer, EncodingQueue, Holder, WorkerGone, answered, encode_on_workers, holding
 from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress
 from lexbench.registry import runtime
-from lexbench.storage import atomic
-from lexbench.types import Corpus, Document
+from lexbench.storage import environment
+from lexbench.types import Corpus
 
 _SENT = (".json", ".metadata", ".model", ".safetensors", ".txt", "pytorch_model.bin")  # endings of the files of a model
-_ASKED_EVERY = 1.0  # seconds between two requests for the progress of actors
-_CALLS = MOST_SHARDS + 1  # of an actor at a time: its shards, and its progress
-_STILLBORN = 3  # actors that die before they are ready, after which no more are started
+_DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages that decide the bytes of a shard
 
 _connections: list[str] = []  # addresses of the open `connected` contexts; the last one to end disconnects
 
@@ -61,47 +57,20 @@ class Ray(Executor):
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; an actor that dies is replaced, and its unfinished shards go to others."""
         with _connected(self.address) as ray:
-            crew = _Crew(ray, self, encoder)
-            leases = Leases(shards, progress)
-            try:
-                for _ in range(min(_places(ray, crew.request, self.workers), len(shards))):
-                    crew.hire()
-                crew.wait_for_one(self.patience)
-                while not leases.finished:
-                    self._step(crew, leases, corpus, path, progress)
-            finally:
-                crew.dismiss()
-
-    def _step(self, crew: "_Crew", leases: Leases, corpus: Corpus, path: Path, progress: Progress) -> None:
-        """Lease shards to actors that have room, and handle one event."""
-        for actor in crew.ready:
-            while (shard := leases.take(actor)) is not None:
-                crew.send(actor, shard, list(corpus.documents(shard.start, shard.stop)))
-        progress.workers(crew.summary())
-        event = crew.receive(self.patience)
-        if event.shard and event.content:
-            atomic.write_bytes(shard_file(path, event.shard), event.content)
-            leases.done(event.actor, event.shard)
-        elif event.error and event.shard:
-            raise with_document_name(event.error, corpus, event.shard, partial(crew.content, event.actor))
-        elif event.error:
-            raise event.error
-        elif event.encoded:
-            leases.encoded(event.actor, event.encoded)
-        elif event.gone:
-            if deadly := leases.died(event.actor):
-                crew.dismiss()  # makes room for the actors that look for the document
-                raise poison(corpus, deadly, partial(crew.kills, corpus))
-            if leases.left:
-                progress.note("a worker of Ray is gone; another one takes over its shards")
-                crew.hire()
+            request = _request(ray, self.cpus, self.gpus)
+            # `put` once: Ray keeps it for all machines.
+            thing = SentEncoder(ray.put((encoder, encoder.index_identity(), _folders(encoder))))
+            things = [thing] * _places(ray, request, self.workers)
+            encode_on_workers(things, lambda: _Actor(ray, self.patience, request), corpus, path, shards, progress)
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
         """Hold the objects in actors, which use no place that encoding needs; one that dies is replaced."""
         with _connected(self.address) as ray:
             count = _places(ray, _request(ray, self.cpus, 0.0), self.workers)
-            with holding(things, count, lambda: _ActorChannel(ray, self.patience), note) as held:
+            # A holder is idle most of the time and lives as long as an index is open, so it takes no place from encoders.
+            request = {"num_cpus": 0.0, "num_gpus": 0.0}
+            with holding(things, count, lambda: _Actor(ray, self.patience, request), note) as held:
                 yield held
 
 
@@ -148,49 +117,45 @@ def _places(ray: Any, request: Mapping[str, float], wanted: int) -> int:
     return wanted or max(1, int(min(fitting, default=1)))
 
 
-def _wait_for_place(ray: Any, placed: Sequence[Any], request: Mapping[str, float], patience: float) -> None:
-    """Wait until one of the promises *placed* is kept. Raises CannotStart after *patience* seconds."""
-    if ray.wait(list(placed), timeout=patience)[0]:
-        return
-    asked = f"{request['num_cpus']:g} CPUs and {request['num_gpus']:g} GPUs"
-    total, free = (
-        f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
-        for there in (ray.cluster_resources(), ray.available_resources())
-    )
-    raise CannotStart(
-        f"Ray placed no worker in {patience:g} s: each asks for {asked}, the cluster has {total}, {free} of them free; "
-        "ask for less, e.g. --on 'ray(cpus=1, gpus=0)', or wait longer, e.g. --on 'ray(patience=900)'"
-    )
-
-
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-class _ActorChannel:
-    """The connection to an actor with a holder."""
+class _Actor:
+    """An actor with a holder, and the connection to it."""
 
-    def __init__(self, ray: Any, patience: float) -> None:
-        self._ray = ray
-        # It is idle most of the time and lives as long as an index is open, so it must take no place from encoding actors.
-        request = {"num_cpus": 0.0, "num_gpus": 0.0}
+    def __init__(self, ray: Any, patience: float, request: Mapping[str, float]) -> None:
+        self._ray, self._patience, self._request = ray, patience, request
+        self._placed = False
         self._actor = ray.remote(HoldingActor).options(max_restarts=0, scheduling_strategy="SPREAD", **request).remote()
-        _wait_for_place(ray, [self._actor.differing.remote({})], request, patience)
-        if wrong := self._get(self._actor.differing.remote(versions())):
-            raise CannotStart(wrong)
 
     def ask(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of the holder."""
-        answer: Answer = self._get(self._actor.answer.remote(method, arguments))
-        return answer
-
-    def _get(self, promise: Any) -> Any:
+        """Call a method of the holder. Raises CannotStart if no actor is placed in time, or its machine has other versions."""
         from ray.exceptions import RayError
 
         try:
-            return self._ray.get(promise)
+            if not self._placed:
+                self._wait_for_place()
+            answer: Answer = self._ray.get(self._actor.answer.remote(method, arguments))
         except RayError as error:  # the actor, its machine or its answer is lost; errors of the object are answers
             raise WorkerGone(f"Ray says: {_first_line(error)}") from None
+        return answer
+
+    def _wait_for_place(self) -> None:
+        promise = self._actor.differing.remote(_versions())
+        if not self._ray.wait([promise], timeout=self._patience)[0]:
+            asked = f"{self._request['num_cpus']:g} CPUs and {self._request['num_gpus']:g} GPUs"
+            total, free = (
+                f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
+                for there in (self._ray.cluster_resources(), self._ray.available_resources())
+            )
+            raise CannotStart(
+                f"Ray placed no worker in {self._patience:g} s: each asks for {asked}, the cluster has {total}, {free} of them "
+                "free; ask for less, e.g. --on 'ray(cpus=1, gpus=0)', or wait longer, e.g. --on 'ray(patience=900)'"
+            )
+        if wrong := self._ray.get(promise):
+            raise CannotStart(wrong)
+        self._placed = True
 
     def end(self) -> None:
         """End the actor, even if it is busy."""
@@ -198,133 +163,7 @@ class _ActorChannel:
             self._ray.kill(self._actor)
 
 
-# ---- the actors of one call ------------------------------------------------------------------------------------------------
-
-
-class _Event(NamedTuple):
-    """What happened to an actor: a shard or an error, its progress, or its end. If all are empty nothing has to be done."""
-
-    actor: Any = None
-    shard: range | None = None
-    content: bytes | None = None
-    error: LexbenchError | None = None  # of encoding the shard
-    encoded: int = 0  # documents since it began
-    gone: bool = False
-
-
-class _Crew:
-    """The actors of one call, and what they are doing."""
-
-    def __init__(self, ray: Any, settings: Ray, encoder: Encoder) -> None:
-        self._ray = ray
-        self.ready: list[Any] = []
-        self._starting: dict[Any, Any] = {}  # actors, by the promise that they are ready
-        self._stillborn = 0  # actors that died before they were ready
-        self._encoding: dict[Any, tuple[Any, range]] = {}  # actors and shards, by the promise of the shard's bytes
-        self._asked: dict[Any, Any] = {}  # actors, by the promise of their progress
-        self._asked_at = 0.0  # by time.monotonic()
-        self._memory: dict[Any, float] = {}  # peak of each actor, in MB
-        self.request = _request(ray, settings.cpus, settings.gpus)
-        self._actor = ray.remote(EncodingActor).options(max_restarts=0, max_concurrency=_CALLS, **self.request)
-        # `put` once: Ray keeps them for all machines.
-        self._load = [ray.put(item) for item in (encoder, versions(), encoder.index_identity(), _folders(encoder))]
-
-    def hire(self) -> None:
-        """Ask Ray for one more actor."""
-        actor = self._actor.remote()
-        self._starting[actor.load.remote(*self._load)] = actor
-
-    def wait_for_one(self, patience: float) -> None:
-        """Wait until an actor is placed. Raises CannotStart after *patience* seconds."""
-        _wait_for_place(self._ray, [actor.is_there.remote() for actor in self._starting.values()], self.request, patience)
-
-    def send(self, actor: Any, shard: range, documents: list[Document]) -> None:
-        """Let *actor* encode *shard*."""
-        self._encoding[actor.encode.remote(documents)] = actor, shard
-
-    def receive(self, patience: float) -> _Event:
-        """Wait for the next event.
-
-        Raises CannotStart if an actor cannot encode, or if none is at work and none is placed in *patience* seconds.
-        """
-        if not self._encoding:
-            self.wait_for_one(patience)
-        if time.monotonic() - self._asked_at >= _ASKED_EVERY:
-            self._asked_at = time.monotonic()
-            self._asked |= {actor.state.remote(): actor for actor in self.ready if actor not in self._asked.values()}
-        done, _ = self._ray.wait([*self._encoding, *self._starting, *self._asked], num_returns=1, timeout=_ASKED_EVERY)
-        return self._event(done[0]) if done else _Event()
-
-    def _event(self, promise: Any) -> _Event:
-        """Return what has become of a *promise* that is kept or broken."""
-        from ray.exceptions import RayError, RayTaskError
-
-        actor, shard = self._encoding.pop(promise, (None, None))
-        starting, asked = self._starting.pop(promise, None), self._asked.pop(promise, None)
-        actor = actor or starting or asked
-        try:
-            answer = self._ray.get(promise)
-        except RayTaskError as error:
-            return _Event(actor, shard, error=_as_ours(error))
-        except RayError as error:  # the actor, its machine or its answer is lost
-            self._stillborn += starting is not None
-            if self._stillborn >= _STILLBORN and not self.ready:
-                raise LexbenchError(
-                    f"{_STILLBORN} workers of Ray died before they could encode: {_first_line(error)}"
-                ) from None
-            self._forget(actor)
-            return _Event(actor, gone=True)
-        if asked:
-            encoded, self._memory[actor] = answer
-            return _Event(actor, encoded=encoded)
-        if shard:
-            return _Event(actor, shard, answer)
-        if answer:
-            raise CannotStart(answer)
-        self.ready.append(actor)
-        return _Event(actor)
-
-    def _forget(self, actor: Any) -> None:
-        """Kill and forget *actor*, which may come back after a broken connection."""
-        self.ready = [one for one in self.ready if one != actor]
-        self._encoding = {promise: (one, shard) for promise, (one, shard) in self._encoding.items() if one != actor}
-        self._asked = {promise: one for promise, one in self._asked.items() if one != actor}
-        self._memory.pop(actor, None)
-        self._ray.kill(actor)
-
-    def content(self, actor: Any, documents: Sequence[Document]) -> bytes:
-        """Return the bytes of the shard of *documents*."""
-        content: bytes = self._ray.get(actor.encode.remote(documents))
-        return content
-
-    def kills(self, corpus: Corpus, positions: range) -> bool:
-        """Whether a new actor that encodes these documents dies."""
-        from ray.exceptions import RayError, RayTaskError
-
-        actor = self._actor.remote()
-        actor.load.remote(*self._load)
-        try:
-            self._ray.get(actor.encode.remote(list(corpus.documents(positions.start, positions.stop))))
-        except RayTaskError:
-            return False
-        except RayError:
-            return True
-        finally:
-            self._ray.kill(actor)
-        return False
-
-    def dismiss(self) -> None:
-        """End every actor."""
-        for actor in (*self.ready, *self._starting.values()):
-            self._ray.kill(actor)
-
-    def summary(self) -> str:
-        """Return a line with the number of actors and their memory, as far as it is known."""
-        memory = f", {sum(self._memory.values()):,.0f} MB" if self._memory else ""
-        return f"workers on Ray: {len(self.ready)}{memory}"
-
-
-def _folders(encoder: Any) -> dict[str, dict[str, bytes]]:
+def _folders(encoder: Encoder) -> dict[str, dict[str, bytes]]:
     """Return the files of the folders that the encoder's settings name, by setting and by name below the folder."""
     folders = encoder.document_folders()
     return {
@@ -337,9 +176,65 @@ def _folders(encoder: Any) -> dict[str, dict[str, bytes]]:
     }
 
 
-def _as_ours(error: Any) -> LexbenchError:
-    """Return the error of an actor in one line."""
-    cause = error.cause
-    if isinstance(cause, LexbenchError):
-        return LexbenchError(str(cause))
-    return LexbenchError(f"a worker of Ray failed: {type(cause).__name__}: {_first_line(cause)}")
+# ---- in the actors ---------------------------------------------------------------------------------------------------------
+
+
+class HoldingActor:
+    """An actor that holds objects."""
+
+    def __init__(self) -> None:
+        self._holder = Holder()
+
+    def differing(self, theirs: Mapping[str, str]) -> str:
+        """Return a line with the versions here that differ from *theirs*; "" if none does."""
+        here = _versions()
+        if wrong := [name for name, version in theirs.items() if here.get(name) != version]:
+            other = ", ".join(f"{name} {here.get(name, 'missing')} and not {theirs[name]}" for name in wrong)
+            return f"a machine of the Ray cluster ({os.uname().nodename}) has {other}: install the same versions there"
+        return ""
+
+    def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
+        """Call a method of the holder."""
+        return answered(self._holder, method, arguments)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the packages that decide the bytes of a shard."""
+    return {name: version for name, version in environment.versions(_DECIDING).items() if name in _DECIDING}
+
+
+@dataclass(frozen=True)
+class SentEncoder(Holdable):
+    """The recipe of an encoder in an actor. Ray keeps the encoder, its identity, and the files of its folders."""
+
+    content: Any  # Ray's reference to the three
+
+    def make(self) -> EncodingQueue:
+        """Return the encoder with its files on this machine if they are the same, or else with those that were sent."""
+        import ray
+
+        encoder, identity, folders = ray.get(self.content)
+        try:
+            return EncodingQueue(_with_files(encoder, identity, folders))
+        except LexbenchError as error:
+            raise LexbenchError(f"a machine of the Ray cluster ({os.uname().nodename}): {error}") from None
+
+
+def _with_files(encoder: Encoder, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Encoder:
+    try:
+        if encoder.index_identity() == identity:
+            return encoder
+    except LexbenchError:  # this machine lacks them
+        if not folders:
+            raise
+    root = Path(mkdtemp(prefix="lexbench-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    for setting, files in folders.items():
+        for name, content in files.items():
+            file = root / setting / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    sent = encoder.with_document_folders({setting: root / setting for setting in folders}) if folders else encoder
+    if sent.index_identity() != identity:
+        raise LexbenchError("the files of the encoder differ from those that were sent; copy them there, to the same place")
+    return sent
