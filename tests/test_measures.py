@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lexbench import measures, registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
-from lexbench.measures import parse, score, tie_report, with_threshold
+from lexbench.measures import ir_measures_library, parse, score, tie_report, with_threshold
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Judgement
@@ -226,7 +226,7 @@ def test_the_measures_are_all_there():
 )
 def test_reading_and_writing_are_inverse(text, written):
     """The text of a measure reads back to an equal value, also in ir_measures."""
-    from lexbench.interop.ir_measures_provider import ir_measures
+    ir_measures = ir_measures_library()
 
     assert str(parse(text)) == written
     assert parse(written) == parse(text)
@@ -274,7 +274,7 @@ def test_unknown_names_and_settings_are_refused(text, error, message):
 
 def test_a_measure_that_needs_another_package_says_which(monkeypatch):
     """Before any work starts."""
-    from lexbench.interop.ir_measures_provider import ir_measures
+    ir_measures = ir_measures_library()
 
     monkeypatch.setattr(ir_measures.cwl_eval, "_is_available", False)
     with pytest.raises(CannotStart, match=r"no installed package computes BPM.*pip install"):
@@ -355,26 +355,6 @@ def test_the_share_of_queries_with_a_tie_across_the_cutoff():
     report = tie_report(run_of(ranked), qrels_of({q: {"x": 1} for q in "abcd"}), ["P@1", "P@2", "P@3", "AP", "Rprec"])
 
     assert {name: tie.queries for name, tie in report.items()} == {"P@1": 1 / 4, "P@2": 2 / 4, "P@3": 0, "AP": 0}
-
-
-def test_our_kernels_are_a_provider_of_ir_measures():
-    """Its users get trec_eval's order of ties for every measure, and RCap."""
-    from lexbench.interop.ir_measures_provider import ir_measures
-
-    qrels, run = {"q": {"b": 1, "c": 1}}, {"q": {"a": 1.0, "b": 1.0}}
-    wanted = [ir_measures.parse_measure(text) for text in ("RR", "RR@10", "RCap@1")]
-    found = ir_measures.providers.registry["lexbench"].calc(wanted, qrels, run)
-
-    assert found.aggregated == dict.fromkeys(wanted, 1.0)
-    assert ir_measures.calc_aggregate(wanted[2:], qrels, run) == {wanted[2]: 1.0}
-
-
-def test_the_default_pipeline_of_ir_measures_is_as_it_was():
-    """Our provider is the last one, so importing lexbench changes no number."""
-    from lexbench.interop.ir_measures_provider import ir_measures
-
-    assert ir_measures.DefaultPipeline.providers[-1].NAME == "lexbench"
-    assert not any(one.NAME == "lexbench" for one in ir_measures.DefaultPipeline.providers[:-1])
 
 
 def test_importing_is_light_and_silent():

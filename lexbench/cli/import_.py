@@ -1,4 +1,4 @@
-"""Read runs, judgements and results of other tools."""
+"""Read runs and judgements of other tools."""
 
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from lexbench.interop.formats import imports
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> None:
-    """Convert SOURCE, a file or folder of the format FORMAT, to TARGET; print what is lost and what to type next.
+    """Convert SOURCE, a file of the format FORMAT, to TARGET; print what is lost and what to type next.
 
     Runs become a TREC run file, for `lexbench score` and for the system `run_file(path="TARGET")`. Judgements become TREC
-    qrels. Scores become TOML with published scores, like the files in suites/expected; they are not results of your own.
+    qrels.
     """
     from lexbench.interop.conversion import import_file
 

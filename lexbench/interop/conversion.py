@@ -8,11 +8,10 @@ from shlex import quote
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.errors import CannotStart, CommandError
 from lexbench.interop.formats import Export, Target, exports, imports
-from lexbench.interop.scores import write_scores
 from lexbench.results import Result, file_name
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
-from lexbench.trec.qrels import Qrels, write_qrels
+from lexbench.trec.qrels import write_qrels
 from lexbench.trec.runs import Run, write_run
 
 
@@ -41,15 +40,18 @@ def export(
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
-    before = set(folder.rglob("*"))
+    before, written = set(folder.rglob("*")), 0
     groups: dict[str, list[StoredResult]] = {}
-    for entry in _supported(form, selected, tell):
+    for entry in selected:
         groups.setdefault(_name(form, entry.result), []).append(entry)
     for name, group in groups.items():
         for path in form.write(group, Target(folder / name, store, tell)):
             if path in before:
                 tell(f"replaced: {path}")
+            written += 1
             yield path
+    if not written:
+        raise CannotStart(f"{form.name} has no place for any of these results")
 
 
 def _folder_results(folder: Path) -> Iterator[StoredResult]:
@@ -60,19 +62,6 @@ def _folder_results(folder: Path) -> Iterator[StoredResult]:
     yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 
-def _supported(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], None]) -> Sequence[StoredResult]:
-    """Return the results that the format has a place for. Raises CannotStart if there are none."""
-    if form.holds is None:
-        return selected
-    held = [entry for entry in selected if form.holds(entry.result)]
-    if not held:
-        raise CannotStart(f"no result {form.needs}")
-    if len(held) < len(selected):
-        left = len(selected) - len(held)
-        tell(f"left out {left} of {len(selected)} results, on collections that {form.name} does not have")
-    return held
-
-
 def _name(form: Export, result: Result) -> str:
     """Return the name of the file or folder for a result, without a suffix."""
     dataset, system = result.dataset.replace("/", "-"), file_name(result.system)
@@ -80,14 +69,11 @@ def _name(form: Export, result: Result) -> str:
 
 
 def import_file(format_name: str, source: Path, target: Path, tell: Callable[[str], None] = lambda _line: None) -> str:
-    """Read *source*, a file or folder of that format, write *target*, and return a line with what to type next.
+    """Read *source*, a file of that format, write it to *target* as a TREC run or qrels, and return what to type next.
 
-    A run becomes a TREC run, judgements become TREC qrels, scores a TOML file like those in suites/expected. *tell* gets a note
-    if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is malformed, and CannotStart if
-    it has no score of a dataset and measure that lexbench knows.
+    *tell* gets a note if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is malformed.
     """
-    form = imports()[format_name]
-    content = form.read(source)
+    content = imports()[format_name].read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         if target.samefile(source):
@@ -97,11 +83,5 @@ def import_file(format_name: str, source: Path, target: Path, tell: Callable[[st
         write_run(content, target)
         system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
         return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"
-    if isinstance(content, Qrels):
-        write_qrels(content, target)
-        return f"lexbench score RUN --qrels {quote(str(target))}"
-    scores = list(content)
-    if not scores:
-        raise CannotStart(f"{source}: no score of a dataset and measure that lexbench knows; see: lexbench list datasets")
-    write_scores(scores, target)
-    return f"{len(scores)} published scores; as a file of suites/expected, `lexbench verify SUITE` compares with them"
+    write_qrels(content, target)
+    return f"lexbench score RUN --qrels {quote(str(target))}"

@@ -5,7 +5,7 @@ imports all modules, so they import NumPy and other tools inside functions only.
 what a copy in another format lacks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lexbench.errors import LexbenchError
-from lexbench.results import Result
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
-    from lexbench.interop.scores import ImportedScore
     from lexbench.storage.store import Store
     from lexbench.trec.qrels import Qrels
     from lexbench.trec.runs import Run
@@ -44,8 +42,6 @@ class Export:
     lost: str  # what the format cannot hold
     write: Writer
     per: Literal["result", "dataset", "system", "export"] = "result"  # one call of `write` gets the results of one of these
-    holds: Callable[[Result], bool] | None = None  # whether the format has a place for a result; None: all
-    needs: str = ""  # shown if it has no place for any result, e.g. "with nDCG@10 on ..."
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Import:
     name: str
     what: str  # the content, shown to users
     lost: str  # what is not kept
-    read: "Callable[[Path], Run | Qrels | Iterable[ImportedScore]]"  # a file or a folder
+    read: "Callable[[Path], Run | Qrels]"
 
 
 @cache
@@ -83,7 +79,6 @@ def _by_name(which: str) -> dict[str, Any]:
 RUN_LOST = "measures, sizes, notes, how the system was made"
 MEANS_LOST = "the value of every query, runs, sizes, ties, notes, how the system was made"
 RUN_NOT_KEPT = "ranks, the tag, score digits that float32 cannot hold; equal scores are lowered by the smallest step"
-SCORES_NOT_KEPT = "all but system, dataset, measure, value and source"
 
 
 def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writer:
@@ -100,15 +95,6 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
     """Return a writer for formats with one file per run."""
     return one_file(suffix, lambda entry, path: write(run_of(entry), path))
-
-
-def means_files(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Writer:
-    """Return a writer for formats of means, which need no store."""
-
-    def write_means(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        yield from write([entry.result for entry in results], target.path)
-
-    return write_means
 
 
 def run_of(entry: "StoredResult") -> "Run":

@@ -9,18 +9,21 @@ query's own id also on FEVER and FiQA, the contracts (like BEIR) only on ArguAna
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, means_files
-from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
+from lexbench.interop.formats import MEANS_LOST, Export, Target
 from lexbench.results import Result
 from lexbench.storage import atomic
+
+if TYPE_CHECKING:
+    from lexbench.analysis.stored_results import StoredResult
 
 MAIN = "nDCG@10"  # of every retrieval task
 _DIGITS = 6  # like mteb
@@ -51,7 +54,6 @@ TASKS = {
     "beir/trec-covid": Task("TRECCOVID", "mteb/trec-covid", "bb9466bac8153a0349341eb1b22e06409e78ef4e"),
     "beir/webis-touche2020/v2": Task("Touche2020", "mteb/touche2020", "a34f9a33db75fa0cbb21bb5cfc3dae8dc8bec93f"),
 }
-_DATASETS = {task.name: dataset for dataset, task in TASKS.items()}
 
 
 class TaskFile(msgspec.Struct):
@@ -60,23 +62,35 @@ class TaskFile(msgspec.Struct):
     task_name: str
     dataset_revision: str
     scores: dict[str, list[dict[str, Any]]]
-    mteb_version: str | None = None
 
 
-def is_task(result: Result) -> bool:
-    """Return whether MTEB has a task for a result, and the result has its main measure."""
-    return result.dataset in TASKS and MAIN in result.means
+# MTEB and model cards write `ndcg_at_10` for `nDCG@10`. Only names with the same meaning are here. MTEB's recall is that of
+# trec_eval, and its hit rate is what DPR calls recall. Checked with MTEB 2.20.
+_NAMES = {"nDCG": "ndcg", "AP": "map", "R": "recall", "P": "precision", "RR": "mrr", "Success": "hit_rate"}
+_OURS = {theirs: ours for ours, theirs in _NAMES.items()}
+_PLAIN = re.compile(r"(\w+)@(\d+)")
+_THEIRS = re.compile(r"([a-z_]+)_at_(\d+)")
 
 
-def task_needed(format_name: str) -> str:
-    """Return what a result needs to be exported to a format of tasks."""
-    return f"with {MAIN} on a collection that {format_name} has; these are {', '.join(TASKS)}"
+def to_mteb(measure: str) -> str | None:
+    """Return MTEB's name of *measure*; None if it has none, e.g. for `RR(rel=2)@10`, which has a threshold."""
+    parts = _PLAIN.fullmatch(measure)
+    return f"{_NAMES[parts[1]]}_at_{parts[2]}" if parts and parts[1] in _NAMES else None
 
 
-def write(results: Iterable[Result], folder: Path) -> Iterator[Path]:
-    """Write the results of one system into *folder*/no_revision_available, one file per task."""
-    for result in results:
-        path = folder / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
+def from_mteb(name: str) -> str | None:
+    """Return our name of MTEB's *name*; None if we have none, e.g. for `nauc_ndcg_at_10_max`."""
+    parts = _THEIRS.fullmatch(name)
+    return f"{_OURS[parts[1]]}@{parts[2]}" if parts and parts[1] in _OURS else None
+
+
+def write(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    """Write the results of one system into the folder no_revision_available, one file per task; tell of results without one."""
+    for result in (entry.result for entry in entries):
+        if result.dataset not in TASKS or MAIN not in result.means:
+            target.tell(f"left out {result.system} on {result.dataset}: MTEB has no such task, or there is no {MAIN}")
+            continue
+        path = target.path / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(path, msgspec.json.format(msgspec.json.encode(_document(result)), indent=2) + b"\n")
         yield path
@@ -98,16 +112,6 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def read(path: Path) -> Iterator[ImportedScore]:
-    """Yield the scores of a file, or of all files below the folder *path*, on our datasets and measures.
-
-    Scores on another revision of the data than mteb's current one say so. Raises InvalidFile for a malformed file.
-    """
-    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
-        if file.name != "model_meta.json":
-            yield from _scores(file)
-
-
 def read_task(path: Path) -> TaskFile:
     """Read a result file. Raises InvalidFile if it is malformed."""
     try:
@@ -116,39 +120,12 @@ def read_task(path: Path) -> TaskFile:
         raise InvalidFile(f"{path}: {error}; it is not a result file of MTEB 1.11 or later") from None
 
 
-def _scores(path: Path) -> Iterator[ImportedScore]:
-    read = read_task(path)
-    dataset = _DATASETS.get(read.task_name)
-    if dataset is None:
-        return
-    task, revision = TASKS[dataset], read.dataset_revision
-    data = "" if revision == task.revision else f", data of revision {revision}, which may differ from {dataset}"
-    where = f"{path.name}, mteb {read.mteb_version or 'of no version'}{data}"
-    for scores in read.scores.get(task.split, []):
-        if scores.get("hf_subset") == "default":
-            for name, value in scores.items():
-                if measure := from_mteb(name):
-                    score = fraction(value, f"{path}: {name}")
-                    yield ImportedScore(_model(path), "MTEB", dataset, where, measure, score)
-
-
-def _model(path: Path) -> str:
-    """Return the model from the path `<organisation>__<model>/<revision>/<Task>.json`."""
-    return path.absolute().parent.parent.name.replace("__", "/")
-
-
-_LOST = f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}"
-_NOT_KEPT = f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, e.g. nauc_*"
-_WHAT = "the results JSON of MTEB"
 EXPORTS = (
     Export(
         "mteb",
-        f"{_WHAT}: a folder per system, a file per task",
-        _LOST,
-        means_files(write),
+        "the results JSON of MTEB: a folder per system, a file per task",
+        f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}",
+        write,
         "system",
-        is_task,
-        task_needed("mteb"),
     ),
 )
-IMPORTS = (Import("mteb", f"scores: {_WHAT}", _NOT_KEPT, read),)

@@ -1,4 +1,4 @@
-"""Results: the values of every query as CSV or Parquet, whole results as JSON, tables as LaTeX, and figures."""
+"""Results: the values of every query as CSV, whole results as JSON, tables as LaTeX, and figures."""
 
 import csv
 import io
@@ -8,7 +8,6 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from lexbench import results
-from lexbench.errors import require
 from lexbench.interop.formats import Export, Target, one_file
 from lexbench.storage import atomic
 
@@ -31,29 +30,6 @@ def _write_json(entries: "Sequence[StoredResult]", target: Target) -> Iterator[P
         again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.notation or result.system)}"
         target.tell(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
     yield path
-
-
-def _write_parquet(entry: "StoredResult", path: Path) -> None:
-    """Write one row per query and measure with the columns system, dataset, contract, measure, query and value."""
-    require("export parquet", ["pyarrow"], "parquet")
-    import pyarrow as pa
-    from pyarrow.parquet import write_table
-
-    result = entry.result
-    queries, measures = result.query_ids, list(result.per_query)
-    rows = len(queries) * len(measures)
-    table = pa.table(
-        {
-            "system": [result.system] * rows,
-            "dataset": [result.dataset] * rows,
-            "contract": [result.contract] * rows,
-            "measure": [measure for measure in measures for _ in queries],
-            "query": queries * len(measures),
-            "value": [value for values in result.per_query.values() for value in values],
-        }
-    )
-    with atomic.atomic_path(path) as draft:
-        write_table(table, draft)
 
 
 def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
@@ -80,13 +56,10 @@ def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[
     yield path
 
 
-_VALUES = "all but the value of every query and measure"
-_CSV_LOST = f"{_VALUES}; of the system and dataset only their file's name"
-_PARQUET_LOST = f"{_VALUES}, with system, dataset and contract"
+_CSV_LOST = "all but the value of every query and measure; of the system and dataset only their file's name"
 _DRAWN = "effectiveness against queries per second and index bytes, and datasets with intervals: SVG, PDF, PNG"
 EXPORTS = (
     Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
-    Export("parquet", "the value of every query and measure, a row each", _PARQUET_LOST, one_file("parquet", _write_parquet)),
     Export("json", "the whole result", "nothing but the run", _write_json),
     Export(
         "latex", "a table of each dataset: means, ranks, QPS, sizes", "all but the main figures", _write_latex, per="dataset"
