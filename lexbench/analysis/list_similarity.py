@@ -2,16 +2,15 @@
 
 Overlap at k is the share of the first k documents that two lists have in common. RBO is the mean of the overlaps at all depths,
 weighted by (1 - p) p^(depth - 1): the overlap that a reader can expect who goes on to the next document with probability p. At
-p = .9 the first ten documents have .86 of the weight. Lists are finite, so RBO has a lower and an upper bound; the extrapolated
-value between them assumes that the overlap stays as it is. Source: Webber, Moffat and Zobel, "A similarity measure for
-indefinite rankings", ACM TOIS 28(4), 2010; numbers of equations refer to it.
+p = .9 the first ten documents have .86 of the weight. Lists are finite, so RBO is extrapolated: the overlap is assumed to stay
+as it is. Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4), 2010, whose equations
+are numbered below.
 
 Ties in score are broken like trec_eval does. `lexbench compare --lists` uses this module.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,19 +25,6 @@ PERSISTENCE = 0.9
 _WEIGHED = 10  # documents whose share of RBO's weight is shown
 
 
-class Rbo(NamedTuple):
-    """Rank-biased overlap of two lists."""
-
-    extrapolated: float  # RBO_EXT
-    lowest: float  # RBO_MIN: if the lists have nothing more in common
-    residual: float  # RBO_RES: how much higher than the lowest it can be
-
-    @property
-    def highest(self) -> float:
-        """RBO if the lists have everything else in common."""
-        return self.lowest + self.residual
-
-
 class ListSimilarity(msgspec.Struct, frozen=True, kw_only=True):
     """Similarity of a system's lists to those of the first system: means over queries for which either has a list."""
 
@@ -48,8 +34,6 @@ class ListSimilarity(msgspec.Struct, frozen=True, kw_only=True):
     overlaps: dict[int, float]  # by depth k: common documents as a share of k, or of the longer list if both are shorter
     same: dict[int, float]  # by depth k: share of queries with the same first k documents in the same order
     rbo: float  # extrapolated
-    rbo_lowest: float
-    rbo_highest: float
 
 
 def list_similarities(runs: Mapping[str, Run], depths: Sequence[int], p: float = PERSISTENCE) -> list[ListSimilarity]:
@@ -74,7 +58,6 @@ def _similarity(name: str, first: Run, other: Run, depths: Sequence[int], p: flo
     empty = np.zeros(0, np.int64)
     pairs = [(ours.get(query, empty), theirs.get(query, empty)) for query in queries]
     common = [_common_by_depth(*pair) for pair in pairs]
-    values = [rbo(*pair, p) for pair in pairs]
     return ListSimilarity(
         system=name,
         queries=len(queries),
@@ -83,9 +66,7 @@ def _similarity(name: str, first: Run, other: Run, depths: Sequence[int], p: flo
             k: _mean([_overlap_at(both, one, two, k) for both, (one, two) in zip(common, pairs, strict=True)]) for k in depths
         },
         same={k: _mean([float(np.array_equal(one[:k], two[:k])) for one, two in pairs]) for k in depths},
-        rbo=_mean([value.extrapolated for value in values]),
-        rbo_lowest=_mean([value.lowest for value in values]),
-        rbo_highest=_mean([value.highest for value in values]),
+        rbo=_mean([rbo(*pair, p) for pair in pairs]),
     )
 
 
@@ -112,33 +93,19 @@ def _overlap_at(common: NDArray[np.int64], one: NDArray[np.int64], two: NDArray[
     return float(common[reached - 1]) / reached if len(one) and len(two) else 0.0
 
 
-def rbo(one: NDArray[np.int64], two: NDArray[np.int64], p: float = PERSISTENCE) -> Rbo:
-    """Return the rank-biased overlap of two lists of document numbers (n,) and (m,), each without repetitions."""
+def rbo(one: NDArray[np.int64], two: NDArray[np.int64], p: float = PERSISTENCE) -> float:
+    """Return the extrapolated rank-biased overlap of two lists of document numbers (n,) and (m,), each without repetitions."""
     short, long = sorted((len(one), len(two)))
     if not long:
-        return Rbo(0.0, 0.0, 1.0)
+        return 0.0
     depth = np.arange(1, long + 1)
     weight = p**depth / depth
     common = _common_by_depth(one, two)  # X_d
-    seen = float(common[-1])
-    weights = -math.log1p(-p)  # the sum of p^d / d over all d
-    lowest = (1 - p) / p * (float(((common - seen) * weight).sum()) + seen * weights)  # equation 11
     at_short = float(common[short - 1]) if short else 0.0
     beyond = depth > short
     shared = at_short / short if short else 0.0
     sums = float((common * weight).sum() + (shared * (depth[beyond] - short) * weight[beyond]).sum())
-    extrapolated = (1 - p) / p * sums + ((seen - at_short) / long + shared) * p**long  # equation 32
-    return Rbo(extrapolated, lowest, _residual(short, long, seen, p))
-
-
-def _residual(short: int, long: int, seen: float, p: float) -> float:
-    """Return how much the missing ends of the lists can add to RBO: equation 30."""
-    full = int(long + short - seen)  # the depth from which lists agree fully if they have everything else in common
-    depth = np.arange(1, full + 1)
-    weight = p**depth / depth
-    sums = float(short * weight[depth > short].sum() + long * weight[depth > long].sum())
-    sums += seen * (-math.log1p(-p) - float(weight.sum()))
-    return float(p**short + p**long - p**full - (1 - p) / p * sums)
+    return (1 - p) / p * sums + ((float(common[-1]) - at_short) / long + shared) * p**long  # equation 32
 
 
 def weight_of_first(depth: int, p: float = PERSISTENCE) -> float:
@@ -151,21 +118,20 @@ def similarity_table(rows: Sequence[ListSimilarity], first: str, p: float) -> Ta
     """Return one row per system except the *first*, with which all are compared; *p* is the persistence of RBO."""
     depths = list(rows[0].overlaps)
     overlaps, same = ([f"{name}\n@{k}" for k in depths] for name in ("overlap", "same"))
-    header = ("system", *overlaps, *same, f"RBO\np={p:g}", "RBO between", "queries")
+    header = ("system", *overlaps, *same, f"RBO\np={p:g}", "queries")
     cells = [
         (
             row.system,
             *(number(row.overlaps[k]) for k in depths),
             *(number(row.same[k], ".1%") for k in depths),
             number(row.rbo),
-            f"{row.rbo_lowest:.4f} and {row.rbo_highest:.4f}",
             str(row.queries),
         )
         for row in rows
     ]
     notes = [
         "overlap@k: share of the first k documents in common; same@k: queries with the same first k in the same order",
-        "RBO (Webber, Moffat, Zobel 2010): extrapolated, and the bounds for any continuation of the lists",
+        "RBO (Webber, Moffat, Zobel 2010): extrapolated to lists without an end",
         f"the first {_WEIGHED} documents have {weight_of_first(_WEIGHED, p):.2f} of the weight of RBO",
         *(f"{row.system}: {row.one_sided} queries have only one list and count 0" for row in rows if row.one_sided),
     ]

@@ -26,7 +26,6 @@ _DEPTHS, _PERSISTENCE = (10, 100), 0.9
     "--queries", type=click.IntRange(min=0), default=5, show_default=True, help="How many of the most changed queries to show."
 )
 @click.option("--settings", is_flag=True, help="Show every setting that differs, with digests of files.")
-@click.option("--sweep", is_flag=True, help="Show the systems as a learning curve: scores, active terms and FLOPS.")
 @click.option(
     "--fail-if-worse",
     is_flag=True,
@@ -66,7 +65,7 @@ def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: 
 
 
 def _compare_scores(  # noqa: PLR0913 - options
-    systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None, sweep: bool,
+    systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None,
     settings: bool, fail_if_worse: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     import msgspec
@@ -83,7 +82,7 @@ def _compare_scores(  # noqa: PLR0913 - options
         systems,
         store=store,
         folder=results,
-        queries=0 if sweep else queries,
+        queries=queries,
         seeds=seed_groups(seeds),
         slices=read_slices(slices) if slices else None,
         **options,
@@ -91,7 +90,7 @@ def _compare_scores(  # noqa: PLR0913 - options
     if as_json:
         print_json(msgspec.to_builtins(comparison))
     else:
-        print_rich(*(render(table) for table in tables(comparison, curve=sweep, settings=settings)))
+        print_rich(*(render(table) for table in tables(comparison, settings=settings)))
     if fail_if_worse and comparison.worse:
         margin = comparison.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"

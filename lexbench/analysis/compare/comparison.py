@@ -45,9 +45,6 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     interval: tuple[float, float]  # 95 %, bootstrap over queries
     seeds: int = 1  # trainings taken together; the mean is the mean of their means
     deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
-    terms: float | None = None  # active terms per document, of sparse systems
-    query_terms: float | None = None  # per query
-    flops: float | None = None  # products per query and document
 
 
 class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,9 +264,6 @@ def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -
         interval=(interval[0], interval[1]),
         seeds=len(result.seeds.systems) if result.seeds else 1,
         deviation=result.seeds.deviation(measure) if result.seeds else None,
-        terms=result.vectors.terms.get("mean") if result.vectors else None,
-        query_terms=result.work.query_terms.get("mean") if result.work else None,
-        flops=result.work.flops if result.work else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The queries on which two systems differ most, the document that moved, and the terms that moved it."""
+"""The queries on which two systems differ most, and the document that moved. `lexbench explain` shows the terms behind it."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,28 +16,15 @@ from lexbench.analysis.stored_results import StoredResult, expression_of, stored
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_folder, is_here
-from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Source
 from lexbench.results import Result
-from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import read_run
-from lexbench.runner.systems import describe, system
-from lexbench.storage.artifact_folder import MANIFEST, key_facts_of
+from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.trec.ids import encode, lookup, text_of
+from lexbench.trec.ids import text_of
 from lexbench.trec.runs import Run
-from lexbench.types import Kind, Query
-
-_SHOWN = 6  # terms per document
-
-
-class TermChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a term adds to the score of a document; None for a system without sparse vectors in the store."""
-
-    token: str
-    baseline: float | None
-    system: float | None
+from lexbench.types import Query
 
 
 class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +34,6 @@ class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
     grade: int
     baseline_rank: int | None  # None if it is not in the run
     rank: int | None
-    terms: list[TermChange]  # the largest changes first
-    unavailable: list[str]  # why the terms of a system are unknown
 
 
 class QueryChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,22 +98,6 @@ class Topics(NamedTuple):
     grades: dict[str, dict[str, int]]
 
 
-def _topics(result: Result, contract: Contract | None, source: Source | None) -> Topics | None:
-    """Return the topics behind a result; None if they are not on this machine or have other digests. Fetches nothing."""
-    if contract is None or not (source or is_here(contract)):
-        return None
-    try:
-        opened = open_dataset(contract, source)
-    except LexbenchError:
-        return None
-    if (opened.queries_sha256, opened.qrels_sha256) != (result.digests.get("queries"), result.digests.get("qrels")):
-        return None
-    grades: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, grade in opened.topics.judgements:
-        grades.setdefault(query_id, {})[doc_id] = grade
-    return Topics({query.query_id: query for query in opened.queries}, grades)
-
-
 def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:
     """Return the relevant document whose move contributes most to the difference; None if a run is not on this machine."""
     old_run, new_run = (reader.run(entry) for entry in (pair.baseline, pair.other))
@@ -148,15 +117,8 @@ def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> Mov
     document = max(gains, key=lambda doc_id: (gains[doc_id], doc_id), default=None)
     if document is None or gains[document] <= 0:
         return None
-    terms, unavailable = _term_changes(reader, (pair.baseline, pair.other), topics.queries[query_id], document)
-    return MovedDocument(
-        document=document,
-        grade=grades[document],
-        baseline_rank=old_ranks.get(document),
-        rank=new_ranks.get(document),
-        terms=terms,
-        unavailable=unavailable,
-    )
+    ranks = old_ranks.get(document), new_ranks.get(document)
+    return MovedDocument(document=document, grade=grades[document], baseline_rank=ranks[0], rank=ranks[1])
 
 
 def _ranks(run: Run, query: str) -> Mapping[str, int]:
@@ -173,12 +135,11 @@ def _discount(rank: int | None, cutoff: int | None) -> float:
 
 @dataclass
 class StoreReader:
-    """Reads topics, runs and vectors of systems, each once."""
+    """Reads topics and runs, each once."""
 
     store: Store
     located: Mapping[str, tuple[Contract, Source | None]] = field(default_factory=dict)  # datasets that were typed as folders
     runs: dict[int, Run | None] = field(default_factory=dict)  # by the id of the entry
-    systems: dict[int, "SparseSystem | str"] = field(default_factory=dict)
     by_dataset: dict[str, Topics | None] = field(default_factory=dict)
 
     def topics(self, result: Result) -> Topics | None:
@@ -186,8 +147,7 @@ class StoreReader:
         if result.dataset not in self.by_dataset:
             place = None if result.dataset in self.located else self.store.place(result.digests)
             found = find_folder(place) if place else (find_contract(result.dataset), None)
-            contract, source = self.located.get(result.dataset, found)
-            self.by_dataset[result.dataset] = _topics(result, contract, source)
+            self.by_dataset[result.dataset] = _topics(result, *self.located.get(result.dataset, found))
         return self.by_dataset[result.dataset]
 
     def run(self, entry: StoredResult) -> Run | None:
@@ -206,36 +166,21 @@ class StoreReader:
     def _finished(self) -> list[StoredResult]:
         return list(stored_results(self.store))
 
-    def sparse_system(self, entry: StoredResult) -> "SparseSystem | str":
-        """Return the system of a result with its stored vectors, or why its terms are unknown."""
-        if id(entry) not in self.systems:
-            try:
-                self.systems[id(entry)] = _sparse_system(entry, self)
-            except LexbenchError as error:  # the model, or a package that it needs, is not on this machine
-                self.systems[id(entry)] = str(error)
-        return self.systems[id(entry)]
 
-
-@dataclass(frozen=True)
-class SparseSystem:
-    """A system of sparse vectors, with the stored vectors of the documents."""
-
-    retriever: Encoded
-    vectors: Path
-    run: Run
-
-    def contributions(self, query: Query, document: str) -> dict[str, float]:
-        """Return what each term adds to the score of *document*: the product of its two weights, by the term's text."""
-        position = lookup(self.run.table, encode([document])).astype(np.int32)
-        in_query = self.retriever.encode_queries([query]).tocsr()
-        in_document = self.retriever.as_documents(read_rows(self.vectors, position)).tocsr()
-        products: Any = in_query.multiply(in_document).tocoo()
-        encoder: Any = self.retriever.encoder
-        return {
-            encoder.token(int(term)): float(value)
-            for term, value in zip(products.coords[1], products.data, strict=True)
-            if value
-        }
+def _topics(result: Result, contract: Contract | None, source: Source | None) -> Topics | None:
+    """Return the topics behind a result; None if they are not on this machine or have other digests. Fetches nothing."""
+    if contract is None or not (source or is_here(contract)):
+        return None
+    try:
+        opened = open_dataset(contract, source)
+    except LexbenchError:
+        return None
+    if (opened.queries_sha256, opened.qrels_sha256) != (result.digests.get("queries"), result.digests.get("qrels")):
+        return None
+    grades: dict[str, dict[str, int]] = {}
+    for query_id, doc_id, grade in opened.topics.judgements:
+        grades.setdefault(query_id, {})[doc_id] = grade
+    return Topics({query.query_id: query for query in opened.queries}, grades)
 
 
 def _run_of_file(result: Result) -> Run | None:
@@ -244,44 +189,3 @@ def _run_of_file(result: Result) -> Run | None:
         retriever = system(expression_of(result)).retriever
         return retriever.read(result.dataset) if retriever.finished else None
     return None
-
-
-def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | str:
-    retriever, run = system(expression_of(entry.result)).retriever, reader.run(entry)
-    if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
-        return "has no sparse vectors"
-    if not retriever.encoder.names_terms:
-        return "its encoder does not name its terms"
-    if describe(retriever) != entry.result.recipe:
-        return "has changed since it was run"
-    wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
-    for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
-        if wanted.items() <= key_facts_of(manifest.parent).items():
-            assert run is not None  # it has the document that moved
-            return SparseSystem(retriever.with_stored_collection(manifest.parent), manifest.parent, run)
-    return "its vectors are not in the store"
-
-
-def _term_changes(
-    reader: StoreReader, pair: tuple[StoredResult, StoredResult], query: Query, document: str
-) -> tuple[list[TermChange], list[str]]:
-    """Return the terms that changed the score of *document* most, and why the terms of a system are unknown."""
-    contributions: list[dict[str, float] | None] = []
-    unavailable = []
-    for entry in pair:
-        opened = reader.sparse_system(entry)
-        if isinstance(opened, str):
-            unavailable.append(f"{entry.result.system}: {opened}")
-        contributions.append(None if isinstance(opened, str) else opened.contributions(query, document))
-    before, after = contributions
-    tokens = dict.fromkeys([*(before or ()), *(after or ())])
-    changes = [
-        TermChange(
-            token=token,
-            baseline=None if before is None else before.get(token, 0.0),
-            system=None if after is None else after.get(token, 0.0),
-        )
-        for token in tokens
-    ]
-    changes.sort(key=lambda change: (-abs((change.system or 0.0) - (change.baseline or 0.0)), change.token))
-    return changes[:_SHOWN], unavailable

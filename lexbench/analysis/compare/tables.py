@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
+from lexbench.analysis.compare.comparison import Comparison, Difference
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.randomisation import LEVEL, letter
 from lexbench.analysis.slices import slice_notes
@@ -24,17 +24,19 @@ _SEEDS = (
 )
 
 
-def tables(comparison: Comparison, *, curve: bool = False, settings: bool = False) -> list[Table]:
-    """Return the tables of a comparison; with *curve* the systems as points of a learning curve, without tests.
-
-    With *settings* the table of what differs has digests and the settings of only some systems too.
-    """
+def tables(comparison: Comparison, *, settings: bool = False) -> list[Table]:
+    """Return the tables of a comparison. With *settings*, what differs includes digests and settings of only some systems."""
     names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
-    shown = [_curve(on, names) for on in comparison.datasets] if curve else list(_tests(comparison, names))
-    notes = () if curve else (*_legend(comparison), *_counts(comparison, names), *comparison.notes)
-    last = replace(shown[-1], notes=(*shown[-1].notes, *_definitions(comparison, names), *notes))
+    *shown, last = _tests(comparison, names)
+    notes = (
+        *last.notes,
+        *_definitions(comparison, names),
+        *_legend(comparison),
+        *_counts(comparison, names),
+        *comparison.notes,
+    )
     differs = _config_diff(comparison, names, everything=settings) if comparison.config_diff else []
-    return [*shown[:-1], last, *differs, *([] if curve else _query_changes(comparison, names))]
+    return [*shown, replace(last, notes=notes), *differs, *_query_changes(comparison, names)]
 
 
 def _definitions(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
@@ -68,22 +70,6 @@ def _named(system: str, names: dict[str, str]) -> str:
 
 def _short(value: str | None) -> str:
     return "—" if value is None else shortened(value, _DIGEST if _is_digest(value) else _VALUE)
-
-
-def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
-    rows = (
-        (
-            _named(score.system, names),
-            number(score.mean),
-            interval_cell(score.interval, ".4f"),
-            number(score.terms, ".1f"),
-            number(score.query_terms, ".1f"),
-            number(score.flops, ".3g"),
-        )
-        for score in on.scores
-    )
-    header = ("system", on.measure, "95 %", "terms", "query terms", "FLOPS")
-    return Table(f"{on.dataset}, {on.queries} queries", header, tuple(rows))
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
@@ -230,20 +216,17 @@ def no_worse(margin: float, holds: Sequence[bool]) -> str:
 
 
 def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield for each system the queries that changed most, with the documents and terms that changed them below."""
+    """Yield for each system the queries that changed most, with the documents that moved."""
     several = len(comparison.datasets) > 1
     for system in comparison.systems[1:]:
         changes = [change for change in comparison.query_changes if change.system == system]
         if changes:
             rows = (_row(change, several=several) for change in changes)
-            notes = tuple(dict.fromkeys(line for change in changes for line in _unknown(change)))
+            notes = tuple(dict.fromkeys(map(_unknown, changes)))
             header = ("query", "A", names[system], "document", "rank")
             shown = len(header) if any(change.moved for change in changes) else len(header) - 2
             title = f"{_named(system, names)}: the queries that changed most"
             yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
-            if terms := tuple(row for change in changes for row in _terms(change)):
-                note = "what a term adds to the score of the document, in units of each system's own scores"
-                yield Table(f"{_named(system, names)}: why", ("query: document", "term", "A", names[system]), terms, (note,))
 
 
 def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
@@ -256,22 +239,13 @@ def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
     return (f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value), *moved)
 
 
-def _unknown(change: QueryChange) -> Iterator[str]:
-    """Yield why the query's text, the document that moved, or its terms are not shown."""
+def _unknown(change: QueryChange) -> str:
+    """Return why the query's text or the document that moved is not shown, or else how to see more."""
     if change.text is None:
-        yield (
+        return (
             f"the queries of {change.dataset} were not found, so only their ids are shown; for a folder of your own, add "
             "-d FOLDER"
         )
-    elif change.moved is None:
-        yield "no document: a run is not on this machine, or no relevant document moved"
-    else:
-        yield from (f"terms unknown, {line}" for line in change.moved.unavailable)
-
-
-def _terms(change: QueryChange) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each term of the document that moved: the first names the query and the document."""
-    moved = change.moved
-    for at, term in enumerate(moved.terms if moved else ()):
-        place = f"{change.query}: {moved.document}" if moved and not at else ""
-        yield (place, term.token, number(term.baseline, "g"), number(term.system, "g"))
+    if change.moved is None:
+        return "no document: a run is not on this machine, or no relevant document moved"
+    return f"for the terms of a document, type: lexbench explain QUERY -r SYSTEM -d {change.dataset} --document ID"
