@@ -176,7 +176,7 @@ def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
     assert losses.mean() - 4 * losses.std() / np.sqrt(4000) < many.bound < losses.mean() - 1.645 * losses.std() / np.sqrt(4000)
     assert not few.holds
     assert randomisation.p_value(losses[:40]) > 0.05
-    assert no_worse(many.margin, [one.holds for one in (many, many, few)]) == "no worse than .005 on 2 of 3"
+    assert no_worse(0.005, [one.holds for one in (many, many, few)]) == "no worse than .005 on 2 of 3"
     with pytest.raises(ValueError, match="between 0 and 1"):
         noninferiority(losses, 0.0)
     with pytest.raises(ValueError, match="from -1 to 1"):

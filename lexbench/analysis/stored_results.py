@@ -1,7 +1,7 @@
 """The results of a store, and the runs that names on the command line stand for."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_stored, refusal, violations
-from lexbench.runner.systems import variants
+from lexbench.runner.systems import system, variants
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
@@ -130,6 +130,26 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {contract.id}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
+
+
+def run_behind(entry: StoredResult, finished: Callable[[], Iterable[StoredResult]]) -> Run | None:
+    """Return the run that a result was scored from: its own, that of an equal result in *finished*, or its run file."""
+    result = entry.result
+    folder = entry.run or next(
+        (
+            one.run
+            for one in finished()
+            if one.run and one.result.dataset == result.dataset
+            and (one.result.recipe, one.result.per_query) == (result.recipe, result.per_query)
+        ),
+        None,
+    )  # fmt: skip
+    if folder:
+        return read_stored_run(folder).run
+    with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
+        retriever = system(expression_of(result)).retriever
+        return retriever.read(result.dataset) if retriever.finished else None
+    return None
 
 
 # ---- from a name to a system -----------------------------------------------------------------------------------------------

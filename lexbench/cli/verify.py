@@ -15,11 +15,8 @@ from lexbench.cli._output import print_json, print_rich, say
 @system_option("Only this system; repeatable.")
 @results_option
 @click.option("--as", "equivalents", multiple=True, metavar="PUBLISHED=NAME", help="NAME is the system PUBLISHED; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="Also show means without a published score.")
 @json_option
-def command(
-    name: str, systems: Sequence[str], results: Path | None, equivalents: Sequence[str], *, everything: bool, as_json: bool
-) -> None:
+def command(name: str, systems: Sequence[str], results: Path | None, equivalents: Sequence[str], *, as_json: bool) -> None:
     """Compare the results on a suite or dataset with published scores of the same system, dataset and measure.
 
     If a mean is off, its run is scored again under rules that others have used by mistake, to find the cause. Exits with 1 if a
@@ -28,8 +25,7 @@ def command(
     from lexbench import suites
     from lexbench.analysis.verify.diagnosis import diagnose
     from lexbench.analysis.verify.published import published_scores
-    from lexbench.analysis.verify.tables import as_json_document, summary, tables
-    from lexbench.analysis.verify.verdicts import measured, systems_by_label, verify
+    from lexbench.analysis.verify.verdicts import as_json_document, measured, summary, systems_by_label, tables, verify
     from lexbench.datasets.location import find_dataset
     from lexbench.report.terminal import render
     from lexbench.runner.plan import kind_of
@@ -43,6 +39,6 @@ def command(
     if as_json:
         print_json(as_json_document(verification, causes))
     else:
-        print_rich(*(render(table) for table in tables(verification, causes, everything=everything)))
+        print_rich(*(render(table) for table in tables(verification, causes)))
         say(summary(verification))
     click.get_current_context().exit(0 if verification.holds and not store.damaged else 1)

@@ -54,7 +54,6 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     p: float  # of a loss of the margin or more
     corrected: float  # p by Holm over all tests of the comparison
     holds: bool  # whether the corrected p is at most .05
-    fewest: int  # queries that the margin needs even if none of them differs
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,8 +284,7 @@ def _difference(name: str, differences: NDArray[np.float64], resamples: int, lev
 
 def _no_worse(differences: NDArray[np.float64], margin: float, level: float) -> NoWorse:
     test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=level)
-    fewest = noninferiority.fewest_queries(margin)
-    return NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds, fewest=fewest)
+    return NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds)
 
 
 def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:

@@ -1,26 +1,22 @@
 """The queries on which two systems differ most, and the document that moved. `lexbench explain` shows the terms behind it."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult, expression_of, stored_results
+from lexbench.analysis.stored_results import StoredResult, run_behind, stored_results
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_folder, is_here
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Source
 from lexbench.results import Result
-from lexbench.runner.search import read_run
-from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.trec.ids import text_of
 from lexbench.trec.runs import Run
@@ -151,16 +147,10 @@ class StoreReader:
         return self.by_dataset[result.dataset]
 
     def run(self, entry: StoredResult) -> Run | None:
-        """Return the run behind a result: from the store, or from the run file of the system; None if it is in neither."""
+        """Return the run behind a result; None if it is not on this machine."""
         if id(entry) not in self.runs:
-            folder = entry.run or self._run_of_equal(entry.result)
-            self.runs[id(entry)] = read_run(folder).run if folder else _run_of_file(entry.result)
+            self.runs[id(entry)] = run_behind(entry, lambda: self._finished)
         return self.runs[id(entry)]
-
-    def _run_of_equal(self, result: Result) -> Path | None:
-        """Return the run in the store whose result has the same system and the same values."""
-        same = (found for found in self._finished if found.run and found.result.dataset == result.dataset)
-        return next((e.run for e in same if (e.result.recipe, e.result.per_query) == (result.recipe, result.per_query)), None)
 
     @cached_property
     def _finished(self) -> list[StoredResult]:
@@ -181,11 +171,3 @@ def _topics(result: Result, contract: Contract | None, source: Source | None) ->
     for query_id, doc_id, grade in opened.topics.judgements:
         grades.setdefault(query_id, {})[doc_id] = grade
     return Topics({query.query_id: query for query in opened.queries}, grades)
-
-
-def _run_of_file(result: Result) -> Run | None:
-    """Return the run of a system that is a run file; None if it is another system, or the file is gone."""
-    with suppress(LexbenchError):
-        retriever = system(expression_of(result)).retriever
-        return retriever.read(result.dataset) if retriever.finished else None
-    return None

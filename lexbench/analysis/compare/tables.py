@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lexbench.analysis.compare.comparison import Comparison, Difference
 from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.significance.noninferiority import fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL, letter
 from lexbench.analysis.slices import slice_notes
 from lexbench.errors import shortened
@@ -187,7 +188,7 @@ def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
         f"no worse: the loss is shown to be below {margin:g}, at .05 by Holm over all comparisons; bound: by betting, valid "
         "for any differences, all bounds together with 95 % confidence"
     )
-    fewest = max((one.no_worse.fewest for on in comparison.datasets for one in on.differences if one.no_worse), default=0)
+    fewest = fewest_queries(margin)
     for on in comparison.datasets:
         if on.queries < fewest:
             yield f"{on.dataset}: a margin of {margin:g} takes {fewest} queries even if none differs; it has {on.queries}"

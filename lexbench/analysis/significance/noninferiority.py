@@ -12,8 +12,8 @@ lost, and half evenly on other shares. The order of the queries does not matter.
 means of bounded random variables by betting", JRSS B 86, 2024.
 """
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,11 @@ _STAKES = np.append(np.full(63, 0.5 / 63), 0.5)  # on each share; they sum to 1
 _STEPS = 40  # of a bisection of [-1, 1]: down to 2e-12
 
 
-@dataclass(frozen=True)
-class NonInferiority:
-    """The result of a test with a margin, in the measure's units; positive differences are better."""
+class NonInferiority(NamedTuple):
+    """The result of a test with a margin."""
 
-    difference: float  # mean
-    bound: float  # the true difference is above it with confidence 1 - level
-    margin: float
-    p: float  # of a true difference of -margin or less
+    bound: float  # the true difference, in the measure's units, is above it with confidence 1 - level
+    p: float  # of a true difference of -margin or less; positive differences are better
     holds: bool  # whether p is at most the level
 
 
@@ -48,7 +45,7 @@ def noninferiority(differences: NDArray[np.float64], margin: float, *, level: fl
     if not values.size or not np.all(np.abs(values) <= 1):
         raise ValueError("a margin takes at least one query, and differences from -1 to 1")
     p = float(np.exp(-max(_log_wealth(values, -margin), 0.0)))
-    return NonInferiority(float(values.mean()), lower_bound(values, level=level), margin, p, p <= level)
+    return NonInferiority(lower_bound(values, level=level), p, p <= level)
 
 
 def lower_bound(differences: NDArray[np.float64], *, level: float = LEVEL) -> float:

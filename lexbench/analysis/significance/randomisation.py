@@ -7,6 +7,7 @@ If few queries differ, all combinations of signs are tried, and p is exact.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -93,13 +94,9 @@ def queries_needed(differences: NDArray[np.float64], difference: float, *, level
     The smallest number for which `minimum_detectable` is at most *difference*, with the observed standard deviation.
     """
     deviation = float(np.std(differences, ddof=1))
-    low, high = 1, _LEAST
-    while _detectable(deviation, high, level, power) > difference:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _detectable(deviation, middle, level, power) <= difference else (middle, high)
-    return high
+    return _LEAST + bisect_left(
+        range(_LEAST, 1 << 40), True, key=lambda queries: _detectable(deviation, queries, level, power) <= difference
+    )
 
 
 def _detectable(deviation: float, queries: int, level: float, power: float) -> float:

@@ -1,25 +1,19 @@
 """Why a score is off: its run is scored again under rules that others have used by mistake, to see which one fits."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import measures
-from lexbench.analysis.stored_results import stored_results
+from lexbench.analysis.stored_results import StoredResult, run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore
-from lexbench.analysis.verify.verdicts import Check
+from lexbench.analysis.verify.verdicts import Cause, Check
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
-from lexbench.errors import CannotStart, LexbenchError
-from lexbench.results import Result
-from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.search import read_run
-from lexbench.runner.systems import system
+from lexbench.errors import CannotStart
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.qrels import Qrels
@@ -29,21 +23,9 @@ _GRADES = (1, 2, 3)  # relevance thresholds in use
 _RECALLS = ("R", "RCap", "Success")
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A rule under which the run has the published score."""
-
-    what: str  # e.g. "with grade 2 as the lowest relevant grade"
-    mean: float
-
-    def __str__(self) -> str:
-        """Return the cause as the end of a sentence about the run."""
-        return f"would be {self.mean:.4f} {self.what}"
-
-
 def diagnose(check: Check, store: Store) -> list[Cause] | str:
     """Return the rules that explain a check that is off; or as text, why that is unknown."""
-    run = _run(check.result, store)
+    run = run_behind(StoredResult(check.result, None), partial(stored_results, store))
     if run is None:
         return f"the cause is unknown, because its run is not in the store {store.root}"
     try:
@@ -56,18 +38,6 @@ def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
     """Return the rules under which *run* has the published *score* within its tolerance."""
     candidates = [Cause(what, mean()) for what, mean in _variants(run, qrels, score.measure)]
     return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance(len(qrels.query_ids))]
-
-
-def _run(result: Result, store: Store) -> Run | None:
-    """Return the run that *result* was scored from: that of the same system, dataset and means in the store."""
-    for entry in stored_results(store):
-        same = (entry.result.system, entry.result.dataset, entry.result.means) == (result.system, result.dataset, result.means)
-        if same and entry.run:
-            return read_run(entry.run).run
-        if same and result.recipe.get("plugin", "") == "retrievers/run_file":
-            with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
-                return cast(RunFile, system(result.system).retriever).read(result.dataset)
-    return None
 
 
 def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Callable[[], float]]]:

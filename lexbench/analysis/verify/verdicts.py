@@ -1,11 +1,11 @@
-"""Choose the results to verify, and give a verdict on each mean with a published score of the same measure."""
+"""Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
 from lexbench.errors import CannotStart, CommandError
@@ -13,9 +13,25 @@ from lexbench.results import Result
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
+from lexbench.table import DIGITS, Table, heading
 
-_RECALLS = ("R", "RCap", "Success")  # measures that papers call recall
-_VERSIONS = (("msmarco-passage-titled/", "msmarco-passage/"), ("beir/webis-touche2020/v2", "beir/webis-touche2020"))
+_HEADER = ("system", "measure", "measured", "published", "difference", "verdict", "source")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A rule under which the run has the published score."""
+
+    what: str  # e.g. "with grade 2 as the lowest relevant grade"
+    mean: float
+
+    def __str__(self) -> str:
+        """Return the cause as the end of a sentence about the run."""
+        return f"would be {self.mean:.4f} {self.what}"
+
+
+# By position in `Verification.off`: the possible causes, or why the cause is unknown.
+Causes: TypeAlias = Mapping[int, Sequence[Cause] | str]
 
 
 class Verdict(StrEnum):
@@ -65,34 +81,11 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Unmatched:
-    """A measured mean without a published score."""
-
-    result: Result
-    measure: str
-    near: tuple[PublishedScore, ...] = ()  # scores of the same system that could be mistaken for it
-
-    @property
-    def mistakable(self) -> bool:
-        """Whether a near score has the same name: another threshold, or another version of the dataset."""
-        return bool(self.near) and _name(self.near[0].measure) == _name(self.measure)
-
-    @property
-    def reason(self) -> str:
-        """Which near score there is, and why it was not compared; "" without one."""
-        if not self.near:
-            return ""
-        score = self.near[0]
-        what = "another measure" if score.measure != self.measure else "another version of the dataset"
-        return f"{score.measure} {score.printed} on {score.dataset} ({score.source.name}) is {what}"
-
-
-@dataclass(frozen=True)
 class Verification:
     """What was compared, and what could not be."""
 
     checks: tuple[Check, ...]
-    unmatched: tuple[Unmatched, ...]
+    unmatched: tuple[tuple[Result, str], ...]  # results and measures without a published score
 
     @property
     def off(self) -> tuple[Check, ...]:
@@ -115,7 +108,7 @@ def verify(
     systems = systems or {}
     names = dict.fromkeys(score.system for score in published if score.system)
     checks: list[Check] = []
-    unmatched: list[Unmatched] = []
+    unmatched: list[tuple[Result, str]] = []
     for result in results:
         name = systems.get(result.system)
         fitting = {one for one in names if is_same_system(result, one)} if name is None else {name}
@@ -124,8 +117,7 @@ def verify(
             same = [score for score in scores if (score.dataset, score.measure) == (result.dataset, measure)]
             checks += _checks(result, measure, same)
             if not same:
-                near = tuple(score for score in scores if _is_near(score, result.dataset, measure))
-                unmatched.append(Unmatched(result, measure, near))
+                unmatched.append((result, measure))
     return Verification(tuple(checks), tuple(unmatched))
 
 
@@ -152,49 +144,20 @@ def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
     return Verdict.QUOTED if score.quoted else Verdict.OFF
 
 
-def _is_near(score: PublishedScore, dataset: str, measure: str) -> bool:
-    """Whether a score could be mistaken for one of *measure* on *dataset*."""
-    if score.measure == measure:
-        return score.dataset in _other_versions(dataset)
-    return score.dataset == dataset and _kind(score.measure) == _kind(measure)
-
-
-def _other_versions(dataset: str) -> set[str]:
-    """Return the ids of the dataset's other versions: with or without titles, with the first or the second judgements."""
-    swapped = {
-        dataset.replace(one, other) if dataset.startswith(one) else dataset.replace(other, one) for one, other in _VERSIONS
-    }
-    return swapped - {dataset}
-
-
-def _kind(measure: str) -> tuple[str, int | None]:
-    """Return the name and cutoff of a measure without its threshold; all recalls have one name."""
-    name = _name(measure)
-    return ("recall" if name in _RECALLS else name), measures.cutoff(measure)
-
-
-def _name(measure: str) -> str:
-    return measure.partition("(")[0].partition("@")[0]
-
-
 def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Sequence[str] = ()) -> list[Result]:
     """Return the results on the datasets of *suite* in the store or in *folder*, a folder of results; of *systems* only.
 
     Raises CannotStart if there are none, and UnknownName for a system without results.
     """
-    entries = [entry for entry in _entries(store, folder) if entry.result.dataset in suite.datasets]
+    there: Iterable[StoredResult] = current_results(store)
+    if folder:
+        there = (StoredResult(result, None) for file in read_folder(folder) for result in file.results)
+    entries = [entry for entry in there if entry.result.dataset in suite.datasets]
     if not entries:
         raise CannotStart(
             f"no results of the suite {suite.id} in {folder or store.root}; make some: lexbench run suite {suite.id}"
         )
     return [entry.result for entry in (chosen_systems(systems, entries) if systems else entries)]
-
-
-def _entries(store: Store, folder: Path | None) -> Iterator[StoredResult]:
-    if folder is None:
-        yield from current_results(store)
-    else:
-        yield from (StoredResult(result, None) for entry in read_folder(folder) for result in entry.results)
 
 
 def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], results: Sequence[Result]) -> dict[str, str]:
@@ -214,3 +177,82 @@ def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], 
             raise CommandError(f"--as {text}: no result is of {label!r}; there are: {', '.join(sorted(labels))}")
         systems[label] = name
     return systems
+
+
+def tables(verification: Verification, causes: Causes) -> list[Table]:
+    """Return one table per dataset."""
+    shown = []
+    for dataset in dict.fromkeys(check.result.dataset for check in verification.checks):
+        checks = [check for check in verification.checks if check.result.dataset == dataset]
+        notes = [_cause_note(check, causes[number]) for number, check in enumerate(verification.off) if check in checks]
+        notes += [
+            f"{_name(check)}: {check.published[0].printed} ({check.published[0].source.name}) does not count: {check.reason}"
+            for check in checks
+            if check.reason
+        ]
+        shown.append(Table(dataset, _HEADER, tuple(map(_row, checks)), tuple(dict.fromkeys(notes))))
+    return shown
+
+
+def _row(check: Check) -> tuple[str, ...]:
+    first = check.published[0]
+    digits = max(DIGITS, len(first.printed.partition(".")[2]))
+    named, *more = dict.fromkeys(score.source.name for score in check.published)
+    numbers = f"{check.measured:.{digits}f}", first.printed, f"{check.difference:+.{digits}f}"
+    source = named + (f" +{len(more)}" if more else "")
+    return check.result.system, heading(check.measure), *numbers, str(check.verdict), source
+
+
+def _name(check: Check) -> str:
+    return f"{check.result.system}, {check.measure}"
+
+
+def _cause_note(check: Check, causes: Sequence[Cause] | str) -> str:
+    allowed = f"{_name(check)}: off by more than {check.tolerance:.4g}"
+    if isinstance(causes, str):
+        return f"{allowed}; {causes}"
+    if not causes:
+        return f"{allowed}; scoring its run under other rules does not explain it"
+    return f"{allowed}; the run {', or '.join(map(str, causes))}"
+
+
+def summary(verification: Verification) -> str:
+    """Return how many means have which verdict, in one line."""
+    counts = {verdict: sum(check.verdict is verdict for check in verification.checks) for verdict in Verdict}
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    unmatched = len(verification.unmatched)
+    rest = f"; {unmatched} mean{'s have' if unmatched > 1 else ' has'} no published figure" if unmatched else ""
+    return f"{verdicts or 'nothing could be compared'}{rest}"
+
+
+def as_json_document(verification: Verification, causes: Causes) -> dict[str, Any]:
+    """Return the verification for `--json`."""
+    numbers = {id(check): number for number, check in enumerate(verification.off)}
+    return {
+        "checks": [
+            _what(check.result, check.measure)
+            | {
+                "published": check.published[0].value,
+                "difference": check.difference,
+                "tolerance": check.tolerance,
+                "verdict": str(check.verdict),
+                "reason": check.reason,
+                "spread": list(check.spread),
+                "sources": [
+                    {"source": score.source.name, "where": score.where, "called": score.called, "rules": score.source.protocol}
+                    for score in check.published
+                ],
+                "causes": _cause_lines(causes.get(numbers.get(id(check), -1), ())),
+            }
+            for check in verification.checks
+        ],
+        "no_figure": [_what(*mean) for mean in verification.unmatched],
+    }
+
+
+def _what(result: Result, measure: str) -> dict[str, Any]:
+    return {"system": result.system, "dataset": result.dataset, "measure": measure, "measured": result.means[measure]}
+
+
+def _cause_lines(causes: Sequence[Cause] | str) -> list[str]:
+    return [causes] if isinstance(causes, str) else [str(cause) for cause in causes]
