@@ -1,8 +1,6 @@
-"""lexbench and beir, both ways: beir's own evaluation is the reference."""
+"""Models of beir among our systems: beir's own search and evaluation are the reference."""
 
 import json
-import subprocess
-import sys
 import warnings
 from types import SimpleNamespace
 
@@ -10,24 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import lexbench
 from lexbench.errors import CommandError
-from lexbench.interop.beir import encoder, searcher
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
 from lexbench.runner.adapters import adapted
+from lexbench.runner.adapters import beir_encoder as encoder
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.types import Document
-
-CORPUS = {
-    "d1": {"title": "Foxes", "text": "A red fox, and a fox."},
-    "d2": {"title": "", "text": "A red car."},
-    "d3": {"text": "A red car."},
-    "d4": {"title": "Cars", "text": ""},
-    "q2": {"title": "Car", "text": "red car red car"},
-}
-QUERIES = {"q2": "red car", "q1": "fox", "q3": "zebra"}
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +24,10 @@ def beir():
     pytest.importorskip("beir", reason="beir is in the extra beir")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from beir.datasets.data_loader import GenericDataLoader
         from beir.retrieval.evaluation import EvaluateRetrieval
         from beir.retrieval.search.dense import DenseRetrievalExactSearch
 
-    return SimpleNamespace(evaluate=EvaluateRetrieval, exact=DenseRetrievalExactSearch, load=GenericDataLoader)
+    return SimpleNamespace(evaluate=EvaluateRetrieval, exact=DenseRetrievalExactSearch)
 
 
 def evaluate(beir, retriever, corpus, queries, qrels, similarity="cos_sim"):
@@ -63,30 +50,6 @@ def write(folder, corpus, queries, qrels):
     return folder
 
 
-def test_the_form_is_beirs(tmp_path):
-    """A dictionary a query in the order given, scores that fall strictly, no document with the query's id, titles joined in."""
-    found = searcher("bm25(ties='trec_eval')", tmp_path).search(CORPUS, QUERIES, 3, "cos_sim", return_sorted=True)
-
-    assert list(found) == ["q2", "q1", "q3"]
-    assert list(found["q1"]) == ["d1"]
-    assert list(found["q2"]) == ["d3", "d2", "d4"]
-    assert found["q3"] == {}
-    assert all(type(score) is float for lists in found.values() for score in lists.values())
-    scores = list(found["q2"].values())
-    assert scores == sorted(set(scores), reverse=True)
-    assert found["q2"]["d3"] - found["q2"]["d2"] < 1e-6  # equal texts, of which the larger id comes first
-    assert list(searcher("bm25(ties='trec_eval')", tmp_path).search(CORPUS, QUERIES, 1)["q2"]) == ["d3"]
-
-
-def test_what_was_searched_is_kept(tmp_path):
-    """The same corpus in another order is the same; one word more is another."""
-    searcher("bm25", tmp_path).search(CORPUS, QUERIES, 3)
-    searcher("bm25", tmp_path).search(dict(reversed(CORPUS.items())), QUERIES, 3)
-    assert len(list((tmp_path / "runs").glob("*-*"))) == 1
-    searcher("bm25", tmp_path).search(CORPUS | {"d2": {"title": "", "text": "A red cart."}}, QUERIES, 3)
-    assert len(list((tmp_path / "corpora").glob("*-*"))) == 2
-
-
 class Letters:
     """A retrieval model with beir's methods: it counts letters, those of titles twice, and records its input."""
 
@@ -102,32 +65,6 @@ class Letters:
         """Return counts (n, 26)."""
         self.given += corpus
         return self.encode_queries([2 * one["title"] + one["text"] for one in corpus])
-
-
-@pytest.mark.parametrize("notation", ["bm25", "ensemble(bm25, bm25(k1=2.0))", "pipeline(bm25, bm25(k1=2.0), k=4)"])
-def test_systems_of_any_kind_search_for_beir(tmp_path, notation):
-    """Every typed system finds the foxes; objects do as well, and leave nothing in the store."""
-    assert list(searcher(notation, tmp_path).search(CORPUS, QUERIES, 4)["q1"]) == ["d1"]
-    mine = searcher(Letters(), tmp_path / "mine")
-    assert len(mine.search(CORPUS, QUERIES, 4)["q1"]) == 4
-    assert not list((tmp_path / "mine" / "runs").glob("*-*"))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("bm52", "did you mean 'bm25'"),
-        ("run_file(path='x')", "has no index to search, so beir cannot use it"),
-        ("ensemble(bm25, bm25(k1=2.0), weights='tuned')", "beir has no queries to choose weights on; type weights=[…]"),
-    ],
-)
-def test_what_beir_cannot_use_is_refused_at_once(given, said):
-    """Unsuitable systems are refused before a corpus is read."""
-    with pytest.raises(lexbench.errors.LexbenchError) as caught:
-        searcher(given)
-    assert said in str(caught.value)
-    with pytest.raises(CommandError, match="give it depth=20"):
-        searcher("ensemble(bm25, bm25(k1=2.0), depth=10)").search(CORPUS, QUERIES, 20)
 
 
 def test_a_beir_model_is_recognised():
@@ -208,24 +145,18 @@ class Mixed(Letters):
 
 
 @pytest.mark.parametrize(("similarity", "ours"), [("cos_sim", "cosine"), ("dot", "dot")])
-def test_both_ways_give_the_same_figures(beir, tmp_path, similarity, ours):
-    """A model in beir's exact search, the same model as our encoder, and our system within beir: one nDCG, one ranking."""
+def test_a_model_scores_the_same_here_and_there(beir, tmp_path, similarity, ours):
+    """A model in beir's exact search and the same model as our encoder have one nDCG."""
     corpus, queries, qrels = random_dataset()
     torch = pytest.importorskip("torch", reason="torch is in the extra neural")
     model = Mixed(torch.tensor)
-    theirs = beir.exact(model, corpus_chunk_size=64)
-    expected, found = evaluate(beir, theirs, corpus, queries, qrels, similarity)
+    expected, _ = evaluate(beir, beir.exact(model, corpus_chunk_size=64), corpus, queries, qrels, similarity)
     folder = write(tmp_path / "data", corpus, queries, qrels)
     planned = plan.plan_dataset(str(folder), {"mine": encoder(model, ours)}, ["nDCG@10"], 10)
     (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
-    within, mine = evaluate(beir, searcher(encoder(model, ours), tmp_path / "other"), corpus, queries, qrels)
 
     assert outcome.error is None, outcome.error
-    assert round(outcome.result.means["nDCG@10"], 5) == within
-    assert within == expected > 0.05
-    for query in queries:
-        assert list(mine[query]) == sorted(found[query], key=found[query].get, reverse=True)
-        assert mine[query] == pytest.approx(found[query], rel=1e-4)
+    assert round(outcome.result.means["nDCG@10"], 5) == expected > 0.05
 
 
 @pytest.mark.slow  # importing beir's models takes ten seconds
@@ -247,24 +178,3 @@ def test_a_sentence_transformer_of_beir(beir, tmp_path):
 
     assert outcome.error is None, outcome.error
     assert round(outcome.result.means["nDCG@10"], 5) == expected
-
-
-def test_texts_both_ways(beir, bread, tmp_path):
-    """BM25 on notes about bread has in beir's evaluation the nDCG@10 that lexbench gives, to five digits."""
-    loaded = beir.load(str(bread))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        corpus, queries, qrels = loaded.load(split="test")
-    within, _ = evaluate(beir, searcher("bm25", tmp_path / "store"), corpus, queries, qrels)
-    planned = plan.plan_dataset(str(bread), ["bm25"], ["nDCG@10"], 1000)
-    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
-
-    assert within == round(outcome.result.means["nDCG@10"], 5) > 0.67
-
-
-def test_nothing_of_beir_is_imported():
-    """Neither module needs the package."""
-    program = "import sys, lexbench.interop, lexbench.interop.beir; print('beir' in sys.modules, 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False False\n"

@@ -1,4 +1,4 @@
-"""Datasets in memory: mappings, data frames, and datasets of ir_datasets. `lexbench.run` and beir's searchers use them.
+"""Datasets in memory: mappings, data frames, and datasets of ir_datasets. `lexbench.run` uses them.
 
     documents    {id: text} or {id: {"title": …, "text": …}}; or a data frame of pandas or polars, or rows, with named columns
     queries      the same
