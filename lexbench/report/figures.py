@@ -1,7 +1,7 @@
-"""Figures of results: effectiveness over speed (like Figure 1 of the LexMAE paper), over index bytes, and by dataset.
+"""Figures of results: effectiveness over speed (like Figure 1 of the LexMAE paper), and over index bytes.
 
-In the first two, published scores are horizontal levels, because their cost is unknown: the best of each family. Figures are
-written as SVG for pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
+Published scores are horizontal levels, because their cost is unknown: the best of each family. Figures are written as SVG for
+pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,9 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
@@ -43,7 +40,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
-_LABEL, _NAME, _TITLE = 36, 46, 70  # characters that fit beside a point, beside a bar, above a figure
+_LABEL, _TITLE = 36, 70  # characters that fit beside a point and above a figure
 _DECADES = 3000  # an axis that spans a larger factor has ticks at powers of ten only
 _NAMED = 5  # results in one line of text
 _LEVEL_APART = 0.042  # share of the axes' height that the name of a level needs
@@ -65,7 +62,6 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
             if any(not point.aside for point in plot.points):
                 figure = _against(plot, names, lines, f"{dataset}: {plot.title}")
                 yield from _saved(figure, folder / f"{plot.name}.{name}")
-    yield from _saved(_bars(results), folder / "datasets")
 
 
 def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
@@ -153,48 +149,6 @@ def _plain_ticks(axes: "Axes") -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < _DECADES else (1,), numticks=12))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-
-
-def _bars(results: Sequence[Result]) -> "Figure":
-    """Draw the mean of every system on every dataset, by the dataset's headline, with its 95 % bootstrap interval."""
-    datasets = list(dict.fromkeys(result.dataset for result in results))
-    colours = {
-        system: _COLOURS[number % len(_COLOURS)] for number, system in enumerate(dict.fromkeys(r.system for r in results))
-    }
-    with _styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure((_SIZE[0], 0.9 + 0.24 * (len(results) + 1.5 * len(datasets))), dpi=_DPI, layout="constrained")
-        axes = figure.add_subplot()
-        ticks, row, most = [], 0.0, 0.0
-        for dataset in datasets:
-            group = [result for result in results if result.dataset == dataset]
-            measure = headline(group)
-            axes.text(0, row, f" {drawable(dataset, _TITLE)}, {measure}", weight="bold", va="center")
-            for result in group:
-                if measure in result.means:
-                    row += 1
-                    most = max(most, _bar(axes, row, result, measure, colours[result.system]))
-                    ticks.append((row, result.system))
-            row += 1.5
-        axes.set_yticks([y for y, _ in ticks], [drawable(system, _NAME) for _, system in ticks])
-        axes.set(
-            xlabel="mean over the queries, with its 95 % bootstrap interval", xlim=(0, 1.12 * most or 1), ylim=(row - 0.8, -0.7)
-        )
-        axes.grid(visible=False, axis="y")
-    return figure
-
-
-def _bar(axes: "Axes", row: float, result: Result, measure: str, colour: str) -> float:
-    """Draw one bar. Returns how far it reaches, including its interval."""
-    mean, values = result.means[measure], result.per_query.get(measure)
-    axes.barh(row, mean, 0.72, color=colour, alpha=0.75)
-    end = mean
-    if values:
-        low, end = interval(np.asarray(values))
-        axes.plot([low, end], [row, row], color="#222222", linewidth=1.4)
-    axes.annotate(f"{mean:.3f}", (end, row), (4, 0), textcoords="offset points", va="center", fontsize=8)
-    return end
 
 
 def _saved(figure: "Figure", path: Path) -> Iterator[Path]:

@@ -57,7 +57,7 @@ def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[
 
 
 _CSV_LOST = "all but the value of every query and measure; of the system and dataset only their file's name"
-_DRAWN = "effectiveness against queries per second and index bytes, and datasets with intervals: SVG, PDF, PNG"
+_DRAWN = "effectiveness against queries per second and index bytes: SVG, PDF, PNG"
 EXPORTS = (
     Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
     Export("json", "the whole result", "nothing but the run", _write_json),
