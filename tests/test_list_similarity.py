@@ -1,12 +1,11 @@
 """Similarity of ranked lists: overlap and rank-biased overlap, compared with another implementation and the paper."""
 
 import json
-from math import log
 
 import numpy as np
 import pytest
 
-from lexbench.analysis.list_similarity import list_similarities, rbo, weight_of_first
+from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.cli import code
 from lexbench.errors import CommandError
 from lexbench.trec.runs import Run
@@ -35,12 +34,6 @@ def test_extrapolated_rbo_is_that_of_another_implementation(one, two, p, expecte
     assert rbo(letters(two), letters(one), p) == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_weight_of_the_first_documents_is_the_papers():
-    """Webber et al., section 4.2: at p = .9 the first ten documents have 86 % of the weight."""
-    assert round(weight_of_first(10, 0.9), 2) == 0.86
-    assert weight_of_first(1, 0.5) == pytest.approx(log(2))  # (1 - p) / p times the sum of p^d / d
-
-
 def run(**lists):
     """Make a run from lists of documents, one letter each, best first."""
     entries = [(query, doc, -rank) for query, docs in lists.items() for rank, doc in enumerate(docs)]
@@ -61,7 +54,7 @@ def test_overlap_is_a_mean_over_the_queries_of_either():
 
 
 def test_the_command_takes_run_files_without_judgements(tmp_path, monkeypatch, capsys):
-    """Two run files are compared; a single one, an unknown name, and p = 1 give one line each."""
+    """Two run files are compared; a single one and an unknown name give one line each."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
     (tmp_path / "b.run").write_text("q1 Q0 d1 1 2 b\nq1 Q0 d3 2 1 b\n")
@@ -70,10 +63,9 @@ def test_the_command_takes_run_files_without_judgements(tmp_path, monkeypatch, c
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["overlaps"], found["same"]) == ({"2": 0.5}, {"2": 0.0})
     assert code(["compare", "--lists", "a.run", "b.run"]) == 0
-    assert "0.86 of the weight of RBO" in capsys.readouterr().out
+    assert ".86 of the weight of RBO" in capsys.readouterr().out
     assert code(["compare", "--lists", "a.run"]) == CommandError.exit_code
-    assert code(["compare", "--lists", "a.run", "b.run", "-p", "1"]) == CommandError.exit_code
     assert code(["compare", "--lists", "a.run", "c.run"]) != 0
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3
+    assert len(said) == 2
     assert "'c.run' is not a run file" in said[-1]

@@ -14,11 +14,10 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify.diagnosis import causes, diagnose
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
-from lexbench.analysis.verify.verdicts import Verdict, systems_by_label, verify
+from lexbench.analysis.verify.verdicts import Verdict, verify
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset
-from lexbench.errors import CommandError
 from lexbench.results import Counts, Result, write_results
 from lexbench.runner import plan
 from lexbench.runner.search import read_run as read_run_folder
@@ -167,8 +166,8 @@ def test_tolerances():
 
 def test_agreeing_with_one_of_several_scores_is_enough():
     """UniCOIL's RR is .6523 with PyTorch and .6400 with ONNX: one agrees, and the other is shown with the spread."""
-    torch, onnx = (figure(value, system="minilm", source="pyserini 2CR") for value in (0.6523, 0.64))
-    by_both, by_neither = (verify([result({"nDCG@10": mean})], [torch, onnx], {"bm25": "minilm"}) for mean in (0.6401, 0.6))
+    torch, onnx = (figure(value, source="pyserini 2CR") for value in (0.6523, 0.64))
+    by_both, by_neither = (verify([result({"nDCG@10": mean})], [torch, onnx]) for mean in (0.6401, 0.6))
 
     assert {check.published[0].printed: str(check.verdict) for check in by_both.checks} == {
         "0.6523": "other figure",
@@ -254,18 +253,6 @@ def test_equal_figures_are_one_check():
     (check,) = verify([result({"nDCG@10": 0.6789})], [figure(0.6789), figure(0.6789, source="anserini prebuilt")]).checks
 
     assert [one.source.name for one in check.published] == ["pyserini 2CR", "anserini prebuilt"]
-
-
-def test_a_name_can_be_mapped_to_a_published_system():
-    """`--as minilm=NAME` may have = on both sides; unknown systems and names are errors."""
-    own, given = result({"nDCG@10": 0.645}, "a=b", recipe={}), figure(0.64508, system="minilm", source="MTEB")
-
-    assert not verify([own], [given]).checks
-    assert verify([own], [given], systems_by_label(["minilm=a=b"], [given], [own])).checks[0].verdict is Verdict.OK
-    with pytest.raises(CommandError, match="no published system stands before the ="):
-        systems_by_label(["bert=a=b"], [given], [own])
-    with pytest.raises(CommandError, match="no result is of 'c'; there are: a=b"):
-        systems_by_label(["minilm=c"], [given], [own])
 
 
 @pytest.mark.parametrize("name", ["bm25", "bm25(k1=3.0)"])

@@ -9,7 +9,7 @@ import click
 from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option, slices_option
 from lexbench.cli._output import print_json, print_rich, say
 
-_DEPTHS, _PERSISTENCE = (10, 100), 0.9
+_DEPTHS = (10, 100)
 
 
 @click.command()
@@ -25,7 +25,6 @@ _DEPTHS, _PERSISTENCE = (10, 100), 0.9
 @click.option(
     "--queries", type=click.IntRange(min=0), default=5, show_default=True, help="How many of the most changed queries to show."
 )
-@click.option("--settings", is_flag=True, help="Show every setting that differs, with digests of files.")
 @click.option(
     "--fail-if-worse",
     is_flag=True,
@@ -42,7 +41,6 @@ _DEPTHS, _PERSISTENCE = (10, 100), 0.9
     multiple=True,
     help="With --lists: documents per query; repeatable. Default: 10 and 100.",
 )
-@click.option("-p", "--persistence", type=float, help="With --lists: the p of RBO; higher values look deeper. Default: 0.9.")
 @json_option
 def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: Any) -> None:
     """Compare B... with the baseline A.
@@ -55,18 +53,18 @@ def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: 
     --lists shows how similar the ranked lists are: common documents, equal order, and rank-biased overlap (RBO). It needs no
     judgements: systems with the same mean may find different documents.
     """
-    of_lists = options.pop("depths"), options.pop("persistence")
+    depths = options.pop("depths")
     if lists:
-        _compare_lists(systems, *of_lists, as_json=as_json, **options)
-    elif any(of_lists):
-        raise click.UsageError("-k and -p are settings of --lists")
+        _compare_lists(systems, depths, as_json=as_json, **options)
+    elif depths:
+        raise click.UsageError("-k is a setting of --lists")
     else:
         _compare_scores(systems, as_json=as_json, **options)
 
 
-def _compare_scores(  # noqa: PLR0913 - options
+def _compare_scores(
     systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None,
-    settings: bool, fail_if_worse: bool, as_json: bool, **options: Any,
+    fail_if_worse: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     import msgspec
 
@@ -90,7 +88,7 @@ def _compare_scores(  # noqa: PLR0913 - options
     if as_json:
         print_json(msgspec.to_builtins(comparison))
     else:
-        print_rich(*(render(table) for table in tables(comparison, settings=settings)))
+        print_rich(*(render(table) for table in tables(comparison)))
     if fail_if_worse and comparison.worse:
         margin = comparison.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
@@ -99,8 +97,7 @@ def _compare_scores(  # noqa: PLR0913 - options
 
 
 def _compare_lists(
-    systems: tuple[str, ...], depths: tuple[int, ...], persistence: float | None, *, datasets: tuple[str, ...], queries: int,
-    as_json: bool, **options: Any,
+    systems: tuple[str, ...], depths: tuple[int, ...], *, datasets: tuple[str, ...], queries: int, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
     import msgspec
 
@@ -117,9 +114,8 @@ def _compare_lists(
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
     contract = find_dataset(datasets[0])[0] if datasets else None
     runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract)
-    p = _PERSISTENCE if persistence is None else persistence
-    rows = list_similarities(runs, depths or _DEPTHS, p)
+    rows = list_similarities(runs, depths or _DEPTHS)
     if as_json:
         print_json(msgspec.to_builtins(rows, str_keys=True))
     else:
-        print_rich(render(similarity_table(rows, next(iter(runs)), p)))
+        print_rich(render(similarity_table(rows, next(iter(runs)))))

@@ -14,9 +14,8 @@ from lexbench.cli._output import print_json, print_rich, say
 @click.argument("name", metavar="SUITE|DATASET|FOLDER")
 @system_option("Only this system; repeatable.")
 @results_option
-@click.option("--as", "equivalents", multiple=True, metavar="PUBLISHED=NAME", help="NAME is the system PUBLISHED; repeatable.")
 @json_option
-def command(name: str, systems: Sequence[str], results: Path | None, equivalents: Sequence[str], *, as_json: bool) -> None:
+def command(name: str, systems: Sequence[str], results: Path | None, *, as_json: bool) -> None:
     """Compare the results on a suite or dataset with published scores of the same system, dataset and measure.
 
     If a mean is off, its run is scored again under rules that others have used by mistake, to find the cause. Exits with 1 if a
@@ -25,7 +24,7 @@ def command(name: str, systems: Sequence[str], results: Path | None, equivalents
     from lexbench import suites
     from lexbench.analysis.verify.diagnosis import diagnose
     from lexbench.analysis.verify.published import published_scores
-    from lexbench.analysis.verify.verdicts import as_json_document, measured, summary, systems_by_label, tables, verify
+    from lexbench.analysis.verify.verdicts import as_json_document, measured, summary, tables, verify
     from lexbench.datasets.location import find_dataset
     from lexbench.report.terminal import render
     from lexbench.runner.plan import kind_of
@@ -33,8 +32,7 @@ def command(name: str, systems: Sequence[str], results: Path | None, equivalents
 
     store = Store(on_damage=partial(say, err=True))
     suite = suites.suite(name) if kind_of(name) == "suite" else suites.of_datasets(name, [find_dataset(name)[0].id])
-    found, published = measured(suite, store, results, systems), published_scores()
-    verification = verify(found, published, systems_by_label(equivalents, published, found))
+    verification = verify(measured(suite, store, results, systems), published_scores())
     causes = {number: diagnose(check, store) for number, check in enumerate(verification.off)}
     if as_json:
         print_json(as_json_document(verification, causes))

@@ -11,7 +11,7 @@ from lexbench.analysis.slices import slice_notes
 from lexbench.errors import shortened
 from lexbench.table import Table, interval_cell, number
 
-_DIGEST, _VALUE, _NAME = 12, 34, 22  # characters of a digest, another value and a system's name in a cell
+_VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
 _HEX = 32  # a longer hexadecimal value is a digest
 _SIDE_BY_SIDE = 6  # settings of more systems do not fit beside each other
 _SIGNED = "+.4f"
@@ -25,8 +25,8 @@ _SEEDS = (
 )
 
 
-def tables(comparison: Comparison, *, settings: bool = False) -> list[Table]:
-    """Return the tables of a comparison. With *settings*, what differs includes digests and settings of only some systems."""
+def tables(comparison: Comparison) -> list[Table]:
+    """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
     names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
     *shown, last = _tests(comparison, names)
     notes = (
@@ -36,7 +36,7 @@ def tables(comparison: Comparison, *, settings: bool = False) -> list[Table]:
         *_counts(comparison, names),
         *comparison.notes,
     )
-    differs = _config_diff(comparison, names, everything=settings) if comparison.config_diff else []
+    differs = [_config_diff(comparison, names)] if comparison.config_diff else []
     return [*shown, replace(last, notes=notes), *differs, *_query_changes(comparison, names)]
 
 
@@ -48,16 +48,16 @@ def _definitions(comparison: Comparison, names: dict[str, str]) -> Iterator[str]
             yield f"{name}: {system}" + (f" = {expression}" if expression else "")
 
 
-def _config_diff(comparison: Comparison, names: dict[str, str], *, everything: bool) -> list[Table]:
-    """Return the settings that differ as a table: without digests and settings of only some systems, or *everything*."""
-    if len(names) > _SIDE_BY_SIDE and not everything:
-        note = f"{len(comparison.config_diff)} settings differ: see --settings, or compare at most {_SIDE_BY_SIDE} systems"
-        return [Table("what differs", (), (), (note,))]
-    chosen = [one for one in comparison.config_diff if everything or not (one.implied or any(map(_is_digest, one.values)))]
+def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
+    """Return the settings that differ as a table, without digests and settings that only some systems can have."""
+    if len(names) > _SIDE_BY_SIDE:
+        note = f"{len(comparison.config_diff)} settings differ: see --json, or compare at most {_SIDE_BY_SIDE} systems"
+        return Table("what differs", (), (), (note,))
+    chosen = [one for one in comparison.config_diff if not (one.implied or any(map(_is_digest, one.values)))]
     hidden = len(comparison.config_diff) - len(chosen)
-    notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --settings",) if hidden else ()
+    notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --json",) if hidden else ()
     rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
-    return [Table("what differs", ("field", *names.values()), tuple(rows), notes)]
+    return Table("what differs", ("field", *names.values()), tuple(rows), notes)
 
 
 def _is_digest(value: str | None) -> bool:
@@ -70,7 +70,7 @@ def _named(system: str, names: dict[str, str]) -> str:
 
 
 def _short(value: str | None) -> str:
-    return "—" if value is None else shortened(value, _DIGEST if _is_digest(value) else _VALUE)
+    return "—" if value is None else shortened(value, _VALUE)
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
-from lexbench.errors import CannotStart, CommandError
+from lexbench.errors import CannotStart
 from lexbench.results import Result
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
@@ -98,21 +98,14 @@ class Verification:
         return not self.off and any(check.verdict is Verdict.OK for check in self.checks)
 
 
-def verify(
-    results: Sequence[Result], published: Sequence[PublishedScore], systems: Mapping[str, str] | None = None
-) -> Verification:
-    """Compare each of *results* with the *published* scores of its system, dataset and measure.
-
-    *systems* names the published system of a result whose name and settings do not show it, e.g. {"my-model": "minilm"}.
-    """
-    systems = systems or {}
+def verify(results: Sequence[Result], published: Sequence[PublishedScore]) -> Verification:
+    """Compare each of *results* with the *published* scores of its system, dataset and measure."""
     names = dict.fromkeys(score.system for score in published if score.system)
     checks: list[Check] = []
     unmatched: list[tuple[Result, str]] = []
     for result in results:
-        name = systems.get(result.system)
-        fitting = {one for one in names if is_same_system(result, one)} if name is None else {name}
-        scores = [score for score in published if score.system in fitting or (name is not None and score.called == name)]
+        fitting = {one for one in names if is_same_system(result, one)}
+        scores = [score for score in published if score.system in fitting]
         for measure in result.means:
             same = [score for score in scores if (score.dataset, score.measure) == (result.dataset, measure)]
             checks += _checks(result, measure, same)
@@ -158,25 +151,6 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
             f"no results of the suite {suite.id} in {folder or store.root}; make some: lexbench run suite {suite.id}"
         )
     return [entry.result for entry in (chosen_systems(systems, entries) if systems else entries)]
-
-
-def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], results: Sequence[Result]) -> dict[str, str]:
-    """Return the published system of each name, from texts like `minilm=dense(model="x")`; both sides may contain a =.
-
-    Raises CommandError if nothing is published of such a system, or no result has that name.
-    """
-    names = {name for score in published for name in (score.system, score.called) if name}
-    labels = {result.system for result in results}
-    systems = {}
-    for text in texts:
-        name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
-        if not name:
-            raise CommandError(f"--as {text}: no published system stands before the =; write e.g. --as 'minilm=NAME'")
-        label = text.removeprefix(f"{name}=")
-        if label not in labels:
-            raise CommandError(f"--as {text}: no result is of {label!r}; there are: {', '.join(sorted(labels))}")
-        systems[label] = name
-    return systems
 
 
 def tables(verification: Verification, causes: Causes) -> list[Table]:
