@@ -13,10 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lexbench.api import (
-        Results,
-        run,
-    )
+    from lexbench.api import Results, run
     from lexbench.plugins import (
         Encoder,
         Engine,
@@ -30,14 +27,7 @@ if TYPE_CHECKING:
         Source,
         Transform,
     )
-    from lexbench.types import (
-        Corpus,
-        Document,
-        Hits,
-        Kind,
-        MultiVectors,
-        Query,
-    )
+    from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors, Query
 
 _HOMES = {
     "lexbench.api": ("Results", "run"),

@@ -1,46 +1,24 @@
 """Progress: what long work reports. The library never prints: `lexbench.cli` shows progress, and a notebook may."""
 
-from typing import Protocol
 
-
-class Progress(Protocol):
-    """Gets the steps of the work as they start, advance and end; one step at a time."""
+class Progress:
+    """Gets the steps of the work as they start, advance and end, one at a time. Each method does nothing by default."""
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Start the step *stage* of *what*; *total* is its number of *unit*, if known."""
-        ...
 
     def advance(self, count: int = 1) -> None:
         """Add *count* to what is done; below 0 if a worker died and its share will be done again."""
-        ...
 
     def end(self) -> None:
         """Finish the step."""
-        ...
 
     def note(self, line: str) -> None:
         """Show a line that the user should read."""
-        ...
 
     def workers(self, line: str) -> None:
         """Show who works on the step, e.g. "workers on Ray: 2, 812 MB", until the next such line or the end of the step."""
-        ...
 
 
-class Silent:
+class Silent(Progress):
     """Progress that shows nothing."""
-
-    def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
-        """Ignore it."""
-
-    def advance(self, count: int = 1) -> None:
-        """Ignore it."""
-
-    def end(self) -> None:
-        """Ignore it."""
-
-    def note(self, line: str) -> None:
-        """Ignore it."""
-
-    def workers(self, line: str) -> None:
-        """Ignore it."""

@@ -99,11 +99,11 @@ def test_a_dry_run_counts(place, capsys):
     assert (found["finetune --stage 1"]["steps"], found["finetune --stage 1"]["texts"]) == (5, 5 * 2 * 17)
 
 
-def test_options_are_overrides_of_the_commands_section(place, capsys):
-    """--steps and --batch-size apply to the command's section, --set to any setting, --seed to the recipe."""
-    options = ("--steps", 7, "--batch-size", 3, "--learning-rate", 0.1, "--set", "encoding.document_length=50")
-    found = planned(capsys, "pretrain", "mine.toml", *options)["pretrain"]
-    wrong = run(capsys, "train", "pretrain", "mine.toml", "--seed", "-1")
+def test_options_replace_settings(place, capsys):
+    """--set replaces any setting of the recipe."""
+    settings = ("pretrain.steps=7", "pretrain.batch_size=3", "encoding.document_length=50")
+    found = planned(capsys, "pretrain", "mine.toml", *(f"--set={setting}" for setting in settings))["pretrain"]
+    wrong = run(capsys, "train", "pretrain", "mine.toml", "--set", "seed=-1")
 
     assert (found["steps"], found["texts"], found["tokens"]) == (7, 21, 21 * 50)
     assert wrong[0] == 2
@@ -111,19 +111,20 @@ def test_options_are_overrides_of_the_commands_section(place, capsys):
 
 
 def test_epochs_on_the_command_line_take_the_place_of_steps(place, capsys):
-    """--epochs replaces the steps of the file."""
+    """`--set stage1.epochs` replaces the steps of the file."""
     (place / "out" / "negatives" / "stage1").mkdir(parents=True)
     (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
     (place / "out" / "pretrained").mkdir()
 
-    assert planned(capsys, "finetune", "mine.toml", "--stage", 1, "--epochs", 6)["finetune --stage 1"]["steps"] == 3
+    assert (
+        planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")["finetune --stage 1"]["steps"] == 3
+    )
 
 
 def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
     """`msmarco` is the recipe in recipes/. Without its data the estimate is still shown, with exit code 3."""
-    exit_code, out, err = run(
-        capsys, "train", "all", "msmarco", "--device", "cpu", "--precision", "fp32", "--dry-run", "--json"
-    )
+    settings = ("--set", "hardware.device=cpu", "--set", "hardware.precision=fp32")
+    exit_code, out, err = run(capsys, "train", "all", "msmarco", *settings, "--dry-run", "--json")
     told = json.loads(out)
 
     assert exit_code == 3
@@ -143,7 +144,7 @@ def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
         (["all", "mine.toml", "--set", "stage1"], 2, "'stage1' is not a setting"),
-        (["all", "mine.toml", "--precision", "fp8"], 2, "hardware.precision=\"fp8\": Invalid enum value 'fp8'"),
+        (["all", "mine.toml", "--set", "hardware.precision=fp8"], 2, "hardware.precision=fp8: Invalid enum value 'fp8'"),
         (["all", "mine.toml", "--set", "stage3.steps=1"], 2, "mine.toml has no [stage3]"),
         (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
         (["all", "mine.toml", "--set", "stage1.queries=['pydoc/test']"], 3, "type pydoc/dev"),

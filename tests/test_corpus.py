@@ -86,8 +86,8 @@ def test_pieces_do_not_show(tmp_path_factory, documents):
     """However small the pieces in which a corpus is handled, it is the same: each document with its text, in order."""
     folder = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PIECE", 600)  # bytes of text: two documents at a time
-        patch.setattr(module, "_SORTED_AT_ONCE", 3)  # documents that are sorted at a time
+        patch.setattr(module, "_RUN", 600)  # bytes: three documents are sorted at a time
+        patch.setattr(module, "_BLOCK", 400)  # bytes: two documents of each run are merged at a time
         patch.setattr(module, "_READ_AT_ONCE", 2)
         corpus = write_corpus((Document(*pair) for pair in documents.items()), folder)
         expected = sorted(documents.items(), key=lambda pair: pair[0].encode(), reverse=True)

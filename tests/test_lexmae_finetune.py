@@ -83,7 +83,7 @@ def told(command):
 
 def test_held_out_queries_are_never_trained_on(place):
     """No batch has a query for selection, and nearly all other queries appear."""
-    options = ["--set", "stage1.start=start", "--steps", "15", "--set", "selection.held_out=0.3", "--output", "held"]
+    options = ["--set", "stage1.start=start", "--set", "stage1.steps=15", "--set", "selection.held_out=0.3", "--output", "held"]
     mined = Process(place, code, ["train", "mine", "tiny.toml", "--stage", "1", *options[:2], *options[4:]])
     assert mined.code() == 0, mined.said
     process = Process(place, told, ["train", "finetune", "tiny.toml", "--stage", "1", *options])

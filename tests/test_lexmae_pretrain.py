@@ -24,7 +24,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pretrained(place):
     """Pretrain with each bottleneck; return the folders by its name."""
-    command = ["train", "pretrain", "tiny.toml", "--steps", "100", "--set"]
+    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.steps=100", "--set"]
     begun = [Process(place, code, [*command, f"pretrain.bottleneck={name}", "--output", name]) for name in BOTTLENECKS]
     for process in begun:
         assert process.code() == 0, process.said
@@ -58,7 +58,7 @@ def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, caps
     """The next command repeats the options, so that it continues from this model."""
     enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
-    assert code([*command, "--steps", "100"]) == 0
+    assert code([*command, "--set", "pretrain.steps=100"]) == 0
     following = capsys.readouterr().out.splitlines()[-1]
 
     assert following == (
@@ -104,7 +104,7 @@ def asked(folder):
 
 def test_bfloat16(place):
     """The first losses in bfloat16 are near those in float32, and not equal."""
-    whole, fewer = first_steps(place, "fp32"), first_steps(place, "bf16", "--precision", "bf16")
+    whole, fewer = first_steps(place, "fp32"), first_steps(place, "bf16", "--set", "hardware.precision=bf16")
 
     for line, other in zip(whole, fewer, strict=True):
         assert other["loss"] == pytest.approx(line["loss"], rel=0.01)
@@ -115,7 +115,7 @@ def test_float16_is_for_gpus(place, monkeypatch, capsys):
     """fp16 on the processor is refused in one line."""
     enter(place, monkeypatch)
 
-    assert code(["train", "pretrain", "tiny.toml", "--precision", "fp16", "--output", "fp16"]) == 2
+    assert code(["train", "pretrain", "tiny.toml", "--set", "hardware.precision=fp16", "--output", "fp16"]) == 2
     assert capsys.readouterr().err == "lexbench: precision fp16 is for GPUs; on the processor type --precision bf16, or fp32\n"
     assert not (place / "fp16").exists()
 
@@ -135,7 +135,7 @@ def test_accumulating(place):
 
 def first_steps(place, output, *options):
     """Pretrain for four steps and return the losses of each."""
-    settings = ["--steps", "4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]
+    settings = ["--set", "pretrain.steps=4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]
     process = Process(place, code, ["train", "pretrain", "tiny.toml", *settings, *options, "--output", output])
     assert process.code() == 0, process.said
     lines = losses(place / output / "pretrained")

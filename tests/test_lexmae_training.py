@@ -29,7 +29,7 @@ from lexbench.progress import Silent
 
 SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")
 PRETRAIN = ["train", "pretrain", "tiny.toml", *SHORT]
-STAGE = ["train", "finetune", "tiny.toml", "--stage", "1", "--steps", "12"]
+STAGE = ["train", "finetune", "tiny.toml", "--stage", "1", "--set", "stage1.steps=12"]
 STAGE += ["--set", "stage1.save_every=4", "--set", "stage1.start=start", "--set", "selection.every=3"]
 KILLED = -signal.SIGKILL
 NAMES = {"pretrain": "pretrained", "finetune": "stage1"}

@@ -33,11 +33,7 @@ GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no
     "Machine": ("doctor", "probe"),
 }
 _SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended
-_SIGNAL_EXIT_CODES = (
-    _SIGNALLED + signal.SIGINT,
-    _SIGNALLED + signal.SIGTERM,
-    _SIGNALLED + getattr(signal, "SIGHUP", 1),
-)
+_SIGNAL_EXIT_CODES = (_SIGNALLED + signal.SIGINT, _SIGNALLED + signal.SIGTERM, _SIGNALLED + getattr(signal, "SIGHUP", 1))
 _VERDICTS = (1, 2)  # exit codes of `lexbench gate` that are answers, so its errors exit with another code
 _LONGEST = 2000  # characters of an error message; longer ones usually repeat a huge argument
 

@@ -7,15 +7,20 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lexbench.errors import CONTROLS, LexbenchError, visible
+
+if TYPE_CHECKING:
+    from lexbench.storage.store import Store
+    from lexbench.table import Table
 
 _WIDTH = 100  # columns of a table where the width of the terminal is unknown
 _NARROWEST = 40  # a narrower terminal wraps lines itself; tables would lose their columns
@@ -49,10 +54,14 @@ def say(line: str, *, err: bool = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print *value* as JSON, always the same text for the same value; as ASCII unless stdout is UTF-8."""
+    """Print *value*, e.g. a struct, as JSON, always the same text for the same value; as ASCII unless stdout is UTF-8."""
+    import msgspec
+
     in_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with answering():
-        click.echo(json.dumps(value, indent=1, ensure_ascii=not in_utf8).translate(_JSON_ESCAPES))
+        click.echo(
+            json.dumps(msgspec.to_builtins(value, str_keys=True), indent=1, ensure_ascii=not in_utf8).translate(_JSON_ESCAPES)
+        )
 
 
 def _columns() -> int | None:
@@ -72,8 +81,29 @@ def print_lines(lines: Iterable[str]) -> None:
             click.echo(fold.fill(line))
 
 
-def print_rich(*items: Any) -> None:
-    """Print tables and other objects that rich can render."""
+def print_tables(tables: "Iterable[Table]") -> None:
+    """Print tables for people."""
+    from lexbench.report.terminal import render
+
+    _print_rich(map(render, tables))
+
+
+def print_answer(value: Any, tables: "Callable[[], Iterable[Table]]", *, as_json: bool) -> None:
+    """Print *value* as JSON, or else the *tables* that show it."""
+    if as_json:
+        print_json(value)
+    else:
+        print_tables(tables())
+
+
+def answer_store() -> "Store":
+    """Return the store for commands that only read it. Damage is reported on stderr."""
+    from lexbench.storage.store import Store
+
+    return Store(on_damage=partial(say, err=True))
+
+
+def _print_rich(items: Iterable[Any]) -> None:
     from rich.console import Console
 
     console = Console(width=_columns() or _WIDTH, highlight=False)
@@ -88,12 +118,12 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json:
         print_json([dict(zip(header, row, strict=True)) for row in rows])
         return
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    table = RichTable(box=SIMPLE_HEAD, show_edge=False)
     for number, name in enumerate(header):
         table.add_column(name, no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
-    print_rich(table)
+    _print_rich([table])

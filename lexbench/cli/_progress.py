@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexbench.errors import visible
+from lexbench.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
@@ -20,7 +20,7 @@ _ROOM = 80  # narrower terminals get no bars: names and figures need the room
 _SHOWN = 0.5  # seconds; a shorter stage gets no line of its own in a log
 
 
-class Plain:
+class Plain(Progress):
     """Progress for logs: one line every half minute and one when a stage ends."""
 
     def __init__(self) -> None:
@@ -29,35 +29,38 @@ class Plain:
         self._total: int | None = None
         self._done = 0
         self._start = self._last = 0.0
+        self._every = _EVERY
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Begin a stage."""
-        self._what, self._total, self._unit, self._done = f"{what}: {stage}", total, unit, 0
-        self._workers = ""
+        self._what, self._total, self._unit = visible(f"{what}: {stage}"), total, unit
+        self._done, self._workers = 0, ""
         self._start = self._last = time.monotonic()
 
     def workers(self, line: str) -> None:
-        """Describe the workers of the stage in the next lines."""
+        """Describe the workers of the stage from now on."""
         self._workers = f", {line}"
 
     def advance(self, count: int = 1) -> None:
-        """Count finished items, and print a line if the last one was long ago."""
+        """Count finished items, and show the count if the last one was shown long ago."""
         self._done += count
         now = time.monotonic()
-        if now - self._last >= _EVERY:
+        if now - self._last >= self._every:
             self._last = now
-            of = f"/{self._total:,}" if self._total else ""
-            left = f", {(self._total - self._done) / self._rate(now):.0f} s left" if self._total else ""
-            self.note(f"{self._what}: {self._done:,}{of} {self._unit}, {self._rate(now):,.0f}/s{left}{self._workers}")
+            self._show(max(self._done, 1) / max(now - self._start, 1e-9))
+
+    def _show(self, rate: float) -> None:
+        of = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
+        left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
+        self.note(f"{self._what}: {self._done:,}{of}, {rate:,.0f}/s{left}{self._workers}")
 
     def end(self) -> None:
         """Print how long the stage took."""
-        now = time.monotonic()
-        if now - self._start >= _SHOWN:
-            self.note(f"{self._what}: {self._done:,} {self._unit} in {now - self._start:.1f} s{self._workers}")
+        if time.monotonic() - self._start >= _SHOWN:
+            self.note(self._summary())
 
-    def _rate(self, now: float) -> float:
-        return max(self._done, 1) / max(now - self._start, 1e-9)
+    def _summary(self) -> str:
+        return f"{self._what}: {self._done:,} {self._unit} in {time.monotonic() - self._start:.1f} s{self._workers}"
 
     def job_done(self) -> None:
         """Do nothing: the lines of the stages are enough for a log."""
@@ -68,65 +71,40 @@ class Plain:
             print(visible(line), file=sys.stderr, flush=True)
 
 
-class Live:
+class Live(Plain):
     """Progress for terminals: a bar per stage with rate and time left, and a bar of all jobs. Finished stages stay as lines."""
 
     def __init__(self, whole: str = "", jobs: int = 0) -> None:
-        """Make the bars. Without *jobs* there is no bar of all jobs, and the stage shows the memory in use."""
+        """Make the bars; without *jobs* there is no bar of all jobs."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
         from rich.table import Column
 
+        super().__init__()
+        self._every = _REDRAWN
         text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))  # is cut first
         rate = TextColumn("{task.fields[rate]}", table_column=Column(no_wrap=True))
         console = Console(stderr=True)
         bars = [BarColumn(12)] if console.width >= _ROOM else []
         columns = (text, *bars, MofNCompleteColumn(), rate, TimeElapsedColumn(), _time_left())
-        self.bar = Progress(*columns, console=console, transient=True, expand=True, speed_estimate_period=10)
+        self.bar = Bars(*columns, console=console, transient=True, expand=True, speed_estimate_period=10)
         self._task = self.bar.add_task("", visible=False, rate="")
         self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", whole=True)
-        self._alone = not jobs
-        self._what = self._unit = self._workers = ""
-        self._start = self._drawn = 0.0
-        self._pending = 0
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
-        self._what, self._unit, self._start = visible(f"{what}: {stage}"), unit, time.monotonic()
-        self._workers = ""
+        super().start(what, stage, total, unit)
+        self._last = 0.0  # show the first item at once
         self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="")
-        self.bar.update(self._whole, rate=_memory())
 
-    def workers(self, line: str) -> None:
-        """Describe the workers of the stage behind its name."""
-        if line != self._workers.removeprefix(", "):
-            self._workers = f", {line}"
-            self._flush(time.monotonic())
-
-    def advance(self, count: int = 1) -> None:
-        """Count finished items. Counts are gathered, because rich redraws only ten times a second anyway."""
-        self._pending += count
-        now = time.monotonic()
-        if now - self._drawn >= _REDRAWN:
-            self._flush(now)
-
-    def _flush(self, now: float) -> None:
-        self.bar.advance(self._task, self._pending)
-        self._pending, self._drawn = 0, now
-        done = self.bar.tasks[0].completed
-        memory = _memory()
-        description = self._what + self._workers + (f", {memory}" if self._alone and memory else "")
-        rate = f"{done / max(now - self._start, 1e-9):,.0f} {self._unit}/s"
-        self.bar.update(self._task, description=description, rate=rate)
-        self.bar.update(self._whole, rate=memory)
+    def _show(self, rate: float) -> None:
+        done, description = self._done, self._what + self._workers
+        self.bar.update(self._task, completed=done, description=description, rate=f"{rate:,.0f} {self._unit}/s")
 
     def end(self) -> None:
         """Replace the bar by a line with what was done."""
-        now = time.monotonic()
-        self._flush(now)
-        done, seconds = self.bar.tasks[0].completed, now - self._start
-        line = f"{self._what}: {done:,.0f} {self._unit} in {seconds:.1f} s{self._workers}"
-        self.bar.console.print(line, style="dim", markup=False, highlight=False)
+        self.bar.console.print(self._summary(), style="dim", markup=False, highlight=False)
         self.bar.update(self._task, visible=False)
 
     def job_done(self) -> None:
@@ -150,28 +128,8 @@ def _time_left() -> "ProgressColumn":
     return TimeLeft()
 
 
-def _memory() -> str:
-    """Return the memory in use by this process and its children; "" where the system has no /proc."""
-    pages, own = 0, Path("/proc/self")
-    try:
-        started = [pid for thread in (own / "task").iterdir() for pid in _words(thread / "children")]
-        for process in (own, *(Path("/proc", pid) for pid in started)):
-            pages += int((_words(process / "statm") or ["0", "0"])[1])
-    except OSError:
-        return ""
-    return f"memory {pages * os.sysconf('SC_PAGE_SIZE') / 1e6:,.0f} MB"
-
-
-def _words(file: Path) -> list[str]:
-    """Return the words of a file of /proc; none if its process has ended or the system has no such file."""
-    try:
-        return file.read_text(encoding="ascii").split()
-    except OSError:
-        return []
-
-
 @contextmanager
-def shown(whole: str = "", jobs: int = 0) -> Iterator[Plain | Live]:
+def shown(whole: str = "", jobs: int = 0) -> Iterator[Plain]:
     """Yield the progress display that suits stderr. *whole* names what the *jobs* belong to, e.g. a suite."""
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}:
         live = Live(whole, jobs)

@@ -1,15 +1,12 @@
 """Say which ranks of a leaderboard can be told apart, and what is mixed or missing."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_rich
-
-if TYPE_CHECKING:
-    from lexbench.table import Table
+from lexbench.cli._output import print_answer
 
 _PATH = click.Path(path_type=Path, exists=True)
 _MEASURE = click.option("-m", "--measure", metavar="MEASURE", help="Default: each dataset's headline; of runs, nDCG@10.")
@@ -46,7 +43,8 @@ def board(path: Path, measure: str | None, *, as_json: bool) -> None:
     from lexbench.analysis.audit import audit
     from lexbench.interop.boards import read_boards
 
-    _print([table for one in read_boards(path, measure) for table in audit(one)], as_json=as_json)
+    tables = [table for one in read_boards(path, measure) for table in audit(one)]
+    print_answer(tables, lambda: tables, as_json=as_json)
 
 
 @command.command(short_help="How well a small suite predicts the order of systems on a large one.")
@@ -60,16 +58,5 @@ def suite(small: str, large: str | None, path: Path | None, measure: str | None,
     from lexbench.analysis.audit import predict
     from lexbench.interop.boards import merged_board, suite_datasets
 
-    of = suite_datasets(large) if large else ()
-    _print([predict(merged_board(path, measure), suite_datasets(small), of)], as_json=as_json)
-
-
-def _print(tables: "list[Table]", *, as_json: bool) -> None:
-    import msgspec
-
-    from lexbench.report.terminal import render
-
-    if as_json:
-        print_json(msgspec.to_builtins(tables))
-    else:
-        print_rich(*map(render, tables))
+    tables = [predict(merged_board(path, measure), suite_datasets(small), suite_datasets(large) if large else ())]
+    print_answer(tables, lambda: tables, as_json=as_json)

@@ -1,13 +1,12 @@
 """Make a test collection from your own documents."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lexbench.cli._options import FILE, FOLDER, json_option, system_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import answer_store, print_json, print_tables, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -39,16 +38,12 @@ def command(  # noqa: PLR0913 - options
     search, and the first documents of each are judged, by a person (`lexbench judge page`) or by a model. The same command
     continues where it was interrupted, and writes the judgements so far.
     """
-    import msgspec
-
     from lexbench import registry
     from lexbench.analysis.judgements import pool_table
     from lexbench.collecting.collection import MEASURE, Collection, leak_line
     from lexbench.collecting.writer import Writer
     from lexbench.errors import CommandError
     from lexbench.notation import parse
-    from lexbench.report.terminal import render
-    from lexbench.storage.store import Store
 
     if given and writer:
         raise CommandError("give --queries FILE or --writer URL, not both")
@@ -62,18 +57,18 @@ def command(  # noqa: PLR0913 - options
     if made.known.shared is not None:
         say(leak_line(made.known), err=True)
     with shown(folder.name, 1) as progress:
-        runner = made.runner(Store(on_damage=partial(say, err=True)), progress)
+        runner = made.runner(answer_store(), progress)
         made.add_to_pool(systems or tuple(made.known.asked) or _default_systems(), depth, runner)
         if judge:
             made.ask_judge(judge, runner)
     judged = made.publish(by)
     pool = sum(map(len, made.pool.values()))
     if as_json:
-        print_json(msgspec.to_builtins({"facts": made.known, "pool": pool, "judged": judged}))
+        print_json({"facts": made.known, "pool": pool, "judged": judged})
         return
     say(f"pool: {pool:,} documents, the first {made.known.depth} of {', '.join(made.known.systems)}")
     if judged and (rows := made.losses(judged.by)):
-        print_rich(render(pool_table(rows, folder.name, MEASURE, made.known.depth)))
+        print_tables([pool_table(rows, folder.name, MEASURE, made.known.depth)])
     report(made, judged)
 
 

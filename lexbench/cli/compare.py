@@ -1,13 +1,12 @@
 """Compare the scores, settings or ranked lists of systems."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option, slices_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import answer_store, print_answer, say
 
 _DEPTHS = (10, 100)
 
@@ -66,16 +65,12 @@ def _compare_scores(
     systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None,
     fail_if_worse: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    import msgspec
-
     from lexbench.analysis.compare import compare
     from lexbench.analysis.compare.tables import tables
     from lexbench.analysis.seeds import seed_groups
     from lexbench.analysis.slices import read_slices
-    from lexbench.report.terminal import render
-    from lexbench.storage.store import Store
 
-    store = Store(on_damage=partial(say, err=True))
+    store = answer_store()
     comparison = compare(
         systems,
         store=store,
@@ -85,10 +80,7 @@ def _compare_scores(
         slices=read_slices(slices) if slices else None,
         **options,
     )
-    if as_json:
-        print_json(msgspec.to_builtins(comparison))
-    else:
-        print_rich(*(render(table) for table in tables(comparison)))
+    print_answer(comparison, lambda: tables(comparison), as_json=as_json)
     if fail_if_worse and comparison.worse:
         margin = comparison.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
@@ -99,13 +91,9 @@ def _compare_scores(
 def _compare_lists(
     systems: tuple[str, ...], depths: tuple[int, ...], *, datasets: tuple[str, ...], queries: int, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
-    import msgspec
-
     from lexbench.analysis.list_similarity import list_similarities, similarity_table
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.location import find_dataset
-    from lexbench.report.terminal import render
-    from lexbench.storage.store import Store
 
     del queries
     if of_scores := [name for name, value in options.items() if value]:
@@ -113,9 +101,6 @@ def _compare_lists(
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
     contract = find_dataset(datasets[0])[0] if datasets else None
-    runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract)
+    runs = named_runs(systems, answer_store(), contract)
     rows = list_similarities(runs, depths or _DEPTHS)
-    if as_json:
-        print_json(msgspec.to_builtins(rows, str_keys=True))
-    else:
-        print_rich(render(similarity_table(rows, next(iter(runs)))))
+    print_answer(rows, lambda: [similarity_table(rows, next(iter(runs)))], as_json=as_json)

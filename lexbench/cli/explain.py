@@ -5,7 +5,7 @@ import os
 import click
 
 from lexbench.cli._options import json_option, system_option
-from lexbench.cli._output import print_json, print_rich
+from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
 
@@ -35,14 +35,10 @@ def command(
     query has the term, times the term frequency part. A missing index is built first.
     """
     from lexbench.analysis.explain import as_json_document, explain, tables
-    from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
         text = os.fsencode(query).decode(errors="replace")  # without a UTF-8 locale, Python splits letters into surrogates
         explanation = explain(text, system, dataset, documents, top, store=store, progress=progress)
-    if as_json:
-        print_json(as_json_document(explanation))
-    else:
-        print_rich(*(render(table) for table in tables(explanation, terms)))
+    print_answer(as_json_document(explanation), lambda: tables(explanation, terms), as_json=as_json)

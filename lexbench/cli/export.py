@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import FOLDER, FormatCommand, datasets_option, json_option, results_option, system_option
-from lexbench.cli._output import print_json, say
+from lexbench.cli._output import answer_store, print_json, say
 from lexbench.interop.formats import exports
 
 
@@ -25,10 +25,8 @@ def command(
     Most formats have one file per system and dataset; the list of formats names the others.
     """
     from lexbench.interop.conversion import export
-    from lexbench.storage.store import Store
 
-    tell = partial(say, err=True)
-    store = Store(on_damage=tell)
+    store, tell = answer_store(), partial(say, err=True)
     paths = list(export(format_name, store, folder, systems=systems, datasets=datasets, results=results, tell=tell))
     if as_json:
         print_json([str(path) for path in paths])

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import datasets_option, json_option, system_option
-from lexbench.cli._output import print_json, print_rich
+from lexbench.cli._output import print_answer
 
 
 @click.command()
@@ -20,17 +20,11 @@ def command(texts: tuple[Path, ...], systems: tuple[str, ...], datasets: tuple[s
     training data has corpus.jsonl and maybe queries.jsonl, like a BEIR dataset; its texts are compared with those of the
     datasets.
     """
-    import msgspec
-
     from lexbench.analysis import seen_in_training
-    from lexbench.report.terminal import render
 
     if not texts and not systems:
         raise click.UsageError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise click.UsageError("a FOLDER of texts is compared with datasets: give -d ID")
     found = seen_in_training.look_up(systems, texts, datasets)
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-    else:
-        print_rich(*(render(table) for table in seen_in_training.tables(found)))
+    print_answer(found, lambda: seen_in_training.tables(found), as_json=as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lexbench.cli._options import json_option, system_option
-from lexbench.cli._output import print_json, print_lines, print_rich, say
+from lexbench.cli._output import print_json, print_lines, print_tables, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -40,13 +40,10 @@ def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path |
     """
     if ctx.invoked_subcommand:
         return
-    import msgspec
-
     from lexbench.analysis.gate import output
     from lexbench.analysis.gate.checks import check
     from lexbench.analysis.gate.files import read_baselines, read_gates
     from lexbench.analysis.gate.rule import worst
-    from lexbench.report.terminal import render
     from lexbench.storage import atomic
 
     gates = read_gates(path)
@@ -57,13 +54,13 @@ def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path |
     ]
     verdict = worst([report.verdict for report in reports])
     if as_json:
-        print_json({"verdict": verdict, "gates": msgspec.to_builtins(reports)})
+        print_json({"verdict": verdict, "gates": reports})
     else:
         say(f"{verdict}: {sum(report.verdict == 'pass' for report in reports)} of {len(reports)} gates pass")
         for report in reports:
             print_lines(output.answers(report))
             if table := output.detail(report):
-                print_rich(render(table))
+                print_tables([table])
             else:
                 print_lines(f"· {note}" for note in report.notes)
     if files["markdown"]:

@@ -1,12 +1,11 @@
 """Judge documents in the browser or with a language model, or test a pool."""
 
-from functools import partial
 from pathlib import Path
 
 import click
 
 from lexbench.cli._options import FILE, json_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import answer_store, print_answer, say
 from lexbench.cli._progress import shown
 
 _DEPTH = 100  # of a pool whose depth the dataset does not state
@@ -66,31 +65,24 @@ def documents(
     Its judgements are never mixed with official ones: every line of the qrels file has the judge's stamp, and FILE.stamp.json
     describes the judge. Answers are saved as they come, so the same command continues where it was interrupted.
     """
-    import msgspec
-
     from lexbench import registry
     from lexbench.analysis.judgements import judge_table
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.notation import parse
-    from lexbench.report.terminal import render
     from lexbench.runner import judging
     from lexbench.runner.search import DatasetRunner
-    from lexbench.storage.store import Store
 
     judge = registry.create("judges", parse(judge_text).head)
-    store, opened = Store(on_damage=partial(say, err=True)), open_dataset(*find_dataset(dataset))
+    store, opened = answer_store(), open_dataset(*find_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.asked(runs, opened.qrels.query_ids, depth, known)
     with shown(contract.id, 1) as progress:
         made = judging.judge_documents(judge, wanted, DatasetRunner(opened, store, progress), output, list(runs), depth)
-    if as_json:
-        print_json(msgspec.to_builtins(made))
-    else:
-        print_rich(render(judge_table(made, output)))
+    print_answer(made, lambda: [judge_table(made, output)], as_json=as_json)
 
 
 @command.command(short_help="Leave out one contributor to the pool at a time.")
@@ -112,26 +104,19 @@ def pool(
     This shows how unfair the judgements are to a new system whose results nobody judged. Contributors are those that the
     dataset names among SYSTEMs, otherwise all SYSTEMs.
     """
-    import msgspec
-
     from lexbench import measures
     from lexbench.analysis.judgements import is_contributor, leave_one_out, pool_table
     from lexbench.analysis.stored_results import named_runs
-    from lexbench.report.terminal import render
     from lexbench.runner.scoring import judgements
-    from lexbench.storage.store import Store
 
     if (dataset is None) == (qrels is None):
         raise click.UsageError("give -d ID, or --qrels FILE")
     judged, contract = judgements(dataset, qrels)[:2]
     measure = measures.with_threshold(measure, contract) if contract else str(measures.parse(measure))
-    runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract, judged)
+    runs = named_runs(systems, answer_store(), contract, judged)
     stated = contract.judging if contract else None
     by_contract = [name for name in runs if contract and is_contributor(name, contract)]
     depth = depth or (stated.depth if stated and stated.depth else _DEPTH)
     relevant = contract.relevance.default if contract else 1
     rows = leave_one_out(runs, judged, measure, contributors or by_contract or list(runs), depth=depth, relevant=relevant)
-    if as_json:
-        print_json(msgspec.to_builtins(rows))
-    else:
-        print_rich(render(pool_table(rows, dataset or str(qrels), measure, depth)))
+    print_answer(rows, lambda: [pool_table(rows, dataset or str(qrels), measure, depth)], as_json=as_json)

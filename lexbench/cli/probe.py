@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lexbench.cli._options import FILE, json_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import print_json, print_tables, say
 
 if TYPE_CHECKING:
     from lexbench.probing.probe import Probe
@@ -42,12 +42,9 @@ def command(  # noqa: PLR0913 - options
     http://localhost:8080/search           gets {"vector": […], "k": 10, KNOB: value}, answers {"docs": [[id, score], …]}
     './my-search --index idx'              a command: the same, one line per query
     """  # noqa: D301 - \b keeps the lines
-    import msgspec
-
     from lexbench.errors import CommandError
     from lexbench.probing.probe import probe
     from lexbench.probing.servers import file_blocks, opened, read_matrix
-    from lexbench.report.terminal import render
 
     given = read_matrix(queries) if queries else None
     with opened(target) as index:
@@ -65,10 +62,10 @@ def command(  # noqa: PLR0913 - options
             k=k, similarity=similarity or index.similarity or "dot", load=load, seconds=seconds, goal=goal,
         )  # fmt: skip
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
         return
     say(found.advice)
-    print_rich(render(_table(found)))
+    print_tables([_table(found)])
     for path in _draw(found, plot) if plot else ():
         say(f"wrote {path}", err=True)
 

@@ -19,7 +19,7 @@ from lexbench.cli._options import (
     timing_options,
     timing_settings,
 )
-from lexbench.cli._output import print_json, print_rich, print_rows, say
+from lexbench.cli._output import print_answer, print_rows, say
 from lexbench.cli._progress import shown
 from lexbench.contracts import MEASURES
 
@@ -134,7 +134,6 @@ def _carry_out(  # noqa: PLR0913 - options
     if folder:
         _check_writable(folder)
     from lexbench.report.run import brief_tables, tables
-    from lexbench.report.terminal import render
     from lexbench.runner import jobs
     from lexbench.storage.store import Store
     from lexbench.timing.timer import Timer
@@ -151,10 +150,8 @@ def _carry_out(  # noqa: PLR0913 - options
         results = merge_seeds(results, of_seeds)
     elif of_seeds:
         say("seeds are shown one by one, because a job failed", err=True)
-    if as_json:
-        print_json(_document(plan, outcomes, results))
-    else:
-        print_rich(*(render(table) for table in (brief_tables(results) if brief else tables(results, plan.suite))))
+    document = _document(plan, outcomes, results)
+    print_answer(document, lambda: brief_tables(results) if brief else tables(results, plan.suite), as_json=as_json)
     failed = _print_failures(outcomes)
     if folder:
         save(plan, results, folder)
@@ -191,8 +188,6 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
 
 def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Result]") -> dict[str, Any]:
     """Return everything about a run as one JSON document."""
-    import msgspec
-
     from lexbench.analysis import aggregates
 
     def job(outcome: "Outcome") -> dict[str, str]:
@@ -200,7 +195,7 @@ def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Re
 
     return {
         "suite": plan.suite.id if plan.suite else None,
-        "results": [msgspec.to_builtins(result) for result in results],
+        "results": results,
         "failures": [{**job(outcome), "error": outcome.error, "again": outcome.again} for outcome in outcomes if outcome.error],
         "untimed": [{**job(outcome), "error": outcome.untimed} for outcome in outcomes if outcome.untimed],
         "aggregates": [

@@ -1,13 +1,12 @@
 """Score a run file under the rules of a dataset."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lexbench.cli._options import FILE, json_option, measures_option, slices_option
-from lexbench.cli._output import print_json, print_rich, print_rows, say
+from lexbench.cli._output import answer_store, print_answer, print_rows
 from lexbench.contracts import MEASURES
 
 if TYPE_CHECKING:
@@ -48,29 +47,25 @@ def command(  # noqa: PLR0913 - options
     from lexbench.analysis.slices import read_slices, slice_scores, slice_table
     from lexbench.analysis.stored_results import find_runs
     from lexbench.datasets.location import find_dataset
+    from lexbench.report.run import tables
     from lexbench.runner import scoring
-    from lexbench.storage.store import Store
 
     if dataset is None and qrels is None:
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
     contract = find_dataset(dataset)[0] if dataset else None
-    runs = find_runs([run], Store(on_damage=partial(say, err=True)), contract)
+    runs = find_runs([run], answer_store(), contract)
     if len(runs) > 1:
         raise click.UsageError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
     (ranked,) = runs.values()
     name = Path(run).name if Path(run).is_file() else run
     result = scoring.score_lists(ranked, name, measures, scoring.judgements(dataset, qrels), precision)
     of_slices = slice_scores(result, declared) if declared else []
-    if as_json:
-        print_json(msgspec.to_builtins(result) | ({"slices": msgspec.to_builtins(of_slices)} if of_slices else {}))
-    elif per_query:
+    if per_query and not as_json:
         columns = zip(*result.per_query.values(), strict=True)
         rows = [(query, *(f"{value:.4f}" for value in values)) for query, values in zip(result.query_ids, columns, strict=True)]
         print_rows(("query", *result.per_query), rows, as_json=False)
-    else:
-        from lexbench.report.run import tables
-        from lexbench.report.terminal import render
-
-        of_file = [slice_table(of_slices, result, declared.sha256)] if declared else []
-        print_rich(*(render(table) for table in (*tables([result], None), *of_file)))
+        return
+    document = {**msgspec.structs.asdict(result), **({"slices": of_slices} if of_slices else {})}
+    of_file = [slice_table(of_slices, result, declared.sha256)] if declared else []
+    print_answer(document, lambda: [*tables([result], None), *of_file], as_json=as_json)

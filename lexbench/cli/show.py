@@ -1,14 +1,13 @@
 """Show one suite, dataset, model or result, or this machine."""
 
 import json
-from functools import partial
 from typing import Any
 
 import click
 import msgspec
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_lines, say
+from lexbench.cli._output import answer_store, print_json, print_lines
 
 
 @click.command()
@@ -31,7 +30,7 @@ def _shown(what: str, name: str) -> Any:
     from lexbench.analysis.stored_results import stored_results
     from lexbench.datasets.location import find_dataset
     from lexbench.errors import UnknownName
-    from lexbench.storage import environment, store
+    from lexbench.storage import environment
 
     if what == "suite":
         return suites.suite(name)
@@ -47,7 +46,7 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()}
-    stored = (entry.result for entry in stored_results(store.Store(on_damage=partial(say, err=True))))
+    stored = (entry.result for entry in stored_results(answer_store()))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Options that set a recipe's setting of the same name, with the section it is in.
-_OF_RECIPE = {"seed": "", "output": "", "precision": "hardware.", "device": "hardware.", "threads": "hardware."}
-_OF_TRAINING: dict[str, Any] = {"learning_rate": float, "batch_size": int, "epochs": float, "steps": int}
 _HEADER = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
 _UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -40,30 +37,14 @@ def command() -> None:
 
 def _common(function: F) -> F:
     """Add the options of every command."""
-    for option in reversed(
-        (
-            click.argument("name", metavar="RECIPE"),
-            click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
-            click.option(
-                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. stage1.lambda_d=0.004; repeatable."
-            ),
-            click.option("--seed", type=int),
-            click.option("--precision", metavar="fp32|bf16|fp16"),
-            click.option("--device", metavar="auto|cpu"),
-            click.option("--threads", type=int, help="Threads of the processor; 0: all."),
-            click.option("--dry-run", is_flag=True, help="Check everything and estimate time, memory and disk; train nothing."),
-            json_option,
-        )
+    for option in (
+        json_option,
+        click.option("--dry-run", is_flag=True, help="Check everything and estimate time, memory and disk; train nothing."),
+        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
+        click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
+        click.argument("name", metavar="RECIPE"),
     ):
         function = option(function)
-    return function
-
-
-def _of_training(function: F) -> F:
-    """Add the options of one training."""
-    for name, kind in _OF_TRAINING.items():
-        option = f"--{name.replace('_', '-')}"
-        function = click.option(option, type=kind, help=f"Replaces the recipe's {name}.")(function)
     return function
 
 
@@ -74,7 +55,6 @@ def _stage(function: F) -> F:
 
 @command.command()
 @_common
-@_of_training
 def pretrain(**options: Any) -> None:
     """Pretrain the masked autoencoder, after making the initial model."""
     _run("pretrain", **options)
@@ -90,7 +70,6 @@ def mine(**options: Any) -> None:
 
 @command.command()
 @_common
-@_of_training
 @_stage
 def finetune(**options: Any) -> None:
     """Train the retriever of a stage on its negatives."""
@@ -105,20 +84,15 @@ def everything(**options: Any) -> None:
 
 
 def _run(
-    kind: Any, name: str, settings: tuple[str, ...], stage: int = 0, *, dry_run: bool, as_json: bool, **options: Any
+    kind: Any, name: str, settings: tuple[str, ...], output: str | None, stage: int = 0, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Do the task *kind* of the recipe *name*, or all tasks if it is "". *options* replace settings of the recipe."""
+    """Do the task *kind* of the recipe *name*, or all tasks if it is "", with its *settings* and *output* replaced."""
     from lexbench.lexmae import recipe as recipes
     from lexbench.lexmae.training import plan
 
-    typed = {option: value for option, value in options.items() if value is not None}
-    section = f"stage{stage}" if stage else kind
-    overrides = [f"{_OF_RECIPE.get(option, f'{section}.')}{option}={dumps(value)}" for option, value in typed.items()]
-    recipe = recipes.read(recipes.find(name), [*settings, *overrides])
+    recipe = recipes.read(recipes.find(name), [*settings, *([f"output={dumps(output)}"] if output else [])])
     tasks = plan.single_task(recipe, kind, stage) if kind else plan.tasks(recipe)
-    of_section = [f"{section}.{option}={dumps(value)}" for option in _OF_TRAINING if (value := typed.get(option)) is not None]
-    words = [f"--set {quote(text)}" for text in (*settings, *of_section)]
-    words += [f"--{option} {quote(str(typed[option]))}" for option in _OF_RECIPE if option in typed]
+    words = [f"--set {quote(text)}" for text in settings] + ([f"--output {quote(output)}"] if output else [])
     _carry_out(recipe, tasks, _next_command(recipe, tasks[-1], name, words), dry_run=dry_run, as_json=as_json)
 
 

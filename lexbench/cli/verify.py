@@ -1,13 +1,12 @@
 """Compare measured scores with published ones."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
 
 from lexbench.cli._options import json_option, results_option, system_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import answer_store, print_answer, say
 
 
 @click.command()
@@ -26,17 +25,13 @@ def command(name: str, systems: Sequence[str], results: Path | None, *, as_json:
     from lexbench.analysis.verify.published import published_scores
     from lexbench.analysis.verify.verdicts import as_json_document, measured, summary, tables, verify
     from lexbench.datasets.location import find_dataset
-    from lexbench.report.terminal import render
     from lexbench.runner.plan import kind_of
-    from lexbench.storage.store import Store
 
-    store = Store(on_damage=partial(say, err=True))
+    store = answer_store()
     suite = suites.suite(name) if kind_of(name) == "suite" else suites.of_datasets(name, [find_dataset(name)[0].id])
     verification = verify(measured(suite, store, results, systems), published_scores())
     causes = {number: diagnose(check, store) for number, check in enumerate(verification.off)}
-    if as_json:
-        print_json(as_json_document(verification, causes))
-    else:
-        print_rich(*(render(table) for table in tables(verification, causes)))
+    print_answer(as_json_document(verification, causes), lambda: tables(verification, causes), as_json=as_json)
+    if not as_json:
         say(summary(verification))
     click.get_current_context().exit(0 if verification.holds and not store.damaged else 1)

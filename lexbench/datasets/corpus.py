@@ -6,21 +6,23 @@
     ids.npy       bytes (documents,): UTF-8 ids, descending
     corpus.json   counts and the fingerprint
 
-Writing needs the same memory for any number of documents. They are first written to a spool as they arrive, then sorted and
-copied in pieces of limited size.
+Writing needs little memory for any number of documents: they are sorted in runs of limited size, which are merged from a
+temporary file.
 """
 
 import hashlib
+import heapq
 import json
-from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, NamedTuple, Self
+from struct import pack
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +32,11 @@ from lexbench.types import Document
 
 IDS = ("ids.npy", "corpus.json")  # the files that a run needs, because its documents are positions
 _READ_AT_ONCE = 2048  # documents
-_PIECE = 32 << 20  # bytes of text that are in memory at once while they are sorted
-_SORTED_AT_ONCE = 1 << 18  # documents: 11 MB with ids of 20 bytes; 138 million documents are 528 runs
-_SAMPLES = 256  # ids per run at which parts are cut: no part is larger than a run plus a 256th of all documents
+_RUN = 48 << 20  # bytes of documents that are in memory at once while they are sorted
+_BLOCK = 1 << 16  # bytes of each run that are in memory at once while runs are merged
+_OVERHEAD = 200  # bytes of the Python objects of a document
 
-_Rows = NDArray[np.void]  # with the fields of `_row_type`
+_Row = tuple[bytes, bytes, int]  # id, text, and the character at which the body starts
 
 
 class InvalidDocument(InvalidFile):
@@ -102,9 +104,8 @@ def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:
     Raises InvalidDocument for the first id that is repeated or cannot be written to a TREC file: empty, with white space or
     NUL, or starting with `#`.
     """
-    with TemporaryDirectory(dir=path, prefix="spool") as folder, _Spool(Path(folder)) as spool:
-        for document in documents:
-            spool.add(_checked(document.doc_id), utf8(document.text), document.body_at)
+    with TemporaryFile(dir=path) as file:
+        spool = _sorted_runs(documents, file)
         if not spool.count:
             raise InvalidDocument("the corpus has no documents", None)
         facts = _write(spool, path)
@@ -112,168 +113,83 @@ def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:
     return StoredCorpus(path)
 
 
-def _checked(doc_id: str) -> bytes:
-    """Return an id as bytes if a TREC run, and a file whose comments start with `#`, can hold it."""
-    encoded = utf8(doc_id)
-    if encoded.split() != [encoded] or b"\0" in encoded or encoded.startswith(b"#"):
-        why = "is empty, has white space, or starts with '#': no run file could hold it"
-        raise InvalidDocument(f"document id {doc_id!r} {why}", doc_id)
-    return encoded
-
-
 def _write(spool: "_Spool", folder: Path) -> dict[str, Any]:
     """Write the documents of *spool* in position order. Return their counts and the fingerprint."""
-    digest, empty, text_bytes = hashlib.sha256(), 0, 0
-    parts = spool.parts()
-    first = next(parts)  # now the width of ids is known
+    digest, empty, text_bytes, before = hashlib.sha256(), 0, 0, b""
     with ExitStack() as stack:
-        ids = stack.enter_context(_column(folder / "ids.npy", first["id"].dtype, spool.count))
-        bodies = stack.enter_context(_column(folder / "bodies.npy", np.dtype(np.uint32), spool.count))
-        offsets = stack.enter_context(_column(folder / "offsets.npy", np.dtype(np.int64), spool.count + 1))
+        ids = stack.enter_context(_column(folder / "ids.npy", f"S{spool.width}", spool.count))
+        bodies = stack.enter_context(_column(folder / "bodies.npy", "<u4", spool.count))
+        offsets = stack.enter_context(_column(folder / "offsets.npy", "<i8", spool.count + 1))
         texts = stack.enter_context((folder / "texts.bin").open("wb"))
-        offsets.write(np.int64(0).tobytes())
-        for rows in chain([first], parts):
-            _refuse_repeated(rows["id"])
-            ends = text_bytes + np.cumsum(rows["length"])
-            ids.write(rows["id"].tobytes())
-            bodies.write(rows["body"].tobytes())
-            offsets.write(ends.tobytes())
-            for piece in _pieces(rows, ends):
-                content = spool.texts(piece)
-                texts.write(b"".join(content))
-                digest.update(b"".join(map(netstrings, piece["id"].tolist(), content)))
-            empty, text_bytes = empty + int((rows["length"] == 0).sum()), int(ends[-1])
-    return {
-        "schema": 1,
-        "documents": spool.count,
-        "empty": empty,
-        "text_bytes": text_bytes,
-        "fingerprint": digest.hexdigest(),
-    }
+        offsets.write(pack("<q", 0))
+        for doc_id, text, body_at in heapq.merge(*map(spool.read, spool.runs), reverse=True):
+            if doc_id == before:
+                raise InvalidDocument(f"two documents have the id {doc_id.decode()!r}", doc_id.decode())
+            before = doc_id
+            ids.write(doc_id.ljust(spool.width, b"\0"))
+            bodies.write(pack("<I", body_at))
+            texts.write(text)
+            text_bytes += len(text)
+            offsets.write(pack("<q", text_bytes))
+            digest.update(netstrings(doc_id, text))
+            empty += not text
+    return {"schema": 1, "documents": spool.count, "empty": empty, "text_bytes": text_bytes, "fingerprint": digest.hexdigest()}
 
 
 @contextmanager
-def _column(file: Path, dtype: np.dtype[Any], count: int) -> Iterator[BinaryIO]:
+def _column(file: Path, dtype: str, count: int) -> Iterator[BinaryIO]:
     """Open a new file for *count* values of an array: the bytes are those of `numpy.save`, written piece by piece."""
     with file.open("wb") as out:
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (count,)}
         np.lib.format.write_array_header_1_0(out, header)
         yield out
 
 
-def _refuse_repeated(ids: NDArray[np.bytes_]) -> None:
-    repeated = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(repeated):
-        doc_id = ids[repeated[0]].decode()
-        raise InvalidDocument(f"two documents have the id {doc_id!r}", doc_id)
+@dataclass(frozen=True)
+class _Spool:
+    """Documents in a temporary file, in runs that are sorted by descending id."""
 
-
-def _pieces(rows: _Rows, ends: NDArray[np.int64]) -> Iterator[_Rows]:
-    """Yield *rows* in pieces whose texts fit into memory; a longer text is a piece alone. *ends* (rows,): where texts end."""
-    begin, before = 0, int(ends[0]) - int(rows["length"][0])
-    while begin < len(rows):
-        reach = int(np.searchsorted(ends, before + _PIECE, side="right"))
-        end = min(max(reach, begin + 1), begin + _PIECE // 256)  # of short texts, the Python objects take the memory
-        yield rows[begin:end]
-        begin, before = end, int(ends[min(end, len(rows)) - 1])
-
-
-# ---- the spool -------------------------------------------------------------------------------------------------------------
-
-
-def _row_type(width: int) -> np.dtype[Any]:
-    """Return the type of a spool row: id, first byte and bytes of the text, and where the body starts."""
-    return np.dtype([("id", f"S{width}"), ("start", np.int64), ("length", np.int64), ("body", np.uint32)])
-
-
-class _SortedRun(NamedTuple):
-    """Rows in ascending order of their ids, in the file of rows."""
-
-    offset: int  # bytes
-    rows: int
+    file: IO[bytes]
+    runs: list[list[tuple[int, int]]]  # the blocks of each run: their start and size
+    count: int  # documents
     width: int  # bytes of the longest id
 
+    def read(self, blocks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
+        """Yield the documents of a run."""
+        for start, size in blocks:
+            self.file.seek(start)
+            yield from msgspec.msgpack.decode(self.file.read(size), type=list[_Row])
 
-class _Spool:
-    """Documents in two temporary files, added in any order and read back by descending id. Use it in a `with`.
 
-    One file has the texts, the other one a row per document, in sorted runs. Evenly spaced ids of all runs cut the ids into as
-    many parts as there are runs. A part collects the rows of every run between two cuts and is sorted anew (Shi and Schaeffer,
-    "Parallel Sorting by Regular Sampling", 1992). Nothing can be added once parts have been read.
-    """
+def _sorted_runs(documents: Iterable[Document], file: IO[bytes]) -> _Spool:
+    """Write *documents* into *file* in sorted runs."""
+    runs, count, width = [], 0, 1
+    for run in _unsorted_runs(documents):
+        run.sort(reverse=True)
+        count += len(run)
+        width = max(width, *(len(doc_id) for doc_id, _, _ in run))
+        per_block = max(1, len(run) * _BLOCK // sum(len(text) + _OVERHEAD for _, text, _ in run))
+        blocks = []
+        for first in range(0, len(run), per_block):
+            start = file.tell()
+            blocks.append((start, file.write(msgspec.msgpack.encode(run[first : first + per_block]))))
+        runs.append(blocks)
+    return _Spool(file, runs, count, width)
 
-    def __init__(self, folder: Path) -> None:
-        self.count = 0
-        self._width = 1  # bytes of the longest id
-        self._rows_file = folder / "rows.bin"
-        self._texts = (folder / "texts.bin").open("w+b", buffering=1 << 20)
-        self._runs: list[_SortedRun] = []
-        self._samples: list[NDArray[np.bytes_]] = []
-        self._written = 0  # bytes of the texts of finished runs
-        self._ids: list[bytes] = []  # of the unfinished run, like the next two
-        self._lengths, self._bodies = array("q"), array("I")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._texts.close()
-
-    def add(self, doc_id: bytes, text: bytes, body_at: int) -> None:
-        """Keep one document."""
-        self._texts.write(text)
-        self._ids.append(doc_id)
-        self._lengths.append(len(text))
-        self._bodies.append(body_at)
-        self.count += 1
-        if len(self._ids) >= _SORTED_AT_ONCE:
-            self._end_run()
-
-    def _end_run(self) -> None:
-        """Sort the unfinished run and append it to the file of rows."""
-        if not self._ids:
-            return
-        width = max(map(len, self._ids))
-        rows = np.empty(len(self._ids), _row_type(width))
-        rows["id"], rows["length"], rows["body"] = self._ids, self._lengths, self._bodies
-        ends = self._written + np.cumsum(rows["length"])
-        rows["start"] = ends - rows["length"]
-        rows = rows[np.argsort(rows["id"], kind="stable")]
-        with self._rows_file.open("ab") as file:
-            self._runs.append(_SortedRun(file.tell(), len(rows), width))
-            file.write(rows.tobytes())
-        self._samples.append(rows["id"][np.linspace(0, len(rows) - 1, _SAMPLES).astype(np.int64)])
-        self._written, self._width = int(ends[-1]), max(self._width, width)
-        self._ids, self._lengths, self._bodies = [], array("q"), array("I")
-
-    def parts(self) -> Iterator[_Rows]:
-        """Yield the rows of all documents by descending id, part by part. Rows with the same id are in one part."""
-        self._end_run()
-        samples = np.sort(np.concatenate(self._samples))
-        cuts = samples[np.arange(1, len(self._runs)) * len(samples) // len(self._runs)]
-        bounds = [np.searchsorted(self._read(run, 0, run.rows)["id"], cuts) for run in self._runs]
-        bounds = [np.concatenate([[0], inner, [run.rows]]) for inner, run in zip(bounds, self._runs, strict=True)]
-        for part in reversed(range(len(cuts) + 1)):
-            pieces = [self._read(run, *ends[part : part + 2]) for run, ends in zip(self._runs, bounds, strict=True)]
-            rows = np.concatenate([piece.astype(_row_type(self._width)) for piece in pieces])
-            yield rows[np.argsort(rows["id"], kind="stable")[::-1]]
-
-    def _read(self, run: _SortedRun, first: int, last: int) -> _Rows:
-        """Return the rows of *run* from *first* up to *last*."""
-        row = _row_type(run.width)
-        return np.fromfile(self._rows_file, row, int(last - first), offset=run.offset + int(first) * row.itemsize)
-
-    def texts(self, rows: _Rows) -> list[bytes]:
-        """Return the texts of *rows*, in their order."""
-        # The file is read from front to back, and texts that lie side by side are read in one piece.
-        by_place = np.argsort(rows["start"], kind="stable")
-        starts, ends = rows["start"][by_place], rows["start"][by_place] + rows["length"][by_place]
-        last = np.append(starts[1:] != ends[:-1], True)  # whether the next text lies somewhere else
-        stops = ends[last][np.cumsum(last) - last]  # where the piece of each text ends
-        texts, block, begin, behind = [b""] * len(rows), b"", 0, -1
-        for slot, start, end, stop in zip(*(values.tolist() for values in (by_place, starts, ends, stops)), strict=True):
-            if stop != behind:
-                self._texts.seek(start)
-                block, begin, behind = self._texts.read(stop - start), start, stop
-            texts[slot] = block[start - begin : end - begin]
-        return texts
+def _unsorted_runs(documents: Iterable[Document]) -> Iterator[list[_Row]]:
+    """Yield *documents* in lists that fit into memory. Raises InvalidDocument for an id that a TREC run cannot hold."""
+    run: list[_Row] = []
+    size = 0
+    for document in documents:
+        doc_id, text = utf8(document.doc_id), utf8(document.text)
+        if doc_id.split() != [doc_id] or b"\0" in doc_id or doc_id.startswith(b"#"):
+            why = "is empty, has white space, or starts with '#': no run file could hold it"
+            raise InvalidDocument(f"document id {document.doc_id!r} {why}", document.doc_id)
+        run.append((doc_id, text, document.body_at))
+        size += len(text) + _OVERHEAD
+        if size >= _RUN:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
