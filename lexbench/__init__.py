@@ -29,43 +29,17 @@ if TYPE_CHECKING:
     )
     from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors, Query
 
-_HOMES = {
-    "lexbench.api": ("Results", "run"),
-    "lexbench.plugins": (
-        "Encoder", "Engine", "Executor", "Index", "Judge", "Measure", "Reranker", "Retriever", "Searcher", "Source",
-        "Transform",
-    ),
-    "lexbench.types": ("Corpus", "Document", "Hits", "Kind", "MultiVectors", "Query"),
-}  # fmt: skip
-
 __all__ = [
-    "Corpus",
-    "Document",
-    "Encoder",
-    "Engine",
-    "Executor",
-    "Hits",
-    "Index",
-    "Judge",
-    "Kind",
-    "Measure",
-    "MultiVectors",
-    "Query",
-    "Reranker",
-    "Results",
-    "Retriever",
-    "Searcher",
-    "Source",
-    "Transform",
-    "run",
-]
+    "Corpus", "Document", "Encoder", "Engine", "Executor", "Hits", "Index", "Judge", "Kind", "Measure", "MultiVectors", "Query",
+    "Reranker", "Results", "Retriever", "Searcher", "Source", "Transform", "run",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Load one of the public names."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    """Load one of the public names, from the lightest module that has it."""
+    for module in ("types", "plugins", "api") if name in __all__ else ():
+        if hasattr(home := import_module(f"lexbench.{module}"), name):
+            return getattr(home, name)
     raise AttributeError(f"module 'lexbench' has no attribute {name!r}")
 
 

@@ -24,11 +24,13 @@ TYPED = [line.removeprefix("$ ") for language, block in BLOCKS if language == "c
 (SLURM,) = (block for language, block in BLOCKS if language == "bash")
 (KUBERNETES,) = (yaml.safe_load(block) for language, block in BLOCKS if language == "yaml")
 (TORCHRUN,) = (shlex.split(line) for line in TYPED if line.startswith("torchrun "))
-LAUNCHED = {  # what each launcher says to the process of its second part
-    "slurm": {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "16", "SLURM_ARRAY_TASK_MIN": "0"},
-    "torchrun": {"RANK": "1", "WORLD_SIZE": "8"},
-    "kubernetes": {"JOB_COMPLETION_INDEX": "1"},
-}
+LAUNCHED = {
+    "SLURM_ARRAY_TASK_ID": "1",
+    "SLURM_ARRAY_TASK_COUNT": "16",
+    "RANK": "1",
+    "WORLD_SIZE": "8",
+    "JOB_COMPLETION_INDEX": "1",
+}  # fmt: skip - what launchers put into the environment of the second part
 
 
 def parsed(words):
@@ -50,7 +52,7 @@ def checked(words):
     for system in settings["systems"]:
         parse(system)
     part = settings.get("part")
-    return _part(part, LAUNCHED.get(part.partition("/")[0], {})) if part else None
+    return _part(re.sub(r"\$\(?(\w+)\)?", lambda variable: LAUNCHED[variable[1]], part)) if part else None
 
 
 def test_commands_that_are_typed_parse():
@@ -87,7 +89,8 @@ def test_torchrun():
     arguments = run.get_args_parser().parse_args(TORCHRUN[1:])
 
     assert (arguments.nproc_per_node, arguments.no_python) == ("8", True)
-    assert checked([arguments.training_script, *arguments.training_script_args]) == (1, 8)
+    assert arguments.training_script_args[0] == "-c"
+    assert checked(shlex.split(arguments.training_script_args[1])) == (1, 8)
 
 
 def test_kubernetes():

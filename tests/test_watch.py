@@ -12,8 +12,7 @@ import checkpoints as models  # noqa: E402
 from lexbench.cli import code  # noqa: E402
 from lexbench.cli.watch import curve  # noqa: E402
 from lexbench.errors import CommandError  # noqa: E402
-from lexbench.storage.store import Store  # noqa: E402
-from lexbench.watch import TrainerCallback, Watch, checkpoints  # noqa: E402
+from lexbench.watch import check, checkpoints  # noqa: E402
 
 SYSTEM = 'sparse_mlm(model="{}", dense_ok=True, document_length=32, query_length=32, device="cpu")@csr'
 
@@ -45,18 +44,13 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
     assert [point["step"] for point in json.loads(capsys.readouterr().out)] == [900, 1000]
     assert sorted((tmp_path / "store" / "runs").iterdir()) == runs
 
-    seen = set()
-    following = Watch(run, SYSTEM, [dev], ["nDCG@10"], Store(tmp_path / "store"), settled=0)
-    assert len(list(following.new_points(seen))) == 2
-    assert list(following.new_points(seen)) == []
-
 
 def test_a_watch_is_for_choosing():
     """Test datasets are refused without --tests-too, and so is a system without a place for the checkpoint."""
     with pytest.raises(CommandError, match="beir/scifact/test is for testing, not for choosing checkpoints"):
-        TrainerCallback(SYSTEM, "beir/scifact/test")
+        check(SYSTEM, ["beir/scifact/test"])
     with pytest.raises(CommandError, match=r"has no \{\} for the checkpoint"):
-        TrainerCallback("bm25", "beir/nfcorpus/dev")
+        check("bm25", ["beir/nfcorpus/dev"])
 
 
 def test_the_curve_has_a_bar_each():
@@ -64,27 +58,3 @@ def test_the_curve_has_a_bar_each():
     assert curve([1.0, 3.0, 2.0]) == "▁█▅"
     assert curve([0.3, 0.3]) == "▁▁"
     assert curve([]) == ""
-
-
-def test_a_trainer_logs_what_its_checkpoints_score(tmp_path, dev):
-    """A trainer of transformers benchmarks each saved checkpoint and logs the means."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed; pip install 'lexbench[train]'")
-    folder = models.sparsified(models.tiny(tmp_path / "start", "bert"))
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    row = tokenizer("the query of a model")
-    arguments = transformers.TrainingArguments(
-        str(tmp_path / "run"), max_steps=2, save_steps=1, use_cpu=True, report_to=[], disable_tqdm=True
-    )
-    rows = [{**row, "labels": row["input_ids"]}] * 4
-    trainer = transformers.Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer)
-    callback = TrainerCallback(SYSTEM, dev, store=tmp_path / "store").attach(trainer)
-    trainer.train()
-    logged = {
-        entry["step"]: entry[f"lexbench/{dev}/nDCG@10"]
-        for entry in trainer.state.log_history
-        if f"lexbench/{dev}/nDCG@10" in entry
-    }
-    assert logged == {point.step: point.result.means["nDCG@10"] for point in callback.points}
-    assert set(logged) == {1, 2}

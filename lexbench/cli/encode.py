@@ -1,8 +1,6 @@
 """Encode corpora, whole or in parts on several machines."""
 
-import os
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +13,7 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
 
 _SYSTEMS = system_option("E.g. 'lexmae_nano@impact': the vectors of its encoder are made; repeatable.", required=True)
-_PART = click.option(
-    "--part",
-    metavar="I/N",
-    help="Only part I (from 0) of N; or slurm, torchrun, kubernetes/N: read the part from the environment of such a job.",
-)
+_PART = click.option("--part", metavar="I/N", help="Encode only part I (from 0) of N, e.g. on one of N machines.")
 
 
 @click.group()
@@ -61,7 +55,7 @@ def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool)
     from lexbench.runner.jobs import encode
     from lexbench.storage.store import Store
 
-    number, of = _part(part, os.environ) if part else (0, 1)
+    number, of = _part(part) if part else (0, 1)
     encoding = executor(on)
     rows = []
     with shown() as progress:
@@ -75,26 +69,11 @@ def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool)
         print_json([row._asdict() | {"folder": str(row.folder), "part": number, "of": of} for row in rows])
 
 
-_JOBS: Mapping[str, tuple[str, ...]] = {  # per launcher the variables with the number, the count and the first number
-    "slurm": ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"),
-    "torchrun": ("RANK", "WORLD_SIZE"),
-    "kubernetes": ("JOB_COMPLETION_INDEX",),
-}
-
-
-def _part(typed: str, environment: Mapping[str, str]) -> tuple[int, int]:
+def _part(typed: str) -> tuple[int, int]:
     """Return the number of the part (from 0) and how many parts there are."""
-    name, _, count = typed.partition("/")
-    if name in _JOBS:
-        values = [environment.get(variable, "") for variable in _JOBS[name]]
-        if missing := [variable for variable, value in zip(_JOBS[name], values, strict=True) if not value.isdigit()]:
-            raise click.UsageError(f"--part {typed}: {missing[0]} is not set; use e.g. --part 0/16")
-        number, of, first = [*map(int, values), *([int(count)] if count.isdigit() else []), 0, 0][:3]
-        number -= first if len(values) > 2 else 0  # noqa: PLR2004 - only Slurm's arrays have a first number
-    elif re.fullmatch(r"\d+/\d+", typed):
-        number, of = map(int, typed.split("/"))
-    else:
-        raise click.UsageError(f"--part {typed}: write e.g. 0/16, or one of {', '.join(_JOBS)}")
+    if not re.fullmatch(r"\d+/\d+", typed):
+        raise click.UsageError(f"--part {typed}: write e.g. 0/16")
+    number, of = map(int, typed.split("/"))
     if number >= of:
         raise click.UsageError(f"--part {typed} is part {number} of {of}, but parts count from 0: write e.g. 0/{of or 16}")
     return number, of

@@ -32,16 +32,19 @@ def command(  # noqa: PLR0913 - options
 
     Prints one line per checkpoint, with the curve so far. Checkpoints that were benchmarked before come from the store.
     """
-    from lexbench.watch import Point, Watch, check
+    from lexbench.storage.store import Store
+    from lexbench.watch import Point, benchmark, check, checkpoints
 
     if not datasets:
         raise click.UsageError("name a dataset to choose on, e.g. -d beir/nfcorpus/dev")
     check(system, datasets, tests_too=tests_too)
-    watch = Watch(folder, system, datasets, measures, settled=0.0 if once else 10.0)
+    settled = 0.0 if once else 10.0  # seconds: a checkpoint that changed later may still be written
     seen: set[Path] = set()
     points: list[Point] = []
     while True:
-        for point in watch.new_points(seen):
+        new = [checkpoint for checkpoint in checkpoints(folder, settled) if checkpoint not in seen]
+        seen.update(new)
+        for point in (point for checkpoint in new for point in benchmark(checkpoint, system, datasets, measures, Store())):
             points.append(point)
             if not as_json:
                 say(_line(points, measures[0]))
