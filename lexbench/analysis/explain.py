@@ -4,8 +4,8 @@ For sparse vectors a term adds its weight in the query times its weight in the d
 frequency, counted as often as the query has the term, times the term frequency part. Dense vectors have no terms to explain.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy import sparse
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.encodings.shards import read_rows
-from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.errors import CannotStart, CommandError, UnknownName, shortened
 from lexbench.progress import Progress, Silent
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import DatasetRunner
@@ -66,7 +66,7 @@ class Explanation:
     query: str
     terms: tuple[Term, ...]  # of the query, the heaviest first
     documents: tuple[ExplainedDocument, ...] = ()
-    unknown: tuple[str, ...] = field(default=())  # words of the query that are in no document (BM25)
+    unknown: tuple[str, ...] = ()  # words of the query that are in no document (BM25)
 
 
 def explain(
@@ -122,36 +122,36 @@ def _query(text: str, dataset: Dataset) -> Query:
     return by_id[query_id]
 
 
-def _positions(runner: DatasetRunner, documents: Sequence[str]) -> NDArray[np.int32]:
-    """Return the positions of the documents with these ids (n,), ascending. Raises CannotStart for an unknown id."""
+def _scored(
+    explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return positions (n,) and scores of *documents*, or of the best *k* of a search. Raises CannotStart for an unknown id."""
+    retriever: Any = explained.retriever
+    if not documents:
+        hits = retriever.open(runner.artifacts.index(retriever, explained.name)).search(encoded, k)
+        filled = hits.docs[0] >= 0
+        return hits.docs[0][filled], hits.scores[0][filled]
     positions = lookup(runner.corpus.doc_ids, encode(documents))
     if (missing := np.flatnonzero(positions < 0)).size:
         doc_id, corpus = documents[missing[0]], runner.dataset.contract.corpus
         raise CannotStart(f"no document {doc_id!r} in {corpus}; --document takes ids as they are in its files and in runs")
-    return np.unique(positions).astype(np.int32)
+    docs = np.unique(positions).astype(np.int32)
+    scores = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts))).score(encoded, docs[None])[0]
+    order = np.argsort(-scores, kind="stable")
+    return docs[order], scores[order]
 
 
-def _scored(
-    explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return positions (n,) and scores of the documents to explain: the given ones, or the best *k* of a search."""
-    retriever: Any = explained.retriever
-    if documents:
-        docs = _positions(runner, documents)
-        rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts)))
-        scores = rescorer.score(encoded, docs[None])[0]
-        order = np.argsort(-scores, kind="stable")
-        return docs[order], scores[order]
-    hits = retriever.open(runner.artifacts.index(retriever, explained.name)).search(encoded, k)
-    filled = hits.docs[0] >= 0
-    return hits.docs[0][filled], hits.scores[0][filled]
-
-
-def _document(runner: DatasetRunner, position: int, score: float, terms: Sequence[Term]) -> ExplainedDocument:
-    """Return the document at *position* with those of *terms* that it has."""
-    (document,) = runner.corpus.documents(position, position + 1)
-    common = sorted((term for term in terms if term.document), key=lambda term: (-term.contribution, term.term))
-    return ExplainedDocument(document.doc_id, score, tuple(common), document.text)
+def _documents(
+    runner: DatasetRunner, docs: NDArray[np.int32], scores: NDArray[np.float32], terms: Sequence[Term], weights: Iterable[Any]
+) -> tuple[ExplainedDocument, ...]:
+    """Return the documents at positions *docs* with those of *terms* that they have; *weights* are by document and term."""
+    shown = []
+    for position, score, inside in zip(docs.tolist(), scores.tolist(), weights, strict=True):
+        (document,) = runner.corpus.documents(position, position + 1)
+        common = [replace(term, document=float(weight)) for term, weight in zip(terms, inside, strict=True) if weight]
+        common.sort(key=lambda term: (-term.contribution, term.term))
+        shown.append(ExplainedDocument(document.doc_id, score, tuple(common), document.text))
+    return tuple(shown)
 
 
 def _explain_vectors(
@@ -163,22 +163,18 @@ def _explain_vectors(
         retriever = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path)
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
-    names = {number: retriever.encoder.token(number) for number in weights}
-    terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=_heaviest_first)
-    if runner is None:
-        return Explanation(explained.name, query.text, tuple(terms))
-    docs, scores = _scored(explained, encoded, runner, documents, k)
-    shown = []
-    for position, score in zip(docs.tolist(), scores.tolist(), strict=True):
-        stored = read_rows(runner.artifacts.encodings(retriever.encoder).path, np.array([position], np.int32))
-        in_document = _weights(retriever.as_documents(stored))
-        common = [Term(names[number], weight, in_document.get(number, 0.0)) for number, weight in weights.items()]
-        shown.append(_document(runner, position, score, common))
-    return Explanation(explained.name, query.text, tuple(terms), tuple(shown))
+    terms = [Term(retriever.encoder.token(number), weight) for number, weight in weights.items()]
+    shown: tuple[ExplainedDocument, ...] = ()
+    if runner is not None:
+        docs, scores = _scored(explained, encoded, runner, documents, k)
+        path = runner.artifacts.encodings(retriever.encoder).path
+        stored = [_weights(retriever.as_documents(read_rows(path, docs[[at]]))) for at in range(len(docs))]
+        shown = _documents(runner, docs, scores, terms, ([row.get(number, 0.0) for number in weights] for row in stored))
+    return Explanation(explained.name, query.text, _heaviest_first(terms), shown)
 
 
-def _heaviest_first(term: Term) -> tuple[float, str]:
-    return -term.query, term.term
+def _heaviest_first(terms: Sequence[Term]) -> tuple[Term, ...]:
+    return tuple(sorted(terms, key=lambda term: (-term.query, term.term)))
 
 
 def _weights(vector: Any) -> dict[int, float]:
@@ -194,14 +190,9 @@ def _explain_terms(explained: System, query: Query, runner: DatasetRunner, docum
     singles, unknown = retriever.single_terms(searcher, query.text)
     terms = [Term(term, weight) for term, (_, weight) in singles.items()]
     docs, scores = _scored(explained, searcher.encode([query.text]), runner, documents, k)
-    by_term = [searcher.score(single, docs[None])[0] for single, _ in singles.values()]  # (n,) each
-    shown = []
-    for number, (position, score) in enumerate(zip(docs.tolist(), scores.tolist(), strict=True)):
-        in_document = [
-            Term(term.term, term.query, float(added[number]) / term.query) for term, added in zip(terms, by_term, strict=True)
-        ]
-        shown.append(_document(runner, position, score, in_document))
-    return Explanation(explained.name, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
+    added = [searcher.score(single, docs[None])[0].astype(np.float64) / weight for single, weight in singles.values()]
+    shown = _documents(runner, docs, scores, terms, np.reshape(added, (len(terms), len(docs))).T)
+    return Explanation(explained.name, query.text, _heaviest_first(terms), shown, tuple(unknown))
 
 
 def tables(explanation: Explanation, most: int) -> list[Table]:
@@ -218,15 +209,12 @@ def _document_table(rank: int, shown: ExplainedDocument, most: int) -> Table:
     rows = [
         (
             term.term,
-            _weight(term.query),
-            _weight(term.document),
-            _weight(term.contribution),
+            *map(_weight, (term.query, term.document, term.contribution)),
             f"{term.contribution / shown.total:.0%}" if shown.total else "—",
         )
         for term in shown.terms[:most]
     ]
-    text = " ".join(shown.text.split())
-    beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
+    beginning = shortened(" ".join(shown.text.split()), _BEGINNING)
     title = f"{rank}. {shown.doc_id}: score {_weight(shown.score)}, sum of its terms {_weight(shown.total)}"
     return Table(title, ("term", "query", "document", "adds", "share"), tuple(rows), (*_more(shown.terms, most), beginning))
 
