@@ -30,7 +30,7 @@ GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no
     "Compare": ("compare", "gate", "explain", "verify", "exposure", "audit"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "collect", "judge"),
-    "Machine": ("doctor", "probe"),
+    "Machine": ("doctor", "probe", "speed"),
 }
 _SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended
 _SIGNAL_EXIT_CODES = (_SIGNALLED + signal.SIGINT, _SIGNALLED + signal.SIGTERM, _SIGNALLED + getattr(signal, "SIGHUP", 1))

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from lexbench.errors import LexbenchError
-from lexbench.timing import measuring
-from lexbench.timing.protocol import DONE_LINE, Baseline, Task
+from lexbench.timing import encoding_speed, measuring
+from lexbench.timing.protocol import DONE_LINE, Baseline, EncodingTask, Task
 
 
 def _end_with_parent() -> None:
@@ -26,9 +26,11 @@ def _report_pass() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        task = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Task | Baseline)
+        task = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Task | Baseline | EncodingTask)
         if isinstance(task, Baseline):
             measuring.measure_imports(task)
+        elif isinstance(task, EncodingTask):
+            encoding_speed.measure(task)
         else:
             measuring.measure(task, _report_pass)
     except LexbenchError as error:

@@ -18,6 +18,7 @@ import msgspec
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.storage.environment import cores
+from lexbench.types import Document
 
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # timed passes
@@ -70,6 +71,15 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, tag="baseline"):
     out: str
 
 
+class EncodingTask(msgspec.Struct, frozen=True, kw_only=True, tag="encoding"):
+    """A task of another kind: encode *documents*, then *queries* one by one."""
+
+    system: str  # expression of an encoder
+    documents: list[Document]
+    queries: list[str]
+    out: str
+
+
 class Facts(msgspec.Struct, kw_only=True):
     """What a measuring process found, besides the durations."""
 
@@ -118,7 +128,7 @@ def sample(items: Sequence[T], most: int) -> list[T]:
     return [items[number * len(items) // most] for number in range(most)]
 
 
-def run_task(task: Task | Baseline, threads: int, on_pass: Callable[[], None] = lambda: None) -> None:
+def run_task(task: Task | Baseline | EncodingTask, threads: int, on_pass: Callable[[], None] = lambda: None) -> None:
     """Let a fresh process do *task* and call *on_pass* after each of its passes.
 
     Raises LexbenchError, with the last line of its stderr, if the process fails.

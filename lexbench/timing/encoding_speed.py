@@ -1,0 +1,121 @@
+"""How fast an encoder is: documents per second, the first answer and memory, each choice of settings in a fresh process."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import msgspec
+
+from lexbench import notation
+from lexbench.errors import CommandError, LexbenchError, UnknownName
+from lexbench.models.local_model import DTYPES
+from lexbench.notation import Value
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner import systems
+from lexbench.storage import atomic
+from lexbench.timing import machine
+from lexbench.timing.protocol import FACTS_FILE, EncodingTask, run_task
+from lexbench.types import Document
+
+_ROUNDS = 3  # over all documents; the fastest counts, because whatever disturbs a round makes it slower
+_WARM_UP = 16  # documents
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process measured."""
+
+    documents_per_second: float  # of the fastest round
+    slowest: float  # documents per second of the slowest round
+    query_seconds: float  # the median query, encoded alone
+    first_answer: float  # seconds from opening the model to the vector of the first query
+    memory: int  # the most bytes that the process had, libraries included
+
+
+class Choice(NamedTuple):
+    """One row: an expression with its settings, and its speed or why there is none."""
+
+    expression: str
+    settings: Mapping[str, Value]  # dtype, threads and batch_tokens, as far as the encoder has them
+    speed: Speed | None
+    refused: str = ""
+
+
+def with_settings(expression: str, settings: Mapping[str, Value]) -> str:
+    """Return *expression* with *settings* of its encoder added or replaced."""
+    parsed = notation.parse(expression)
+    named = {**dict(parsed.head.kwargs), **settings}
+    return str(replace(parsed, head=replace(parsed.head, kwargs=tuple(sorted(named.items())))))
+
+
+def choices(expression: str, wanted: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
+    """Yield every combination of the *wanted* values of settings that the encoder of *expression* has.
+
+    Raises CommandError if *expression* is not one encoder, and UnknownName for a dtype that the encoder does not have.
+    """
+    retriever = systems.system(expression).retriever
+    if not isinstance(retriever, Encoded):
+        raise CommandError(f"{expression} is no encoder, so it encodes nothing; type e.g. lexbench speed lexmae_nano")
+    encoder = retriever.encoder
+    has: list[str] = [one.name for one in fields(encoder)] if is_dataclass(encoder) else []
+    if unknown := [value for value in wanted["dtype"] if "dtype" in has and value not in DTYPES]:
+        raise UnknownName("dtype", str(unknown[0]), DTYPES)
+    rows: list[dict[str, Value]] = [{}]
+    for name, values in wanted.items():
+        rows = [{**row, name: value} for row in rows for value in values] if name in has else rows
+    yield from rows
+
+
+def speeds(
+    expression: str,
+    wanted: Mapping[str, Sequence[Value]],
+    documents: Sequence[Document],
+    queries: Sequence[str],
+    tell: Callable[[str], None],
+) -> Iterator[Choice]:
+    """Measure the encoder of *expression* with every combination of the *wanted* settings, each in a fresh process.
+
+    *tell* is called with the expression before each measurement. A combination that fails has the reason in place of a speed.
+    """
+    for settings in choices(expression, wanted):
+        typed = with_settings(expression, settings)
+        tell(typed)
+        with TemporaryDirectory() as folder:
+            task = EncodingTask(system=typed, documents=list(documents), queries=list(queries), out=folder)
+            try:
+                run_task(task, int(str(settings.get("threads", 1))))
+            except LexbenchError as error:
+                yield Choice(typed, settings, None, str(error))
+            else:
+                yield Choice(typed, settings, msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=Speed))
+
+
+def measure(task: EncodingTask) -> None:
+    """Do *task* in this process and write its `Speed`."""
+    start = time.perf_counter()
+    encoder = next(systems.encoded_leaves(systems.system(task.system).retriever)).encoder
+
+    def seconds(work: Callable[[], object]) -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    def encode(chosen: Sequence[Document]) -> object:
+        return encoder.encode_tokens(encoder.tokenise_documents(chosen), lambda _count: None)
+
+    encoder.encode_query(task.queries[:1])
+    first_answer = time.perf_counter() - start
+    encode(task.documents[:_WARM_UP])
+    rounds = [len(task.documents) / seconds(lambda: encode(task.documents)) for _ in range(_ROUNDS)]
+    single = median(seconds(lambda query=query: encoder.encode_query([query])) for query in task.queries)  # type: ignore[misc]
+    speed = Speed(
+        documents_per_second=max(rounds),
+        slowest=min(rounds),
+        query_seconds=single,
+        first_answer=first_answer,
+        memory=machine.peak_memory(),
+    )
+    atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(speed))

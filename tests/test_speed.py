@@ -1,0 +1,85 @@
+"""`lexbench speed`: documents per second of an encoder by its settings, and what a faster dtype costs."""
+
+import json
+
+import pytest
+from fruit import write
+
+from lexbench.cli import code
+from lexbench.timing.encoding_speed import choices, with_settings
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a small dataset and return its folder."""
+    return str(write(tmp_path / "fruit"))
+
+
+def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
+    """Each dtype has a row with rates that follow from its rounds, and its difference is that of `lexbench compare`."""
+    words = [
+        "speed",
+        "lexmae_nano",
+        "-d",
+        folder,
+        "--dtype",
+        "float32",
+        "--dtype",
+        "bfloat16",
+        "--threads",
+        "1",
+        "--sample",
+        "3",
+    ]
+    assert code([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert [row["settings"] for row in found["rows"]] == [
+        {"dtype": "float32", "threads": 1},
+        {"dtype": "bfloat16", "threads": 1},
+    ]
+    assert all(0 < row["speed"]["slowest"] <= row["speed"]["documents_per_second"] for row in found["rows"])
+    expressions = [with_settings("lexmae_nano", {"dtype": dtype}) for dtype in ("float32", "bfloat16")]
+    assert code(["run", "dataset", folder, *(f"-r{one}" for one in expressions), "-m", "nDCG@10", "--json"]) == 0
+    means = [result["means"]["nDCG@10"] for result in json.loads(capsys.readouterr().out)["results"]]
+    assert found["differences"]["bfloat16"]["difference"] == pytest.approx(means[1] - means[0])
+
+
+def test_costs_follow_from_the_rate(folder, capsys):
+    """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row."""
+    words = ["speed", "lexmae_nano", "-d", folder, "--dtype", "float32", "--threads", "1", "--documents", "1000000000"]
+    assert code([*words, "--price", "2", "--no-scores"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("float32")]
+    rate, hours, costs = (float(row[at].replace(",", "")) for at in (2, -2, -1))
+
+    assert hours == pytest.approx(1e9 / rate / 3600, rel=0.01)
+    assert costs == pytest.approx(2 * hours, rel=0.01)
+    assert lines[-1].startswith("fastest: lexmae_nano(")
+
+
+def test_settings_are_those_that_the_encoder_has():
+    """All combinations are tried; settings that are typed already are replaced."""
+    assert list(choices("lexmae_nano", {"dtype": ["int8"], "threads": [1, 2], "unknown": [3]})) == [
+        {"dtype": "int8", "threads": 1},
+        {"dtype": "int8", "threads": 2},
+    ]
+    assert (
+        with_settings('m(dtype="int8", k=1)|top_k(2)@impact', {"dtype": "float32"}) == 'm(dtype="float32", k=1)|top_k(2)@impact'
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "exit_code"),
+    [
+        (["bm25"], "bm25 is no encoder, so it encodes nothing; type e.g. lexbench speed lexmae_nano", 2),
+        (["lexmae_nano", "--dtype", "int4"], "no dtype 'int4'; did you mean 'int8'?", 3),
+        (["lexmae_nanu"], "did you mean 'lexmae_nano'", 3),
+    ],
+)
+def test_mistakes_are_one_line(words, said, exit_code, capsys):
+    """What is no encoder, an unknown dtype and an unknown model are refused before anything is timed."""
+    assert code(["speed", *words]) == exit_code
+    line = capsys.readouterr().err.strip()
+    assert said in line
+    assert "\n" not in line
