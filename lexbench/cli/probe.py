@@ -1,5 +1,6 @@
 """Measure an index that you already run: recall of exact and latency for each value of a knob."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,11 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.option("--load", default=0.0, help="Queries per second; default: a quarter of what the slowest value answers alone.")
 @click.option("--seconds", default=10.0, show_default=True, help="Offer the load for this long per value; 0: no load.")
 @click.option("--goal", default=0.95, show_default=True, type=click.FloatRange(0, 1), help="The recall of exact that you want.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw recall over latency: PLOT.svg, .pdf and .png.")
 @json_option
 def command(  # noqa: PLR0913 - options
     target: str, *, knob_text: str | None, k: int, sample: int, queries: Path | None, vectors: Path | None, ids: Path | None,
-    similarity: str | None, load: float, seconds: float, goal: float, as_json: bool,
+    similarity: str | None, load: float, seconds: float, goal: float, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare the answers of an index with exact search over the same vectors, for each value of a knob (e.g. hnsw_ef=16,64).
 
@@ -64,6 +66,8 @@ def command(  # noqa: PLR0913 - options
         return
     say(found.advice)
     print_tables([_table(found)])
+    for path in _draw(found, plot) if plot else ():
+        say(f"wrote {path}", err=True)
 
 
 def _table(found: "Probe") -> "Table":
@@ -89,3 +93,11 @@ def _table(found: "Probe") -> "Table":
         *found.notes,
     ]
     return Table(f"{found.target}: recall of exact", (found.knob or "index", *columns), tuple(rows), tuple(notes))
+
+
+def _draw(found: "Probe", plot: Path) -> "Iterator[Path]":
+    """Draw recall over latency. Yields the paths of the figure."""
+    from lexbench.report.figures import write_curve
+
+    points = [(1000 * point.alone, point.recall, f"{found.knob} {point.value}") for point in found.points]
+    return write_curve(points, found.target, ("median ms, one query at a time", f"recall of exact @{found.k}"), plot)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_rich, say
+from lexbench.cli._output import print_json, print_tables, say
 
 if TYPE_CHECKING:
     from lexbench.analysis.compare.comparison import Difference
@@ -47,7 +47,6 @@ def command(  # noqa: PLR0913 - options
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.errors import LexbenchError
-    from lexbench.report.terminal import render
     from lexbench.runner.systems import named_systems
     from lexbench.storage.environment import cores
     from lexbench.timing.encoding_speed import choices, speeds
@@ -69,7 +68,7 @@ def command(  # noqa: PLR0913 - options
         return
     words = sum(len(text.text.split()) for text in texts) / len(texts)
     about = f"{len(texts):,} documents of {dataset}, {words:.0f} words each, and {len(queries)} queries"
-    print_rich(render(_table(model, found, tests, about, documents, price)))
+    print_tables([_table(model, found, tests, about, documents, price)])
     say(_advice(found, tests))
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
-from lexbench.report.leaderboard.board import Plot, systems_of
+from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.published import published_levels, read_published
-from lexbench.report.leaderboard.trade_off import plots_of
+from lexbench.report.leaderboard.trade_off import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -62,6 +62,15 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
             if any(not point.aside for point in plot.points):
                 figure = _against(plot, names, lines, f"{dataset}: {plot.title}")
                 yield from _saved(figure, folder / f"{plot.name}.{name}")
+
+
+def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
+    """Write a curve through *points* (cost, value, name) as *path* with .svg, .pdf and .png; *labels* are those of the axes."""
+    require("--plot", ["matplotlib"], "figures")
+    best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
+    drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
+    plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
+    yield from _saved(_against(plot, [name for _, _, name in points], [0] * len(points), title), path)
 
 
 def missing(results: Iterable[Result]) -> list[str]:
