@@ -12,7 +12,6 @@ from lexbench.cli import code
 from lexbench.report import figures
 from lexbench.report.figures import headline
 from lexbench.report.leaderboard.board import systems_of
-from lexbench.report.leaderboard.sections import board
 from lexbench.report.leaderboard.trade_off import plots_of
 from lexbench.results import write_results
 
@@ -110,23 +109,6 @@ def test_names_stay_text(drawn):
         root = ET.fromstring(path.read_bytes())  # raises for what is no XML
         assert not [one for one in root.iter() if one.tag.endswith("script")]
         assert not re.search(rb'(href|src)="(?!#)', path.read_bytes())
-
-
-def test_what_others_published_stands_across(tmp_path):
-    """Levels are the best published score of each family on this dataset, the same as on the board."""
-    pytest.importorskip("matplotlib", reason="it is in the extra figures")
-    results = [result(system, dataset) for system in MEANS for dataset in ("beir/scifact/test", "x/test")]
-    (section,) = board({"beir": {r.system: {r.dataset: r} for r in results if r.dataset.startswith("beir")}}).suites
-    (panel,) = section.datasets
-    (plot,) = panel.plots
-    assert {"splade_v3 (anserini prebuilt)", "bm25_anserini (pyserini 2CR)"} <= {name for name, _ in plot.levels}
-
-    list(figures.write(results, tmp_path))
-    names = {name for name, _ in plot.levels}
-    drawn = {form: (tmp_path / f"index.{form}.svg").read_text() for form in ("beir-scifact-test", "x-test")}
-    assert {name for name in names if f"<!-- {name} -->" in drawn["beir-scifact-test"]} == names
-    assert "published by others" in drawn["beir-scifact-test"]
-    assert "published by others" not in drawn["x-test"]
 
 
 def test_names_hide_neither_points_nor_names():

@@ -228,7 +228,6 @@ def test_every_format_says_what_is_lost(capsys):
         "qrels",
         "csv",
         "json",
-        "latex",
         "mteb",
         "model-index",
         "figures",

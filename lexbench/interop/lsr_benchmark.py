@@ -11,7 +11,7 @@ These are input and output of a retrieval step of lsr-benchmark in TIRA's sandbo
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -102,41 +102,22 @@ def _spent() -> Iterator[dict[str, str]]:
 
 def _metadata(system: Encoded, searched_by: str, spent: dict[str, str], named: dict[str, str]) -> dict[str, Any]:
     """Return the metadata of building or searching."""
-    fields = _machine_fields(facts(), versions(packages_of(system)))
+    machine, packages = facts(), versions(packages_of(system))
+    kernel, _, architecture = machine["system"].partition(" ")
+    cpu = {"model": machine["processor"], "architecture": architecture, "number of cores": int(machine["cores"])}
     data = {"test collection": {"name": named["dataset"]}} if "dataset" in named else {}
     model = {"embedding model": {"name": named["embedding"]}} if "embedding" in named else {}
     return {
         "schema version": 0.2,  # as TIREx's tracker writes it
         "tag": named.get("tag", "lexbench"),
         **({"actor": {"team": named["team"]}} if "team" in named else {}),
-        **fields,
+        "platform": {
+            "hardware": {"cpu": cpu, "ram": f"{int(machine['memory_gib']) * 1024} MB"},
+            "operating system": {"kernel": kernel},
+            "software": {"python": machine["python"]},
+        },
+        "implementation": {"python": {"packages": [f"{name}=={number}" for name, number in packages.items()]}},
         "resources": {"runtime": spent},
         "method": {"automatic": True, "retrieval": [{"name": searched_by, "method": "lexbench"}]},
         "data": data | model,
     }
-
-
-def _machine_fields(machine: Mapping[str, Any], packages: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields `platform` and `implementation`, without what is unknown: an empty field would claim something."""
-    system, _, architecture = machine.get("system", "").partition(" ")
-    cores, gibibytes = (int(machine.get(name) or 0) for name in ("cores", "memory_gib"))
-    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": cores or None}
-    fields: dict[str, Any] = _filled(
-        {
-            "platform": {
-                "hardware": {"cpu": cpu, "ram": f"{gibibytes * 1024} MB" if gibibytes else None},
-                "operating system": {"kernel": system},
-                "software": {"python": machine.get("python")},
-            },
-            "implementation": {"python": {"packages": [f"{name}=={number}" for name, number in packages.items()]}},
-        }
-    )
-    return fields
-
-
-def _filled(value: Any) -> Any:
-    """Return *value* without empty fields."""
-    if isinstance(value, dict):
-        fields = ((name, _filled(field)) for name, field in value.items())
-        return {name: field for name, field in fields if field not in (None, "", [], {})}
-    return value

@@ -1,7 +1,6 @@
 """Figures of results: effectiveness over speed (like Figure 1 of the LexMAE paper), and over index bytes.
 
-Published scores are horizontal levels, because their cost is unknown: the best of each family. Figures are written as SVG for
-pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
+They are written as SVG for pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
-from lexbench.report.leaderboard.published import published_levels, read_published
 from lexbench.report.leaderboard.trade_off import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result
@@ -43,22 +41,19 @@ _DPI = 150
 _LABEL, _TITLE = 36, 70  # characters that fit beside a point and above a figure
 _DECADES = 3000  # an axis that spans a larger factor has ticks at powers of ten only
 _NAMED = 5  # results in one line of text
-_LEVEL_APART = 0.042  # share of the axes' height that the name of a level needs
 
 
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
     require("export figures", ["matplotlib"], "figures")
-    published = read_published()
     for dataset in dict.fromkeys(result.dataset for result in results):
         group = [result for result in results if result.dataset == dataset]
         measure, name = headline(group), dataset.replace("/", "-")
-        levels = [(row.name, row.scores[dataset]) for row in published_levels(published, dataset, measure)]
         systems = systems_of({result.system: {dataset: result} for result in group})
         kept = [one.k if one.base is not None else 0 for one in systems]
         names = [f"top {k}" if k else drawable(one.label) for k, one in zip(kept, systems, strict=True)]
         lines = [at if one.base is None or not k else one.base for at, (k, one) in enumerate(zip(kept, systems, strict=True))]
-        for plot in plots_of(systems, group, measure, {}, levels):
+        for plot in plots_of(systems, group, measure, {}, ()):
             if any(not point.aside for point in plot.points):
                 figure = _against(plot, names, lines, f"{dataset}: {plot.title}")
                 yield from _saved(figure, folder / f"{plot.name}.{name}")
@@ -108,29 +103,11 @@ def _against(plot: Plot, names: Sequence[str], lines: Sequence[int], title: str)
             xs, ys = [point.x for point in members], [point.y for point in members]
             axes.plot(xs, ys, "-" if len(members) > 1 else "", marker="o", markersize=5, linewidth=1.2, color=colours[line])
         _plain_ticks(axes)
-        _draw_levels(axes, plot.levels)
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
         drawn = [steps, *([(point.x, point.y) for point in members] for members in joined.values())]
-        drawn += [[(x, y) for x in axes.get_xlim()] for _, y in plot.levels]
         labels = [(one.x, one.y, names[one.system], colours[lines[one.system]]) for one in points]
         place_labels(figure, axes, labels, drawn)
     return figure
-
-
-def _draw_levels(axes: "Axes", levels: Sequence[tuple[str, float]]) -> None:
-    """Draw *levels* across, with their names on the right. Names move down where lines are too close for them."""
-    for number, (_, y) in enumerate(levels):
-        kind = "published by others: best of each family" if number == 0 else None
-        axes.axhline(y, linestyle=":", color="#888888", linewidth=1, label=kind)
-    axes.autoscale_view()
-    low, high = axes.set_ylim(axes.get_ylim())  # fix the limits: names are placed by them
-    last = 1 + _LEVEL_APART
-    ordered = sorted(levels, key=lambda level: (-level[1], level[0]))
-    for left, (name, y) in zip(range(len(levels) - 1, -1, -1), ordered, strict=True):
-        at = (y - low) / (high - low)
-        last = max(min(at, last - _LEVEL_APART), _LEVEL_APART * left)
-        axes.plot([1, 1.015], [at, last], color="#888888", linewidth=0.6, transform=axes.transAxes, clip_on=False)
-        axes.text(1.02, last, drawable(name), fontsize=6.5, color="#666666", va="center", transform=axes.transAxes)
 
 
 def _steps(ahead: Sequence[tuple[float, float]], *, smaller: bool) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import EXPOSURES, Result, Seeds, Vectors, Work
+from lexbench.results import EXPOSURES, Result, Vectors, Work
 from lexbench.suites import Suite
 from lexbench.table import Table, heading, number
 
@@ -101,24 +101,25 @@ def notes(results: Sequence[Result]) -> list[str]:
         ]
         if wide:
             lines.append(f"{name}: other orders of ties give {', '.join(wide)}")
-        lines += [f"{name}: {note}" for note in (*_precision_notes(result), *result.notes)]
+        if result.other_precision:
+            other, tools = _PRECISIONS[result.precision]
+            means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
+            lines.append(f"{name}: scores are compared as {result.precision}; as {other}, like {tools}: {means}")
+        lines += [f"{name}: {note}" for note in result.notes]
     return lines
 
 
 def names(results: Sequence[Result]) -> list[str]:
     """Return what each named system, or system of several seeds, stands for."""
-    lines = [
-        f"{result.system} = {result.notation}" if result.notation else _seeds_note(result.system, result.seeds)
-        for result in results
-        if result.notation or result.seeds
-    ]
+    lines = []
+    for result in results:
+        if result.notation:
+            lines.append(f"{result.system} = {result.notation}")
+        elif result.seeds:
+            seeds = result.seeds.systems
+            members = "; ".join(f"{name} = {expression}" if expression else name for name, expression in seeds.items())
+            lines.append(f"{result.system}: mean ± standard deviation (n - 1) of {len(seeds)} seeds, {members}")
     return list(dict.fromkeys(lines))
-
-
-def _seeds_note(system: str, seeds: Seeds | None) -> str:
-    assert seeds is not None
-    members = "; ".join(f"{name} = {expression}" if expression else name for name, expression in seeds.systems.items())
-    return f"{system}: mean ± standard deviation (n - 1) of {len(seeds.systems)} seeds, {members}"
 
 
 def _data_issues(results: Sequence[Result]) -> Iterator[str]:
@@ -131,15 +132,6 @@ def _data_issues(results: Sequence[Result]) -> Iterator[str]:
     elif known:
         counts = ", ".join(f"{dataset} {count}" for dataset, count in known.items())
         yield f"known data issues: {counts}; see: lexbench show dataset NAME"
-
-
-def _precision_notes(result: Result) -> list[str]:
-    """Return what scores in the other precision would give, if that differs."""
-    if not result.other_precision:
-        return []
-    other, tools = _PRECISIONS[result.precision]
-    means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
-    return [f"scores are compared as {result.precision}; as {other}, like {tools}: {means}"]
 
 
 def brief_tables(results: Sequence[Result]) -> list[Table]:
@@ -189,16 +181,12 @@ def _is_twin(result: Result) -> bool:
 
 def _vector_tables(results: Sequence[Result]) -> list[Table]:
     """Return tables of sparse and dense vectors per dataset. Except for index bytes they are the same on every machine."""
+    kinds = (("sparse", _SPARSE_HEADER, _sparse_row, _SPARSE_LEGEND), ("dense", _DENSE_HEADER, _dense_row, _DENSE_LEGEND))
     shown = []
     for dataset in dict.fromkeys(result.dataset for result in results):
         group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
-        sparse = [(result, vectors) for result, vectors in group if not vectors.dimensions]
-        dense = [(result, vectors) for result, vectors in group if vectors.dimensions]
-        kinds = (
-            ("sparse", sparse, _SPARSE_HEADER, _sparse_row, _SPARSE_LEGEND),
-            ("dense", dense, _DENSE_HEADER, _dense_row, _DENSE_LEGEND),
-        )
-        for kind, of_kind, header, row, legend in kinds:
+        for kind, header, row, legend in kinds:
+            of_kind = [(result, vectors) for result, vectors in group if bool(vectors.dimensions) == (kind == "dense")]
             if of_kind:
                 rows = tuple(row(*one) for one in of_kind)
                 shown.append(Table(f"{kind} vectors, {dataset}", header, rows, (legend, *_vector_notes(of_kind))))

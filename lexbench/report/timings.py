@@ -1,9 +1,9 @@
 """The tables of timings: latencies, rates and memory, never without the conditions under which they were measured."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from lexbench.results import Latency, Result, Timing
+from lexbench.results import Result, Timing
 from lexbench.table import Table, number
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
@@ -17,11 +17,7 @@ _MEMORY = (
 )
 
 
-class _Timed(NamedTuple):
-    """One timing of a result."""
-
-    result: Result
-    timing: Timing
+_Timed: TypeAlias = tuple[Result, Timing]
 
 
 def conditions(timing: Timing) -> str:
@@ -51,66 +47,43 @@ def single_stream(result: Result) -> list[Timing]:
 
 def timing_tables(results: Sequence[Result]) -> list[Table]:
     """Return the timing tables of each dataset. One table has only timings with the same conditions and machine."""
-    tables = []
+    groups: dict[tuple[str, str, str], list[_Timed]] = {}
     for dataset in dict.fromkeys(result.dataset for result in results):
-        timings = [_Timed(result, timing) for result in results if result.dataset == dataset for timing in result.timings]
-        for timed in _groups(timings):
-            tables.append((_latencies if timed[0].timing.stages else _rates)(dataset, timed))
-            if timed[0].timing.stages and timed[0].timing.memory:
-                tables.append(_memory(dataset, timed))
+        for result, timing in ((one, timing) for one in results if one.dataset == dataset for timing in one.timings):
+            groups.setdefault((dataset, conditions(timing), timing.fingerprint), []).append((result, timing))
+    tables = []
+    for (dataset, *_), timed in groups.items():
+        first = timed[0][1]
+        tables.append((_latencies if first.stages else _rates)(dataset, timed))
+        if first.stages and first.memory:
+            tables.append(_memory(dataset, timed))
     return tables
-
-
-def _groups(timings: Iterable[_Timed]) -> list[list[_Timed]]:
-    """Return the timings grouped by conditions and machine."""
-    groups: dict[tuple[str, str], list[_Timed]] = {}
-    for row in timings:
-        groups.setdefault((conditions(row.timing), row.timing.fingerprint), []).append(row)
-    return list(groups.values())
 
 
 def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
     """Return milliseconds by stage and percentile, and the rate."""
-    percentiles = [name for name in _PERCENTILES if any(getattr(row.timing.stages["e2e"], name) for row in timed)]
+    percentiles = [name for name in _PERCENTILES if any(getattr(timing.stages["e2e"], name) for _, timing in timed)]
     header = [f"{short}\n{name}" for short in _STAGES.values() for name in percentiles]
-    rows = [
-        (
-            row.result.system,
-            *(_milliseconds(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
-            rate(row.timing),
-            f"{row.timing.cpu_per_wall:.2f}",
-            number(row.timing.overhead, ".2%"),
-            ", ".join(row.timing.flags),
-        )
-        for row in timed
-    ]
+    rows = []
+    for result, timing in timed:
+        seconds = [getattr(timing.stages[stage], name) for stage in _STAGES for name in percentiles]
+        latencies = [number(None if value is None else value * 1e3, ".3f") for value in seconds]
+        cells = rate(timing), f"{timing.cpu_per_wall:.2f}", number(timing.overhead, ".2%"), ", ".join(timing.flags)
+        rows.append((result.system, *latencies, *cells))
     few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
-    return Table(
-        f"{dataset}: latency in ms; {qps_name(timed[0].timing)}",
-        ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
-        tuple(rows),
-        (*_notes(timed), *few, _PASSES),
-    )
-
-
-def _milliseconds(latency: Latency, percentile: str) -> str:
-    value = getattr(latency, percentile)
-    return number(None if value is None else value * 1e3, ".3f")
+    title = f"{dataset}: latency in ms; {qps_name(timed[0][1])}"
+    heads = ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags")
+    return Table(title, heads, tuple(rows), (*_notes(timed), *few, _PASSES))
 
 
 def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
     """Return the rates of all queries at once."""
-    rows = [
-        (
-            row.result.system,
-            *(number(row.timing.qps[stage], ",.0f") for stage in _STAGES),
-            f"{row.timing.cpu_per_wall:.2f}",
-            ", ".join(row.timing.flags),
-        )
-        for row in timed
-    ]
+    rows = []
+    for result, timing in timed:
+        rates = (number(timing.qps[stage], ",.0f") for stage in _STAGES)
+        rows.append((result.system, *rates, f"{timing.cpu_per_wall:.2f}", ", ".join(timing.flags)))
     header = ("system", *(f"{short}\nQPS" for short in _STAGES.values()), "CPU/\nwall", "flags")
-    return Table(f"{dataset}: QPS, {conditions(timed[0].timing)}", header, tuple(rows), tuple(_notes(timed)))
+    return Table(f"{dataset}: QPS, {conditions(timed[0][1])}", header, tuple(rows), tuple(_notes(timed)))
 
 
 def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
@@ -125,13 +98,13 @@ def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
         cells = (number(disk / 1e6 or None, ",.1f"), number(per_document or None, ",.0f"), number(built or None, ",.1f"))
         rows.append((result.system, *megabytes, *cells))
     header = ("system", "own", "files", "peak", "model", "on disk", "bytes/\ndocument", "built in s")
-    return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (_MEMORY,))
+    return Table(f"{dataset}: memory and index, MB; {conditions(timed[0][1])}", header, tuple(rows), (_MEMORY,))
 
 
 def _notes(timed: Sequence[_Timed]) -> Iterator[str]:
     """Yield the machine, then per system how processes differ, how slow the first pass is, and the reasons of flags."""
-    first = timed[0].timing
-    passes = sorted({row.timing.passes for row in timed})
+    first = timed[0][1]
+    passes = sorted({timing.passes for _, timing in timed})
     count = f"{passes[0]}" if len(passes) == 1 else f"{passes[0]} to {passes[-1]}"
     yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {count} timed passes"
     for result, timing in timed:
@@ -142,7 +115,7 @@ def _notes(timed: Sequence[_Timed]) -> Iterator[str]:
             fresh, steady = timing.first_pass["e2e"].p50 * 1e3, timing.stages["e2e"].p50 * 1e3
             yield f"{result.system}: e2e p50 {fresh:.3f} ms in the first pass, {steady:.3f} ms in later ones"
         yield from (f"{result.system}: {note}" for note in timing.notes)
-    if any("noisy" in row.timing.flags for row in timed):
+    if any("noisy" in timing.flags for _, timing in timed):
         yield _NOISY
 
 

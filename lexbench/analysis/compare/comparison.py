@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -177,11 +177,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=[
-            *([] if datasets else _left_out(systems, chosen)),
-            *_upper_bounds(labels, chosen.values()),
-            *judged_gaps([entry.result for group in chosen.values() for entry in group]),
-        ],
+        notes=list(_notes(systems, chosen, all_asked=bool(datasets))),
         slices=_on_slices(by_label, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
@@ -242,18 +238,10 @@ def _on_dataset(
         queries=len(first.query_ids),
         scores=[_score(name, results[name], measure, span) for name, span in zip(values, intervals, strict=True)],
         differences=[
-            msgspec.structs.replace(
-                _difference(name, values[name] - values[baseline], resamples, level),
-                no_worse=_no_worse(values[name] - values[baseline], *demand) if demand else None,
-                over_seeds=interval_over_seeds(_means_of_seeds(results[name], measure), _means_of_seeds(first, measure)),
-            )
+            _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, demand)
             for name in others
         ],
     )
-
-
-def _means_of_seeds(result: Result, measure: str) -> list[float]:
-    return result.seeds.means[measure] if result.seeds else [result.means[measure]]
 
 
 def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -> Score:
@@ -266,11 +254,20 @@ def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -
     )
 
 
-def _difference(name: str, differences: NDArray[np.float64], resamples: int, level: float) -> Difference:
+def _difference(
+    result: Result, baseline: Result, differences: NDArray[np.float64], measure: str, resamples: int, level: float,
+    demand: tuple[float, float] | None,
+) -> Difference:  # fmt: skip
     p = randomisation.p_value(differences, resamples=resamples)
     detectable = randomisation.minimum_detectable(differences, level=LEVEL)
+    no_worse = None
+    if demand:
+        margin, bound_level = demand
+        test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=bound_level)
+        no_worse = NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds)
+    seeds, of_baseline = (one.seeds.means[measure] if one.seeds else [one.means[measure]] for one in (result, baseline))
     return Difference(
-        system=name,
+        system=result.system,
         difference=float(differences.mean()),
         interval=bootstrap.interval(differences, level=level),
         p=p,
@@ -279,12 +276,9 @@ def _difference(name: str, differences: NDArray[np.float64], resamples: int, lev
         ties=int((differences == 0).sum()),
         losses=int((differences < 0).sum()),
         detectable=detectable if math.isfinite(detectable) and differences.any() else None,
+        no_worse=no_worse,
+        over_seeds=interval_over_seeds(seeds, of_baseline),
     )
-
-
-def _no_worse(differences: NDArray[np.float64], margin: float, level: float) -> NoWorse:
-    test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=level)
-    return NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds)
 
 
 def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
@@ -337,19 +331,17 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
         )
 
 
-def _left_out(systems: Sequence[SelectedSystem], chosen: Iterable[str]) -> list[str]:
-    """Return a note that names the datasets that only some systems have, if there are any."""
+def _notes(
+    systems: Sequence[SelectedSystem], chosen: Mapping[str, Sequence[StoredResult]], *, all_asked: bool
+) -> Iterator[str]:
+    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
     left = sorted({name for system in systems for name in system.results} - set(chosen))
-    more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
-    return [f"left out, because some systems have no result there: {', '.join(left[:_LISTED])}{more}"] if left else []
-
-
-def _upper_bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:
-    """Return a note for each result that is only an upper bound."""
-    return [
-        f"{label} on {entry.result.dataset}: {note}"
-        for group in chosen
-        for label, entry in zip(labels, group, strict=True)
-        for note in entry.result.notes
-        if note.startswith(BOUND)
-    ]
+    if left and not all_asked:
+        more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
+        yield f"left out, because some systems have no result there: {', '.join(left[:_LISTED])}{more}"
+    for group in chosen.values():
+        for system, entry in zip(systems, group, strict=True):
+            yield from (
+                f"{system.label} on {entry.result.dataset}: {note}" for note in entry.result.notes if note.startswith(BOUND)
+            )
+    yield from judged_gaps([entry.result for group in chosen.values() for entry in group])

@@ -1,6 +1,7 @@
 """The queries on which two systems differ most, and the document that moved. `lexbench explain` shows the terms behind it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2
@@ -12,7 +13,7 @@ import numpy as np
 from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult, run_behind, stored_results
 from lexbench.contracts import Contract, find_contract
-from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_folder, is_here
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Source
@@ -20,7 +21,6 @@ from lexbench.results import Result
 from lexbench.storage.store import Store
 from lexbench.trec.ids import text_of
 from lexbench.trec.runs import Run
-from lexbench.types import Query
 
 
 class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +52,6 @@ class Pair(NamedTuple):
     baseline: StoredResult
     other: StoredResult
 
-    def values(self, query: int) -> tuple[float, float]:
-        """Return the values of both for the query at a position."""
-        return self.baseline.result.per_query[self.measure][query], self.other.result.per_query[self.measure][query]
-
 
 def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[QueryChange]:
     """Return the *count* queries that differ most over all *pairs*, one per dataset, the largest difference first.
@@ -73,47 +69,36 @@ def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[Q
 
 def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
     first = pair.baseline.result
-    query_id = first.query_ids[query]
-    topics = reader.topics(first)
-    before, after = pair.values(query)
+    query_id, data = first.query_ids[query], reader.dataset(first)
+    before, after = (entry.result.per_query[pair.measure][query] for entry in (pair.baseline, pair.other))
     return QueryChange(
         dataset=first.dataset,
         system=pair.label,
         query=query_id,
-        text=topics.queries[query_id].text if topics else None,
+        text=next(one.text for one in data.queries if one.query_id == query_id) if data else None,
         baseline_value=before,
         value=after,
-        moved=_moved(pair, query, topics, reader) if topics else None,
+        moved=_moved(pair, query_id, 1 if after > before else -1, data, reader) if data else None,
     )
 
 
-class Topics(NamedTuple):
-    """The judged queries of a dataset and the grades of their documents, by query id."""
-
-    queries: dict[str, Query]
-    grades: dict[str, dict[str, int]]
-
-
-def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:
-    """Return the relevant document whose move contributes most to the difference; None if a run is not on this machine."""
+def _moved(pair: Pair, query: str, sign: int, data: Dataset, reader: "StoreReader") -> MovedDocument | None:
+    """Return the relevant document whose move contributes most in the direction *sign*; None if a run is not here."""
     old_run, new_run = (reader.run(entry) for entry in (pair.baseline, pair.other))
     if old_run is None or new_run is None:
         return None
-    query_id = pair.baseline.result.query_ids[query]
-    old_ranks, new_ranks = _ranks(old_run, query_id), _ranks(new_run, query_id)
+    before, after = _ranks(old_run, query), _ranks(new_run, query)
     cutoff = measures.cutoff(pair.measure)
-    before, after = pair.values(query)
-    sign = 1 if after > before else -1
-    grades = {document: grade for document, grade in topics.grades[query_id].items() if grade > 0}
+    grades = {row.doc_id: row.grade for row in data.topics.judgements if row.query_id == query and row.grade > 0}
     # A document contributes its grade times the change of its discount, counted in the direction of the difference.
     gains = {
-        document: sign * grade * (_discount(new_ranks.get(document), cutoff) - _discount(old_ranks.get(document), cutoff))
+        document: sign * grade * (_discount(after.get(document), cutoff) - _discount(before.get(document), cutoff))
         for document, grade in grades.items()
     }
     document = max(gains, key=lambda doc_id: (gains[doc_id], doc_id), default=None)
     if document is None or gains[document] <= 0:
         return None
-    ranks = old_ranks.get(document), new_ranks.get(document)
+    ranks = before.get(document), after.get(document)
     return MovedDocument(document=document, grade=grades[document], baseline_rank=ranks[0], rank=ranks[1])
 
 
@@ -131,19 +116,25 @@ def _discount(rank: int | None, cutoff: int | None) -> float:
 
 @dataclass
 class StoreReader:
-    """Reads topics and runs, each once."""
+    """Reads datasets and runs, each once."""
 
     store: Store
-    located: Mapping[str, tuple[Contract, Source | None]] = field(default_factory=dict)  # datasets that were typed as folders
+    located: Mapping[str, tuple[Contract, Source | None]]  # datasets that were typed as folders
     runs: dict[int, Run | None] = field(default_factory=dict)  # by the id of the entry
-    by_dataset: dict[str, Topics | None] = field(default_factory=dict)
+    by_dataset: dict[str, Dataset | None] = field(default_factory=dict)
 
-    def topics(self, result: Result) -> Topics | None:
-        """Return the queries and grades behind a result; None if they are not on this machine."""
+    def dataset(self, result: Result) -> Dataset | None:
+        """Return the data behind a result; None if they are not on this machine or have changed. Fetches nothing."""
         if result.dataset not in self.by_dataset:
-            place = None if result.dataset in self.located else self.store.place(result.digests)
+            self.by_dataset[result.dataset] = None
+            place = self.store.place(result.digests)
             found = find_folder(place) if place else (find_contract(result.dataset), None)
-            self.by_dataset[result.dataset] = _topics(result, *self.located.get(result.dataset, found))
+            contract, source = self.located.get(result.dataset, found)
+            if contract is not None and (source or is_here(contract)):
+                with suppress(LexbenchError):
+                    data = open_dataset(contract, source)
+                    if (data.queries_sha256, data.qrels_sha256) == (result.digests.get("queries"), result.digests.get("qrels")):
+                        self.by_dataset[result.dataset] = data
         return self.by_dataset[result.dataset]
 
     def run(self, entry: StoredResult) -> Run | None:
@@ -155,19 +146,3 @@ class StoreReader:
     @cached_property
     def _finished(self) -> list[StoredResult]:
         return list(stored_results(self.store))
-
-
-def _topics(result: Result, contract: Contract | None, source: Source | None) -> Topics | None:
-    """Return the topics behind a result; None if they are not on this machine or have other digests. Fetches nothing."""
-    if contract is None or not (source or is_here(contract)):
-        return None
-    try:
-        opened = open_dataset(contract, source)
-    except LexbenchError:
-        return None
-    if (opened.queries_sha256, opened.qrels_sha256) != (result.digests.get("queries"), result.digests.get("qrels")):
-        return None
-    grades: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, grade in opened.topics.judgements:
-        grades.setdefault(query_id, {})[doc_id] = grade
-    return Topics({query.query_id: query for query in opened.queries}, grades)

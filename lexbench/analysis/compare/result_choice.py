@@ -1,6 +1,5 @@
 """Choose the results to compare: systems by name from the store, or all systems of result files; and check that they may be."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -153,12 +152,7 @@ def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
     by_system: dict[str, list[StoredResult]] = {}
     for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
         by_system.setdefault(entry.result.system, []).append(entry)
-    return [_selected(system, by_system[system]) for system in sorted(by_system, key=_natural)]
-
-
-def _natural(label: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts step-900 before step-1000."""
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", label)]
+    return [_selected(system, by_system[system]) for system in sorted(by_system)]
 
 
 def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:

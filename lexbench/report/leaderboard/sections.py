@@ -1,17 +1,17 @@
 """Build a board from results: one section per suite, with its table, its top-K variants and published scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from lexbench import suites
 from lexbench.analysis import aggregates
+from lexbench.analysis.judgements import judged_gaps
 from lexbench.errors import CommandError
 from lexbench.report.grid import MISSING, Column, Grid, Row, Value, summary
 from lexbench.report.leaderboard.board import Board, BoardSystem, Section, machine_line, shareable, systems_of
-from lexbench.report.leaderboard.notes import grouped_notes
-from lexbench.report.leaderboard.panels import overall_ranks, panel_of, testable
+from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, testable
 from lexbench.report.leaderboard.published import (
     Published,
     published_grid,
@@ -20,13 +20,14 @@ from lexbench.report.leaderboard.published import (
     read_published,
 )
 from lexbench.report.leaderboard.reproduce import command
-from lexbench.report.run import names
+from lexbench.report.run import WIDE_TIE, names
 from lexbench.results import Result
 from lexbench.suites import Aggregate, Suite
 from lexbench.table import number
 
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
 _SEVERAL = 3  # datasets from which on a table counts those that a system won
+_NOTES = 5  # at most
 
 
 def board(
@@ -86,7 +87,7 @@ def _section(
         published=shown,
         datasets=tuple(panels),
         better=tuple(better),
-        notes=tuple(grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
+        notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
         names=tuple(shareable(line) for line in names([_called(name, of) for name, of in ours.items()])),
         command=command(suite, ours),
         made=_provenance(every),
@@ -165,3 +166,41 @@ def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
         software = ", ".join(f"{name} {version}" for name, version in result.measured.versions.items())
         lines.add(f"{software or 'unknown software'}; {machine_line(result.measured.machine)}")
     return tuple(sorted(lines))
+
+
+def _cut(result: Result, _headline: str) -> float:
+    return result.vectors.truncated / result.counts.documents if result.vectors and result.counts.documents else 0.0
+
+
+def _tied(result: Result, headline: str) -> float:
+    width = result.ties[headline].highest - result.ties[headline].lowest if headline in result.ties else 0.0
+    return width if width > WIDE_TIE else 0.0
+
+
+# What a note says, how strongly a result is concerned (0: not at all), and the format of that.
+_KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
+    ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.is_bound, ".0f"),
+    (
+        "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
+        lambda one, _: one.counts.missing / one.counts.queries,
+        ".1%",
+    ),
+    ("Texts were cut to the model's maximum length in {count}, at most {most} of the documents ({worst})", _cut, ".0%"),
+    ("Ties leave {headline} open in {count}, by at most {most} ({worst})", _tied, ".4f"),
+)
+
+
+def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[str]) -> list[str]:
+    """Return at most five lines about *results*, by kind with the worst case. *notes* are all notes; some kinds are counted."""
+    lines = []
+    for text, extent, form in _KINDS:
+        extents = {f"{one.system} on {one.dataset}": extent(one, headline) for one in results if extent(one, headline)}
+        if extents:
+            worst = max(extents, key=lambda name: extents[name])
+            count, most = f"{len(extents)} of {len(results)} results", format(extents[worst], form).removeprefix("0")
+            lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
+    if issues := sum(note.startswith("data issue: ") for note in notes):
+        lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
+    lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
+    power = [note for note in notes if note.startswith(POWER)]
+    return [*lines[: _NOTES - len(power[:1])], *power[:1]]

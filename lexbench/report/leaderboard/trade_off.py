@@ -1,7 +1,7 @@
 """Plots of effectiveness against cost, and the frontier of systems that no other beats on both axes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from lexbench.report.leaderboard.board import BoardSystem, Plot, PlotPoint, machine_line
 from lexbench.report.timings import qps_name, single_stream
@@ -25,14 +25,8 @@ def frontier(points: Sequence[tuple[float, float]], *, lower_is_better: bool) ->
     }
 
 
-class _Level(NamedTuple):
-    """A value and its interval."""
-
-    value: float
-    range: tuple[float, float] | None = None
-
-
-_Levels: TypeAlias = Mapping[int, _Level]  # by system
+_Range: TypeAlias = tuple[float, float] | None
+_Levels: TypeAlias = Mapping[int, tuple[float, _Range]]  # a value and its interval, by system
 
 
 def plots_of(
@@ -48,9 +42,9 @@ def plots_of(
     cost was not measured, so they are horizontal lines.
     """
     scored = {n: result for n, result in enumerate(results) if result and headline in result.means}
-    effects = {n: _Level(result.means[headline], intervals.get(n)) for n, result in scored.items()}
-    sizes = {
-        n: _Level(result.sizes["index"] / result.counts.documents)
+    effects: _Levels = {n: (result.means[headline], intervals.get(n)) for n, result in scored.items()}
+    sizes: _Levels = {
+        n: (result.sizes["index"] / result.counts.documents, None)
         for n, result in scored.items()
         if result.sizes.get("index") and result.counts.documents
     }
@@ -60,13 +54,14 @@ def plots_of(
     ]
     for (fingerprint, group), timings in sorted(_by_machine(scored).items()):
         where = f"{machine_line(next(iter(timings.values())).machine)} ({fingerprint})"
-        rates = {n: _Level(one.qps["e2e"], one.qps_range.get("e2e")) for n, one in timings.items()}
+        rates: _Levels = {n: (one.qps["e2e"], one.qps_range.get("e2e")) for n, one in timings.items()}
         aside = {n: bounds[n] or (f"{one.unranked}, not ranked" if one.unranked else "") for n, one in timings.items()}
         name = f"{fingerprint}.{'.'.join(group.split(', ')[2:])}"
         axes = (f"Speed on {where}", f"{group} (log)", headline)
         plots.append(_plot(f"speed.{name}", axes, rates, effects, aside, levels, lower=False))
         if any(_FOUND_AT in scored[n].found for n in timings):
-            found = dict(_found(scored, timings))
+            exact: _Levels = {n: (1.0, None) for n, one in timings.items() if one.exact}
+            found = {**exact, **{n: (scored[n].found[_FOUND_AT], None) for n in timings if _FOUND_AT in scored[n].found}}
             axes = (f"Approximate search on {where}", f"{group} (log)", f"recall of exact @{_FOUND_AT}")
             plots.append(_plot(f"recall.{name}", axes, rates, found, aside, (), lower=False))
     return [plot for plot in plots if len(plot.points) >= _FEWEST]
@@ -83,15 +78,6 @@ def _by_machine(scored: Mapping[int, Result]) -> dict[tuple[str, str], dict[int,
     return groups
 
 
-def _found(scored: Mapping[int, Result], timings: Mapping[int, Timing]) -> Iterator[tuple[int, _Level]]:
-    """Yield the recall of exact of each timed system: 1 for an exact one."""
-    for number, timing in timings.items():
-        if _FOUND_AT in scored[number].found:
-            yield number, _Level(scored[number].found[_FOUND_AT])
-        elif timing.exact:
-            yield number, _Level(1.0)
-
-
 def _plot(
     name: str,
     axes: tuple[str, str, str],
@@ -105,15 +91,15 @@ def _plot(
     """Return the plot of *effects* over *costs*, both by system. *axes* are the title and the names of both axes."""
     shown = [number for number in costs if number in effects]
     ranked = [number for number in shown if not aside[number]]
-    places = [(costs[number].value, effects[number].value) for number in ranked]
+    places = [(costs[number][0], effects[number][0]) for number in ranked]
     best = {ranked[place] for place in frontier(places, lower_is_better=lower)}
     points = tuple(
         PlotPoint(
             system=number,
-            x=costs[number].value,
-            y=effects[number].value,
-            x_range=costs[number].range,
-            y_range=effects[number].range,
+            x=costs[number][0],
+            y=effects[number][0],
+            x_range=costs[number][1],
+            y_range=effects[number][1],
             frontier=number in best,
             aside=aside[number],
         )
