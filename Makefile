@@ -8,11 +8,11 @@ PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile 
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
 NANO := lexmae_nano@impact
-# On 64-bit x86 the demo's LexMAE multiplies whole numbers, in half of the time on the one processor where that was measured.
-INT8 := $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m))
-SMALL := lexmae_nano$(if $(INT8),(dtype="int8"))
-NAME := lexmae_nano$(if $(INT8),/int8)
-SYSTEMS := -r bm25 -r '$(NAME) = $(SMALL)@impact' \
+# The demo's LexMAE computes in the dtype that is fastest on this processor. It is found once, when the demo needs it.
+DTYPE = $(eval DTYPE := $$(shell $(BIN)/python -c "from lexbench.models.dtype_speed import fastest; print(fastest())"))$(DTYPE)
+SMALL = lexmae_nano(dtype="$(DTYPE)")
+NAME = lexmae_nano/$(DTYPE)
+SYSTEMS = -r bm25 -r '$(NAME) = $(SMALL)@impact' \
 	-r '$(NAME) top 32 = $(SMALL)|top_k(32)@impact' -r '$(NAME) top 8 = $(SMALL)|top_k(8)@impact' \
 	-r 'ensemble bm25 + $(NAME) = ensemble(bm25, $(SMALL)@impact)' \
 	-r 'pipeline bm25 + $(NAME) = pipeline(bm25, $(SMALL)@impact, k=100)'

@@ -17,7 +17,7 @@ from checkpoints import tiny_bert  # noqa: E402 - needs torch
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
 from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
-from lexbench.models.dtype_speed import fast_note, slow_note, times_as_long  # noqa: E402
+from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long  # noqa: E402
 from lexbench.models.int8 import (  # noqa: E402
     Int8Layer,
     Int8Linear,
@@ -188,3 +188,10 @@ def test_a_note_suggests_much_faster_bfloat16():
     assert told == (times_as_long("bfloat16") <= 0.5)
     assert not fast_note("bfloat16", torch.device("cpu"))
     assert not fast_note("float32", torch.device("cuda:0"))
+
+
+def test_the_demo_takes_the_fastest_dtype():
+    """The chosen dtype is bfloat16, or int8 or float32 where bfloat16 is not faster; it is never slower than float32."""
+    assert fastest() in {"bfloat16", "int8", "float32"}
+    assert times_as_long(fastest()) <= 1
+    assert (fastest() == "bfloat16") == (times_as_long("bfloat16") <= 0.75)

@@ -16,6 +16,7 @@ from lexbench.models.transformer_model import PackedLinear, packing_works
 _TOKENS, _WIDTH = 128, 512  # of the timed product: an emulated one takes milliseconds, others less than one
 _ROUNDS = 5
 _NOTABLE = 1.2  # times as long as float32; less is noise
+_HAS = 0.75  # of float32's time: a processor that has products of bfloat16 stays below this
 _WORTH = 0.5  # of float32's time: the note about bfloat16 appears below this
 
 
@@ -42,8 +43,21 @@ def fast_note(dtype: str, device: torch.device) -> str:
         return ""
     return (
         f"products in bfloat16 take {share:.2f} of float32's time on this processor; "
-        'type dtype="bfloat16" if vectors of two to three digits will do'
+        'dtype="bfloat16" keeps two to three digits; what it gains and costs here: lexbench speed MODEL'
     )
+
+
+def fastest() -> str:
+    """Return the dtype to choose for speed: bfloat16 where the processor has it, else int8 where that is faster, else float32.
+
+    bfloat16 goes before int8 because its vectors are nearer to float32's. `make demo` uses this; `lexbench run` never does, so
+    that stores are the same on every machine.
+    """
+    from lexbench.models.int8 import int8_works
+
+    if times_as_long("bfloat16") <= _HAS:
+        return "bfloat16"
+    return "int8" if int8_works() and times_as_long("int8") < 1 else "float32"
 
 
 @cache
