@@ -228,6 +228,7 @@ def test_every_format_says_what_is_lost(capsys):
         "qrels",
         "csv",
         "json",
+        "latex",
         "mteb",
         "model-index",
         "figures",

@@ -1,4 +1,4 @@
-"""Results: the values of every query as CSV, whole results as JSON, and figures."""
+"""Results: the values of every query as CSV, whole results as JSON, tables as LaTeX, and figures."""
 
 import csv
 import io
@@ -41,10 +41,28 @@ def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterato
         target.tell(line)
 
 
+def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    """Write the main table of one dataset, as the leaderboard has it."""
+    from lexbench.report.leaderboard import copies, sections
+    from lexbench.runner.soundness import check_comparable
+    from lexbench.suites import DATASETS
+
+    check_comparable((one.result.system, one.result) for one in results)
+    board = sections.board(
+        {DATASETS: {one.result.system: {one.result.dataset: one.result} for one in results}}, published="none"
+    )
+    path = target.path.with_name(f"{target.path.name}.tex")
+    atomic.write_text(path, copies.latex(copies.view(board)))
+    yield path
+
+
 _CSV_LOST = "all but the value of every query and measure; of the system and dataset only their file's name"
 _DRAWN = "effectiveness against queries per second and index bytes: SVG, PDF, PNG"
 EXPORTS = (
     Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
     Export("json", "the whole result", "nothing but the run", _write_json),
+    Export(
+        "latex", "a table of each dataset: means, ranks, QPS, sizes", "all but the main figures", _write_latex, per="dataset"
+    ),
     Export("figures", _DRAWN, "all but the drawing", _write_figures, per="export"),
 )
