@@ -139,6 +139,9 @@ def caption(table: View) -> str:
     shown = {cell.text for row in table.grid.rows for cell in row.values}
     if any("~" in text for text in shown):
         parts.append("~: timing not ranked.")
+    parts += [
+        f"{mark}: trained on {what} of the datasets." for mark, what in (("‡", "documents"), ("‡‡", "queries")) if mark in shown
+    ]
     return " ".join(parts)
 
 

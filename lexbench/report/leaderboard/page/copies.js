@@ -27,6 +27,8 @@ function captionOf({ title, columns, rows, marks }) {
     columns.some((column) => column.name === "rank") && "Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.",
     rows.some((row) => row.published) && "†: published scores, not measured here.",
     texts.some((text) => text.includes("~")) && "~: timing not ranked.",
+    texts.includes("‡") && "‡: trained on documents of the datasets.",
+    texts.includes("‡‡") && "‡‡: trained on queries of the datasets.",
   ].filter(Boolean).join(" ");
 }
 
