@@ -9,6 +9,7 @@ queries. Welch's interval over seeds compares the methods: other seeds on the sa
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import Any
 
@@ -41,18 +42,16 @@ def seed_groups(texts: Sequence[str]) -> dict[str, list[str]]:
 
 def check_members(members: Sequence[str], systems: Sequence[tuple[str, str]]) -> list[str]:
     """Return the names of *members* among *systems*, pairs of name and expression. Raises UnknownName for a missing member."""
-    return [_find_name(member, systems) for member in members]
-
-
-def _find_name(member: str, systems: Sequence[tuple[str, str]]) -> str:
-    try:
-        written = str(parse(member))
-    except NotationError:  # a name, not an expression
+    found = []
+    for member in members:
         written = member
-    for name, expression in systems:
-        if name == member or written in (name, expression):
-            return name
-    raise UnknownName("system of this run:", member, [name for name, _ in systems])
+        with suppress(NotationError):  # a name, not an expression
+            written = str(parse(member))
+        name = next((name for name, expression in systems if name == member or written in (name, expression)), None)
+        if name is None:
+            raise UnknownName("system of this run:", member, [name for name, _ in systems])
+        found.append(name)
+    return found
 
 
 def merge_seeds(results: Sequence[Result], groups: Mapping[str, Sequence[str]]) -> list[Result]:
@@ -82,8 +81,9 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
     first = results[0]
     if len({result.system for result in results}) < len(results):
         raise CannotStart(f"the seeds of {name} name one system twice: {', '.join(result.system for result in results)}")
-    for other in results[1:]:
-        _check_alike(name, first, other)
+    check_comparable([(result.system, result) for result in results])
+    if nested := next((result.system for result in results if result.seeds), None):
+        raise CannotStart(f"{nested} is itself a mean over seeds; list all seeds of {name}")
     measures = [measure for measure in first.means if all(measure in result.per_query for result in results)]
     per_query = {measure: np.mean([result.per_query[measure] for result in results], axis=0).tolist() for measure in measures}
     means = {measure: [result.means[measure] for result in results] for measure in measures}
@@ -114,12 +114,6 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         measured=Measurement(machine=first.measured.machine, versions=first.measured.versions),
         seeds=Seeds(systems={result.system: result.notation for result in results}, means=means),
     )
-
-
-def _check_alike(name: str, first: Result, other: Result) -> None:
-    check_comparable([(first.system, first), (other.system, other)])
-    if first.seeds or other.seeds:
-        raise CannotStart(f"{(first if first.seeds else other).system} is itself a mean over seeds; list all seeds of {name}")
 
 
 def _fieldwise_means(measures: Sequence[str], by_seed: Sequence[Mapping[str, msgspec.Struct]]) -> dict[str, dict[str, float]]:

@@ -178,7 +178,10 @@ def find_systems(
         raise CommandError(
             f"{text!r} is the name of several systems: {', '.join(meant)}; type the expression of the one you mean"
         )
-    by_label = {text: meant[0]} if meant else {one: one for one in _expressions(text)}
+    by_label = {text: meant[0]} if meant else {}
+    if not meant:
+        with suppress(LexbenchError):  # a name that nothing has is no expression
+            by_label = {one: one for one in variants(text)}  # one for each value of a list in it
     newest = sorted(entries, key=lambda entry: entry.result.measured.started, reverse=True)
     found = {
         label: sorted((e for e in newest if expression_of(e.result) == wanted), key=lambda entry: entry.result.system != text)
@@ -197,14 +200,6 @@ def chosen_systems(texts: Sequence[str], entries: Sequence[StoredResult]) -> lis
             raise UnknownName("result of", split_name(text)[0] or text, known, see="lexbench list results")
         chosen += (entry for group in found.values() for entry in group if entry not in chosen)
     return chosen
-
-
-def _expressions(text: str) -> list[str]:
-    """Return the expressions that *text* stands for: one for each value of a list in it, or none if it is no expression."""
-    try:
-        return variants(text)
-    except LexbenchError:
-        return []
 
 
 def definition(text: str, store: Store) -> str:

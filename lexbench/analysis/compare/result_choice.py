@@ -32,9 +32,9 @@ class SelectedSystem:
 
     def newest(self, dataset: str, measure: str) -> StoredResult:
         """Return the newest result on *dataset* with *measure*. Raises CannotStart if there is none."""
-        for result in self.results[dataset]:
-            if measure in result.result.per_query:
-                return result
+        found = next((one for one in self.results[dataset] if measure in one.result.per_query), None)
+        if found:
+            return found
         known = ", ".join(self.results[dataset][0].result.per_query)
         raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose one with -m, or run it again")
 
@@ -54,7 +54,9 @@ def select(
     def at_hand() -> list[StoredResult]:
         nonlocal stored
         if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
-            stored = list(_of_folder(folder) if folder else stored_results(store))
+            systems = _of_path(folder) if folder else []
+            stored = [entry for system in systems for group in system.results.values() for entry in group]
+            stored = stored if folder else list(stored_results(store))
         return stored
 
     known = {} if folder else store.names()
@@ -126,11 +128,11 @@ def _of_path(path: Path) -> list[SelectedSystem]:
     files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
-    return _grouped(StoredResult(result, None) for file in files for result in read_results(file))
-
-
-def _of_folder(folder: Path) -> Iterable[StoredResult]:
-    return (result for system in _of_path(folder) for group in system.results.values() for result in group)
+    by_system: dict[str, list[StoredResult]] = {}
+    loaded = (StoredResult(result, None) for file in files for result in read_results(file))
+    for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
+        by_system.setdefault(entry.result.system, []).append(entry)
+    return [_selected(system, by_system[system]) for system in sorted(by_system)]
 
 
 def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
@@ -146,13 +148,6 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
 def _scored(entry: StoredResult) -> tuple[Any, ...]:
     """Return what makes two results equal, whenever and wherever they were measured."""
     return entry.result.contract, entry.result.digests, entry.result.recipe, entry.result.per_query
-
-
-def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
-    by_system: dict[str, list[StoredResult]] = {}
-    for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
-        by_system.setdefault(entry.result.system, []).append(entry)
-    return [_selected(system, by_system[system]) for system in sorted(by_system)]
 
 
 def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lexbench.analysis.compare.comparison import Comparison, Difference
+from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.noninferiority import fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL, letter
@@ -89,13 +89,7 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     measures = {on.measure for on in comparison.datasets}
     for at, system in enumerate(comparison.systems[1:], start=1):
         rows = [
-            (
-                on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}",
-                number(on.scores[0].mean),
-                number(on.scores[at].mean),
-                *_cells(on.differences[at - 1]),
-            )
-            for on in comparison.datasets
+            _row_of(on, at, on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}") for on in comparison.datasets
         ]
         for mean in comparison.means:
             of_mean = mean.differences[at - 1]
@@ -110,16 +104,7 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield a table per system with a row for each slice."""
     for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
-        rows = [
-            (
-                on.slice,
-                str(on.queries),
-                number(on.scores[0].mean),
-                number(on.scores[at].mean),
-                *_cells(on.differences[at - 1]),
-            )
-            for on in comparison.slices
-        ]
+        rows = [_row_of(on, at, on.slice, str(on.queries)) for on in comparison.slices]
         family = len(comparison.slices) * (len(comparison.systems) - 1)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
@@ -144,6 +129,10 @@ def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table
     if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
         header = ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds")
         yield Table("over seeds", header, tuple(rows), _SEEDS)
+
+
+def _row_of(on: DatasetComparison, system: int, *heads: str) -> tuple[str, ...]:
+    return (*heads, number(on.scores[0].mean), number(on.scores[system].mean), *_cells(on.differences[system - 1]))
 
 
 def _cells(difference: Difference) -> tuple[str, ...]:

@@ -179,7 +179,9 @@ def is_same_system(result: Result, published: str) -> bool:
     A model must have been named, or have weights that are known to be its own. All settings that change answers must be the
     model's, and its engine exact. A system of several retrievers must have the very same expression.
     """
-    part, typed = parse(published), _expression(result)
+    part, typed = parse(published), None
+    with suppress(NotationError):  # a name need not be an expression
+        typed = parse(result.system)
     if typed == part:
         return True
     if "encoder" in result.recipe.get("settings", {}):
@@ -189,13 +191,6 @@ def is_same_system(result: Result, published: str) -> bool:
     plugin = registry.load("retrievers", part.head.name)
     fusion = any(item.name == "members" for item in fields(plugin))
     return not fusion and _is_same_retriever(plugin, part.head, result.recipe)
-
-
-def _expression(result: Result) -> Expression | None:
-    """Return the parsed expression of a result; None if its name is not an expression."""
-    with suppress(NotationError):
-        return parse(result.system)
-    return None
 
 
 def _is_same_retriever(plugin: type[Any], call: Call, recipe: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.significance import bootstrap, randomisation
-from lexbench.contracts import find_contract
+from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.grid import details
 from lexbench.report.leaderboard.board import SCALE, BoardSystem, Panel
@@ -39,6 +39,9 @@ def panel_of(
     resampled = bootstrap.means(values) if tested else np.empty((0, 0))
     intervals = dict(zip(tested, _percentiles(resampled), strict=True))
     ranking = randomisation.ranking(values) if tested else None
+    contract = find_contract(dataset)
+    issues = contract.defects if contract else ()
+    defects = [f"data issue: {' '.join(one.what.split())} ({one.source})" for one in issues]
     grid = details({result.system: result for result in present})
     rows = tuple(msgspec.structs.replace(row, system=at) for at, row in zip(found, grid.rows, strict=True))
     return Panel(
@@ -49,14 +52,17 @@ def panel_of(
         means=tuple(result.means.get(headline) if result else None for result in results),
         scores=tuple(tuple(round(score * SCALE) for score in one.per_query[headline]) for one in tested.values()),
         queries=tuple(next(iter(tested.values()), present[0]).query_ids),
-        texts=_texts(dataset, present[0].query_ids),
+        texts=_texts(contract, present[0].query_ids),
         compared=tuple(tested),
         p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranking.ps.round(_TEST_DIGITS).tolist())) if ranking else (),
         floor=ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS if ranking else 0.0,
         ranges=tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(tested))),
         plots=tuple(plots_of(systems, results, headline, intervals, levels)),
-        digests=_digests(present),
-        notes=(*_defects(dataset), *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
+        digests={
+            name: tuple(sorted({result.digests[name] for result in present if name in result.digests}))
+            for name in dict.fromkeys(name for result in present for name in result.digests)
+        },
+        notes=(*defects, *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
     )
 
 
@@ -69,25 +75,12 @@ def testable(headline: str, systems: Sequence[BoardSystem], results: Sequence[Re
     }
 
 
-def _defects(dataset: str) -> Iterator[str]:
-    """Yield a note for each known issue of the data, with its source."""
-    contract = find_contract(dataset)
-    for defect in contract.defects if contract else ():
-        yield f"data issue: {' '.join(defect.what.split())} ({defect.source})"
-
-
-def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
+def _texts(contract: Contract | None, queries: Sequence[str]) -> tuple[str, ...] | None:
     """Return the texts of *queries* if the contract allows publishing them, otherwise None."""
-    contract = find_contract(dataset)
     if contract is None or not contract.source.publishable:
         return None
     texts = {query.query_id: query.text for query in open_dataset(contract).queries}
     return tuple(texts.get(query_id, "") for query_id in queries)
-
-
-def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
-    names = dict.fromkeys(name for result in results for name in result.digests)
-    return {name: tuple(sorted({result.digests[name] for result in results if name in result.digests})) for name in names}
 
 
 def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:

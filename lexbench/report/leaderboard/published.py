@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lexbench import catalog, suites
+from lexbench import catalog
 from lexbench.analysis import aggregates
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
@@ -100,10 +100,7 @@ def published_grid(
 ) -> Grid | None:
     """Return the table of published scores: *how* is none, few (ten at most, the best of each family) or all."""
     shown = {"none": [], "few": (best_of_families(rows) or list(rows))[:_FEW], "all": list(rows)}[how]
-    columns = [
-        *(Column(name, keep=70) for name in score_names(datasets, headline)),
-        *(Column(mean.id, keep=90) for mean in means),
-    ]
+    columns = [Column(name, keep=70) for name in score_names(datasets, headline)] + [Column(mean.id, keep=90) for mean in means]
     found = []
     for row in shown:
         values = [Value(number(row.scores.get(name)), row.scores.get(name)) for name in datasets]
@@ -113,15 +110,3 @@ def published_grid(
         found.append(Row(row.name, (*values, Value(row.family), Value(row.seen)), ranked=False, published=True))
     grid = Grid("", (*columns, Column("family", keep=10), Column("zero-shot", keep=40)), tuple(found))
     return grid.only(found) if found else None
-
-
-def published_levels(published: Published, dataset: str, measure: str) -> list[PublishedSystem]:
-    """Return the published systems to draw as levels in plots of *measure* on *dataset*: the best of each family.
-
-    They come from the first suite (by name) with this headline; none if there is no such suite.
-    """
-    for name in suites.suite_names():
-        suite = suites.suite(name)
-        if suite.headline == measure and dataset in suite.datasets:
-            return best_of_families(published_systems(published, suite, [dataset]))
-    return []

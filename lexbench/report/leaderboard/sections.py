@@ -14,8 +14,8 @@ from lexbench.report.leaderboard.board import Board, BoardSystem, Section, machi
 from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, testable
 from lexbench.report.leaderboard.published import (
     Published,
+    best_of_families,
     published_grid,
-    published_levels,
     published_systems,
     read_published,
 )
@@ -72,7 +72,7 @@ def _section(
     shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
     for dataset, of in zip(datasets, by_dataset, strict=True):
-        levels = published_levels(published, dataset, suite.headline) if how != "none" else []
+        levels = best_of_families(published_systems(published, suite, [dataset])) if how != "none" else []
         panels.append(panel_of(dataset, suite.headline, systems, of, [(row.name, row.scores[dataset]) for row in levels]))
     every = [result for of in ours.values() for result in of.values()]
     main = [result for of, system in zip(ours.values(), systems, strict=True) if system.base is None for result in of.values()]
