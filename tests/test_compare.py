@@ -11,8 +11,11 @@ from lexbench import results, suites
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
-from lexbench.contracts import contract_of
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import find_dataset
 from lexbench.results import BOUND, Measurement, write_results
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -284,15 +287,11 @@ def test_json_is_one_document(store, tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Run two sets of sparse vectors on pydoc that differ in one relevant document; return the store and names."""
-    from lexbench.datasets.dataset import open_dataset
-    from lexbench.runner.jobs import run as run_plan
-    from lexbench.runner.plan import plan_suite
-
+def runs(bread, tmp_path_factory):
+    """Run two sets of sparse vectors on bread that differ in one relevant document; return the store and names."""
     folder = tmp_path_factory.mktemp("vectors")
-    dataset = open_dataset(contract_of("pydoc/test"))
-    query, document = next((row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3)
+    dataset = open_dataset(*find_dataset(str(bread)))
+    query, document = next((row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 2)
     judged = {row.doc_id for row in dataset.topics.judgements if row.query_id == query}
     ids = sorted(one.doc_id for one in dataset.source.documents())
     others = [one for one in ids if one not in judged][:9]  # each with a score of 2 x 2
@@ -306,7 +305,7 @@ def runs(tmp_path_factory):
         files = f'documents="{folder / name}", queries="{folder / "queries.tsv"}", vocabulary="{folder / "tokens"}"'
         names.append(f"{name} = vectors({files})@csr")
     store = Store(folder / "store")
-    outcomes = list(run_plan(plan_suite(suites.suite("pydoc"), names), store))
+    outcomes = list(jobs.run(plan_dataset(str(bread), names, ["nDCG@10"], 100), store))
     assert not [one.error for one in outcomes if one.error]
     return store, names, query, document
 
@@ -318,7 +317,7 @@ def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsy
 
     assert changed.text
     assert changed.value > changed.baseline_value
-    assert (changed.moved.document, changed.moved.grade) == (document, 3)
+    assert (changed.moved.document, changed.moved.grade) == (document, 2)
     assert (changed.moved.baseline_rank, changed.moved.rank) == (10, 1)
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
@@ -328,7 +327,7 @@ def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsy
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, tmp_path, monkeypatch, capsys):
+def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, bread, tmp_path, monkeypatch, capsys):
     """The run of a result in a folder comes from the store; that of a run file from the file."""
     store, names, query, document = runs
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
@@ -337,7 +336,7 @@ def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, tmp
     (file,) = (tmp_path / "runs").glob("*")
     systems = [names[0], f'foreign = run_file("{file}")']
     options = [word for name in systems for word in ("-r", name)]
-    assert run(capsys, "run", "suite", "pydoc", *options, "--results", "board")[0] == 0
+    assert run(capsys, "run", "dataset", bread, *options, "-m", "nDCG@10", "--results", "board")[0] == 0
 
     for words in (["first", "foreign"], ["first", "foreign", "--results", "board"]):
         changes = json.loads(run(capsys, "compare", *words, "--queries", "200", "--json")[1])["query_changes"]

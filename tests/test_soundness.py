@@ -128,6 +128,7 @@ FALSIFIED = {
     "no speed": ({"timings": [TIMING]}, "a timing without positive QPS"),
     "other seeds": (SEEDS, "the mean of nDCG@10 is not that of its seeds"),
     "another schema": ({"schema": 99}, "its schema is 99"),
+    "another schema of the file": (lambda entry, _: entry.update(schema=99), "its schema is 99"),
     "another system": ({"system": "b"}, "it has a result of b among those of bm25"),
     "another name": (lambda entry, _: entry.update(system="b"), "it holds b on classic, whose file is classic/b.json"),
     "another suite": (lambda entry, _: entry.update(suite="beir"), "it holds bm25 on beir, whose file is beir/bm25.json"),

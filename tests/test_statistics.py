@@ -1,4 +1,4 @@
-"""Tests, intervals, corrections and tie groups, compared with values by hand, scipy and ranx."""
+"""Tests, intervals, corrections and tie groups, compared with values by hand and scipy."""
 
 import itertools
 
@@ -19,22 +19,12 @@ def monte_carlo(p, deviations=4):
 
 
 @pytest.fixture(scope="module")
-def runs():
-    """Return nDCG@10 (50,) of each of twenty synthetic runs, by collection and name; some queries are hard for all."""
-    chance, found = np.random.default_rng(2), {}
-    for kind, number in (("doc", 14), ("passage", 6)):
-        hard = chance.normal(0.2, 0.3, 50)
-        for better in range(number):
-            name = f"run{better}" if better else "bm25"
-            found[kind, name] = np.clip(hard + chance.normal(0.01 * better, 0.15, 50), 0, 1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def pairs(runs):
-    """Return the differences of every two runs of one collection: 91 and 15."""
-    every = itertools.combinations(runs, 2)
-    return [runs[one] - runs[other] for one, other in every if one[0] == other[0]]
+def pairs():
+    """Return the differences in nDCG@10 (50,) of every two of eight synthetic runs; some queries are hard for all."""
+    chance = np.random.default_rng(2)
+    hard = chance.normal(0.2, 0.3, 50)
+    runs = [np.clip(hard + chance.normal(0.01 * better, 0.15, 50), 0, 1) for better in range(8)]
+    return [one - other for one, other in itertools.combinations(runs, 2)]
 
 
 def test_p_of_few_queries_is_exact():
@@ -65,7 +55,6 @@ def test_empty_and_infinite_values_are_refused(values):
 
 def test_p_agrees_with_scipy(pairs):
     """For every two runs, p equals scipy's within four standard deviations of two Monte Carlo estimates."""
-    assert len(pairs) == 91 + 15
     for differences in pairs:
         theirs = stats.permutation_test(
             (differences,),
@@ -77,19 +66,6 @@ def test_p_agrees_with_scipy(pairs):
             vectorized=True,
         )
         assert randomisation.p_value(differences) == pytest.approx(theirs.pvalue, abs=monte_carlo(theirs.pvalue))
-
-
-@pytest.mark.slow  # ranx is compiled first
-def test_p_agrees_with_ranx(runs, ir_datasets_home, monkeypatch):
-    """For each run against its BM25, p equals ranx's within the same bounds."""
-    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
-    module = pytest.importorskip("ranx.statistical_tests")
-    for (kind, name), values in runs.items():
-        baseline = runs[kind, "bm25"]
-        if name != "bm25":
-            theirs, _ = module.fisher_randomization_test(baseline, values, n_permutations=RESAMPLES)
-            ours = randomisation.p_value(values - baseline)
-            assert ours == pytest.approx(theirs, abs=monte_carlo(max(theirs, 1 / RESAMPLES))), name
 
 
 def test_the_interval_agrees_with_scipy(pairs):
@@ -108,27 +84,6 @@ def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
     found = [randomisation.p_value(rng.normal(0, 0.3, 25), resamples=999, seed=at) for at in range(2000)]
 
     assert 70 <= sum(p <= 0.05 for p in found) <= 130
-
-
-def test_all_pairs_at_once_are_the_pairs_one_by_one():
-    """`pairwise` gives the same as `p_value` for every two systems, including a pair with few differences."""
-    rng = np.random.default_rng(3)
-    scores = rng.random((5, 60))
-    scores[4] = scores[3]
-    scores[4, :3] += 0.1
-    ps = randomisation.pairwise(scores)
-
-    for one, other in itertools.combinations(range(5), 2):
-        assert ps[one, other] == ps[other, one] == randomisation.p_value(scores[one] - scores[other])
-    assert ps.diagonal().tolist() == [1.0] * 5
-
-
-def test_intervals_of_many_systems_are_those_of_each():
-    """All systems share their draws, so the interval of one does not depend on the others."""
-    values = np.random.default_rng(5).random((6, 80))
-    found = bootstrap.intervals(values)
-
-    assert found == pytest.approx(np.array([bootstrap.interval(row) for row in values]), abs=1e-12)
 
 
 def test_a_macro_mean_has_the_interval_of_independent_datasets():

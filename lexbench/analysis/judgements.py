@@ -49,9 +49,13 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
                     "documents count as irrelevant, so systems with few judged documents may be better than their scores"
                 )
                 yield from _pool_note(contract, [result.system for result in group])
-                yield from (
-                    line for result in group if shares.get(result.system, 1) < shares[most] - GAP for line in _bounds(result)
-                )
+                for result in group:
+                    of_measures = (
+                        f"{name} {result.means[name]:.4f}, on condensed lists {at.condensed:.4f}, at most {at.highest:.4f}"
+                        for name, at in result.incomplete.items()
+                    )
+                    if shares.get(result.system, 1) < shares[most] - GAP and result.incomplete:
+                        yield f"{result.system} on {dataset}: {'; '.join(of_measures)}"
 
 
 def _pool_note(contract: Contract | None, systems: Sequence[str]) -> Iterator[str]:
@@ -61,16 +65,6 @@ def _pool_note(contract: Contract | None, systems: Sequence[str]) -> Iterator[st
         pool = f"; the pool favours its contributors: {'; '.join(judging.pool)}" if judging.pool else ""
         here = [system for system in systems if is_contributor(system, contract)]
         yield f"{contract.id} was judged by {judging.by}{pool}" + (f"; contributors here: {', '.join(here)}" if here else "")
-
-
-def _bounds(result: Result) -> Iterator[str]:
-    """Yield one note with the scores of a result without its unjudged documents, and if they were all relevant."""
-    parts = [
-        f"{measure} {result.means[measure]:.4f}, on condensed lists {one.condensed:.4f}, at most {one.highest:.4f}"
-        for measure, one in result.incomplete.items()
-    ]
-    if parts:
-        yield f"{result.system} on {result.dataset}: {'; '.join(parts)}"
 
 
 def is_contributor(system: str, contract: Contract) -> bool:

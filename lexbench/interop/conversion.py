@@ -7,7 +7,7 @@ from shlex import quote
 
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.errors import CannotStart, CommandError
-from lexbench.interop.formats import Export, Target, exports, imports
+from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Result, file_name
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
@@ -41,9 +41,11 @@ def export(
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
     before, written = set(folder.rglob("*")), 0
-    groups: dict[str, list[StoredResult]] = {}
+    groups: dict[str, list[StoredResult]] = {}  # by the name of the file or folder, without a suffix
     for entry in selected:
-        groups.setdefault(_name(form, entry.result), []).append(entry)
+        dataset, system = entry.result.dataset.replace("/", "-"), file_name(entry.result.system)
+        name = {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
+        groups.setdefault(name, []).append(entry)
     for name, group in groups.items():
         for path in form.write(group, Target(folder / name, store, tell)):
             if path in before:
@@ -60,12 +62,6 @@ def _folder_results(folder: Path) -> Iterator[StoredResult]:
     for entry in read_folder(folder):
         by_name |= {(result.dataset, result.system): result for result in entry.results}
     yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
-
-
-def _name(form: Export, result: Result) -> str:
-    """Return the name of the file or folder for a result, without a suffix."""
-    dataset, system = result.dataset.replace("/", "-"), file_name(result.system)
-    return {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
 
 
 def import_file(format_name: str, source: Path, target: Path, tell: Callable[[str], None] = lambda _line: None) -> str:

@@ -153,7 +153,11 @@ def pull_results(place: str, folder: Path) -> list[str]:
     accepts, and CommandError if *folder* has other results of a system.
     """
     with TemporaryDirectory() as drafts:
-        contents = _download(_hub_name(place)) if place.startswith(PREFIX) else _fetched(Place(place, _RESULTS_COMMAND))
+        if place.startswith(PREFIX):
+            contents = _download(_hub_name(place))
+        else:
+            there = Place(place, _RESULTS_COMMAND)
+            contents = ((name, content) for name in there.names(_RESULTS) if (content := there.read(name)) is not None)
         fresh = [name for name, content in contents if _is_fresh(name, content, Path(drafts), folder)]
         if not any(Path(drafts).rglob("*.json")):
             raise CannotStart(f"{place} has no results: no file matches {_RESULTS}")
@@ -161,14 +165,6 @@ def pull_results(place: str, folder: Path) -> list[str]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             atomic.write_bytes(folder / name, (Path(drafts) / name).read_bytes())
     return fresh
-
-
-def _fetched(place: "Place") -> Iterator[tuple[str, bytes]]:
-    for name in place.names(_RESULTS):
-        content = place.read(name)
-        if content is None:
-            raise CannotStart(f"{place.url}/{name} was removed while it was read; run the same command again")
-        yield name, content
 
 
 def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:

@@ -158,7 +158,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     family = (len(systems) - 1) * len(chosen)
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
-    if margin is not None and not all(_is_share(value) for on in values.values() for value in on.values()):
+    every = [value for on in values.values() for value in on.values()]
+    if margin is not None and not all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every):
         raise CommandError("a margin takes a measure with values from 0 to 1")
     demand = None if margin is None else (margin, LEVEL / family)
     tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, demand=demand) for name in chosen])
@@ -216,10 +217,6 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
     return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
 
 
-def _is_share(values: NDArray[np.float64]) -> bool:
-    return bool(values.min() >= -_ROUNDING and values.max() <= 1 + _ROUNDING)
-
-
 def _on_dataset(
     results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL,
     demand: tuple[float, float] | None = None,
@@ -236,21 +233,20 @@ def _on_dataset(
         contract=first.contract,
         measure=measure,
         queries=len(first.query_ids),
-        scores=[_score(name, results[name], measure, span) for name, span in zip(values, intervals, strict=True)],
+        scores=[
+            Score(
+                system=name,
+                mean=results[name].means[measure],
+                interval=(low, high),
+                seeds=len(seeds.systems) if (seeds := results[name].seeds) else 1,
+                deviation=seeds.deviation(measure) if seeds else None,
+            )
+            for name, (low, high) in zip(values, intervals, strict=True)
+        ],
         differences=[
             _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, demand)
             for name in others
         ],
-    )
-
-
-def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -> Score:
-    return Score(
-        system=name,
-        mean=result.means[measure],
-        interval=(interval[0], interval[1]),
-        seeds=len(result.seeds.systems) if result.seeds else 1,
-        deviation=result.seeds.deviation(measure) if result.seeds else None,
     )
 
 

@@ -94,17 +94,16 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
     """Return a writer for formats with one file per run."""
-    return one_file(suffix, lambda entry, path: write(run_of(entry), path))
 
+    def write_run(entry: "StoredResult", path: Path) -> None:
+        from lexbench.runner.search import read_run
 
-def run_of(entry: "StoredResult") -> "Run":
-    """Return the run of a result. Raises LexbenchError if it is not in the store."""
-    from lexbench.runner.search import read_run
+        if entry.run is None:
+            why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
+            raise LexbenchError(f"{entry.result.system} on {entry.result.dataset} has no run here: {why}")
+        write(read_run(entry.run).run, path)
 
-    if entry.run is None:
-        why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
-        raise LexbenchError(f"{entry.result.system} on {entry.result.dataset} has no run here: {why}")
-    return read_run(entry.run).run
+    return one_file(suffix, write_run)
 
 
 def deferred(module: str, function: str) -> Callable[..., Any]:

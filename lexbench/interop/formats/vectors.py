@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop.formats import Export, Target, Writer
-from lexbench.vector_formats import FORMATS, Format
+from lexbench.vector_formats import FORMATS
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
@@ -41,30 +41,23 @@ def _writer(layout: str) -> Writer:
         )
         queries = list(runner.dataset.queries)
         vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
-        vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
+        if not retriever.encoder.names_terms:
+            raise LexbenchError(
+                f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)"
+            )
+        vocabulary = Vocabulary([retriever.encoder.token(term) for term in range(vectors.shape[1])])
         files = (
             ("documents", layout, _documents(retriever, runner)),
             ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
         )
         for what, form, blocks in files:
-            path = _path(target.path, what, FORMATS[form])
+            path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
+            if folders := FORMATS[form].folders:
+                path = target.path / folders[what == "queries"]
             FORMATS[form].write(blocks, path, vocabulary)
             yield path
 
     return write
-
-
-def _path(target: Path, what: str, layout: Format) -> Path:
-    """Return the file, or for some formats the folder, for *what*: "documents" or "queries"."""
-    if layout.folders:
-        return target / layout.folders[what == "queries"]
-    return target.with_name(f"{target.name}.{what}{layout.suffix}")
-
-
-def _tokens(retriever: "Encoded", width: int) -> list[str]:
-    if not retriever.encoder.names_terms:
-        raise LexbenchError(f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)")
-    return [retriever.encoder.token(term) for term in range(width)]
 
 
 def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block]":
