@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.measures import score
+from lexbench.trec.ids import factorize
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
@@ -264,13 +265,13 @@ def test_a_document_that_a_large_run_has_twice_is_named(compiled):
 
 
 @pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])
-def test_ranks_of_many_ids(most):
-    """Ranks equal those of numpy, for few different numbers (counted) and for many (sorted)."""
-    from lexbench.trec import _compiled
-
+def test_codes_of_many_ids(compiled, most):
+    """Ids sort and count as in numpy, whether they are few different ones (counted) or many (sorted)."""
     figures = np.random.default_rng(0).integers(0, most, 2000)
-    for values in (figures, figures[::-1] * 256 + 7, np.full(3, 1 << 62)):
-        assert _compiled.ranks(values).tolist() == np.unique(values, return_inverse=True)[1].tolist()
+    for ids in (figures.astype("S"), np.char.add("document-", figures.astype(str)).astype("S")):
+        table, codes = factorize(ids)
+        assert table.tolist() == np.unique(ids)[::-1].tolist()
+        assert table[codes].tolist() == ids.tolist()
 
 
 NUMBERS = "0 -0 +1 1. .5 -2.25 1e3 1E-3 12.34567890123 0.1234567890123456 9007199254740993 1e300 1e-5 0.30000000000000004"

@@ -1,20 +1,16 @@
-"""Compiled loops for large run files: columns of text, and ids as ranks. Importing this module takes half a second.
+"""Compiled loops for large run files: columns of text, and ids as numbers. Importing this module takes half a second.
 
 Each function replaces slower numpy code of `columns`, `ids` or `runs`. `scan` gives up on unusual lines and leaves them to
 `columns`.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 TYPES = ("id", "int", "float")  # of columns, by number
 _DIGITS = 18  # an integer of so many digits fits into 64 bits
 _EXACT = 1 << 53  # up to here, times or divided by a power of ten up to 10**22, a number is rounded once, and so correctly
 _POWERS = 10.0 ** np.arange(23)
-_TABLE, _TABLE_SHARE = 1 << 28, 64  # largest size of a table of bits: in bits (32 MB), and in bits per key
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = map(ord, "\t\n\r #+-.09e")
 
 
@@ -104,19 +100,6 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def changes(fields):  # type: ignore[no-untyped-def]
-    """Return for each row of *fields*, uint8 (lines, width), whether it differs from the one before; True for the first."""
-    found = np.ones(len(fields), np.bool_)
-    for line in range(1, len(fields)):
-        found[line] = False
-        for i in range(fields.shape[1]):
-            if fields[line, i] != fields[line - 1, i]:
-                found[line] = True
-                break
-    return found
-
-
-@njit(nogil=True, cache=True)
 def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
     """Tell whether any list docs[offsets[i]:offsets[i + 1]] has a document twice; *docs* are codes below *distinct*."""
     last_list = np.full(distinct, -1, np.int32)
@@ -129,102 +112,28 @@ def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _ones(word):  # type: ignore[no-untyped-def]
-    """Return the number of 1 bits of *word*, uint64. LLVM turns this into one instruction."""
-    word -= word >> np.uint64(1) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + (word >> np.uint64(2) & np.uint64(0x3333333333333333))
-    fours = word + (word >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(fours * np.uint64(0x0101010101010101) >> np.uint64(56))
+def small_numbers(keys, most):  # type: ignore[no-untyped-def]
+    """Map *keys*, uint64 (n,), to small numbers in the same order. Return them, int64 (n,), and the limit of these numbers.
 
-
-def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the place of each of *values* (n,), which are not negative, among the distinct ones, from 0."""
-    keys = values.astype(np.uint64)
-    digits, size = _digits(keys, min(_TABLE, _TABLE_SHARE * len(keys)))
-    found: NDArray[np.int64] = _counted(keys, digits, size) if size else _sorted(keys)
-    return found
-
-
-@njit(nogil=True, cache=True)
-def _digits(keys, most):  # type: ignore[no-untyped-def]
-    """Return how to map *keys*, uint64 (n,), to small numbers in the same order, and the limit of these numbers.
-
-    Ids are mostly figures, so each of the 8 bytes has few different values and becomes a digit of a mixed base. The first
-    result (8, 256) is what each value of each byte adds to the number. The limit is 0 if it would be above *most*.
+    Ids are mostly figures, so each of the 8 bytes has few different values and becomes a digit of a mixed base. The limit is 0,
+    and the numbers mean nothing, if it would be above *most*.
     """
+    # What each value of each byte adds to the number.
     there, worth, size = np.zeros((8, 256), np.bool_), np.zeros((8, 256), np.int64), np.int64(1)
+    numbers = np.zeros(len(keys), np.int64)
     for key in keys:
-        for number in range(8):
-            there[number, (key >> np.uint64(8 * number)) & np.uint64(255)] = True
-    for number in range(8):
+        for byte in range(8):
+            there[byte, (key >> np.uint64(8 * byte)) & np.uint64(255)] = True
+    for byte in range(8):
         different = 0
         for value in range(256):
-            if there[number, value]:
-                worth[number, value] = different * size
+            if there[byte, value]:
+                worth[byte, value] = different * size
                 different += 1
         size *= max(different, 1)
         if size > most:
-            return worth, np.int64(0)
-    return worth, size
-
-
-@njit(nogil=True, cache=True)
-def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
-    """Return the result of `ranks` with a table of one bit per possible number; *digits* and *size* are from `_digits`."""
-    found, there = np.empty(len(keys), np.int64), np.zeros((size >> 6) + 1, np.uint64)
+            return numbers, np.int64(0)
     for i in range(len(keys)):
-        number = np.int64(0)
         for byte in range(8):
-            number += digits[byte, (keys[i] >> np.uint64(8 * byte)) & np.uint64(255)]
-        found[i] = number
-        there[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
-    # The rank of a number is how many bits are set before its own: those of the words before, and those in its word.
-    before, rank = np.empty(len(there), np.int32), 0
-    for word in range(len(there)):
-        before[word] = rank
-        rank += _ones(there[word])
-    for i in range(len(keys)):
-        word, bit = found[i] >> 6, np.uint64(found[i] & 63)
-        found[i] = before[word] + _ones(there[word] & ((np.uint64(1) << bit) - np.uint64(1)))
-    return found
-
-
-@njit(nogil=True, cache=True)
-def _sorted(keys):  # type: ignore[no-untyped-def]
-    """Return the result of `ranks` by a radix sort, the lowest byte first; bytes that all keys share are skipped."""
-    count = len(keys)
-    order, keys_to, order_to = np.arange(count).astype(np.int32), np.empty(count, np.uint64), np.empty(count, np.int32)
-    counts = np.zeros((8, 256), np.int64)
-    for key in keys:
-        for number in range(8):
-            counts[number, (key >> np.uint64(8 * number)) & np.uint64(255)] += 1
-    for number in range(8):
-        if counts[number].max() == count:
-            continue
-        places = np.cumsum(counts[number]) - counts[number]
-        for i in range(count):
-            byte = (keys[i] >> np.uint64(8 * number)) & np.uint64(255)
-            keys_to[places[byte]], order_to[places[byte]] = keys[i], order[i]
-            places[byte] += 1
-        keys, keys_to, order, order_to = keys_to, keys, order_to, order
-    rank = 0
-    found = np.empty(count, np.int64)
-    for i in range(count):
-        rank += i > 0 and keys[i] != keys[i - 1]
-        found[order[i]] = rank
-    return found
-
-
-@njit(nogil=True, cache=True)
-def table_of(ranks, words):  # type: ignore[no-untyped-def]
-    """Return the distinct rows of *words*, uint64 (ids, words), in descending order, and the code of each row, int32 (ids,).
-
-    *ranks*, int64 (ids,), are the places of the rows among the distinct ones in ascending order, from 0.
-    """
-    last = ranks.max()
-    table, codes = np.empty((last + 1, words.shape[1]), np.uint64), np.empty(len(ranks), np.int32)
-    for i in range(len(ranks)):
-        codes[i] = last - ranks[i]
-        for column in range(words.shape[1]):
-            table[codes[i], column] = words[i, column]
-    return table, codes
+            numbers[i] += worth[byte, (keys[i] >> np.uint64(8 * byte)) & np.uint64(255)]
+    return numbers, size

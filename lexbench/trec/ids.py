@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 
 MANY = 1_600_000  # ids; from here on, loading numba costs less time than it saves
+_TABLE = 1 << 25  # most entries of a table of ids; it takes five bytes each
 
 
 class Factors(NamedTuple):
@@ -55,14 +56,9 @@ def factorize(ids: NDArray[np.bytes_]) -> Factors:
     for column in range(1, width):
         low = _ranks(words[:, column])
         ranks = _ranks(ranks * (int(low.max()) + 1) + low)
-    if len(words) >= MANY:
-        from lexbench.trec import _compiled
-
-        table, codes = _compiled.table_of(ranks, words)
-    else:
-        last = int(ranks.max())
-        table, codes = np.empty((last + 1, width), np.uint64), (last - ranks).astype(np.int32)
-        table[codes] = words
+    last = int(ranks.max())
+    table, codes = np.empty((last + 1, width), np.uint64), (last - ranks).astype(np.int32)
+    table[codes] = words
     return Factors(table.astype(">u8").view(f"S{8 * width}").ravel().astype(ids.dtype), codes)
 
 
@@ -71,7 +67,11 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
     if len(values) >= MANY:
         from lexbench.trec import _compiled
 
-        return _compiled.ranks(values)
+        numbers, size = _compiled.small_numbers(values.astype(np.uint64), _TABLE)
+        if size:
+            there = np.zeros(size, bool)
+            there[numbers] = True
+            return (np.cumsum(there, dtype=np.int32) - 1)[numbers].astype(np.int64)
     order = np.argsort(values)
     ordered = values[order]
     places = np.empty(len(values), np.int64)
@@ -81,10 +81,6 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def changes(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
     """Return the positions in *ids* (n,) of the first id and of each id that differs from the one before."""
-    if len(ids) >= MANY:
-        from lexbench.trec import _compiled
-
-        return np.flatnonzero(_compiled.changes(np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), -1)))
     return np.flatnonzero(np.append(len(ids) > 0, ids[1:] != ids[:-1]))
 
 
