@@ -7,7 +7,7 @@
 A round times the system, the system again, and a wrapper that spins for a share of each call's time, each in a new process. The
 noise floor of single measurements is the largest ratio between two measurements of the same system. The noise floor of all
 rounds together is the ratio of the system to itself, with medians over all passes. A difference needs a paired interval that
-excludes 1 and a ratio beyond the floor (`lexbench.timing.durations`).
+excludes 1 and a ratio beyond the floor.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,12 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import suite
-from lexbench.timing.durations import Ratio, ratio_of_medians
+from lexbench.timing.durations import Durations
 from lexbench.timing.protocol import Settings, sample
 from lexbench.timing.stored_timings import read_durations
 from lexbench.timing.timer import Timer
+
+_NUMBERS = 1 << 22  # numbers in memory at a time
 
 SLOWER = '''
 """A retriever that takes longer than the one it is given, by spinning."""
@@ -104,6 +106,39 @@ for _ in range(7):
     rates.append(len(queries) / (time.perf_counter() - begin))
 print(median(rates[2:]))
 """
+
+
+class Ratio(NamedTuple):
+    """How much slower the first system is than the second: 1.1 is 10 %."""
+
+    ratio: float
+    low: float
+    high: float
+
+    def beyond(self, floor: float) -> bool:
+        """Whether it is a difference: the interval excludes 1, and the ratio differs from 1 by more than *floor*, e.g. .02."""
+        return (self.low > 1 or self.high < 1) and abs(self.ratio - 1) > floor
+
+
+def ratio_of_medians(
+    first: Durations, second: Durations, *, level: float = 0.95, resamples: int = 10_000, seed: int = 42
+) -> Ratio:
+    """Return the ratio of the p50s of two systems with its paired bootstrap interval.
+
+    *first* and *second* are durations (passes, queries) of the same queries in the same order; the numbers of passes may be
+    different. Queries are drawn with replacement, the same ones for both. Raises ValueError if the numbers of queries differ.
+    """
+    above, below = np.median(first, axis=0), np.median(second, axis=0)
+    if above.shape != below.shape:
+        raise ValueError(f"{len(above)} and {len(below)} queries are no pairs")
+    generator = np.random.default_rng(seed)
+    ratios = []
+    rows = max(1, _NUMBERS // len(above))
+    for start in range(0, resamples, rows):
+        drawn = generator.integers(0, len(above), (min(rows, resamples - start), len(above)))
+        ratios.append(np.median(above[drawn], axis=1) / np.median(below[drawn], axis=1))
+    low, high = np.quantile(np.concatenate(ratios), [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return Ratio(float(np.median(above) / np.median(below)), low, high)
 
 
 def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[float]:

@@ -363,13 +363,6 @@ class QueryEncoder:
         """
         return encoded
 
-    def pair_scorers(self, encoded: Any) -> "Sequence[tuple[PairScorer, Any]]":
-        """Return the searchers in it that score pairs, inner ones first, each with its share of *encoded* queries.
-
-        A searcher that finds candidates for another comes before it: its scores decide the other's pairs.
-        """
-        return ()
-
 
 class Searcher(QueryEncoder):
     """An opened index of a retriever."""
@@ -394,22 +387,6 @@ class Searcher(QueryEncoder):
 
     def score_matrix(self, encoded: Any, k: int) -> ScoreMatrix:
         """Return each member's normalised scores of the documents that searching for *k* looks at, if scores are weighted."""
-        raise NotImplementedError
-
-
-class PairScorer(Searcher):
-    """A searcher that scores pairs of a query and a document, which executors can do before it searches."""
-
-    reranker: Reranker
-    corpus: Corpus
-    candidates: int  # pairs per query at most
-
-    def pairs(self, encoded: Any) -> Sequence[tuple[str, int]]:
-        """Return the pairs (query text, position) that `search` would score, in its order."""
-        raise NotImplementedError
-
-    def learn(self, encoded: Any, pairs: Sequence[tuple[str, int]], scores: NDArray[np.float32]) -> None:
-        """Keep the *scores* of *pairs* for `search`, which then does not score them."""
         raise NotImplementedError
 
 
@@ -573,7 +550,7 @@ class Judge(Plugin):
 class Executor(Plugin):
     """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
 
-    holds: ClassVar[bool] = False  # whether it has `hold`
+    holds: ClassVar[bool] = False  # whether it has `hold` and `hold_rerankers`
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the documents at the positions *shards*, at least one, and write each into the folder *path* when it is done.
@@ -589,6 +566,12 @@ class Executor(Plugin):
         *note* gets one line for each worker that is replaced. A worker may hold several objects. Raises CannotStart without
         workers.
         """
+        raise NotImplementedError
+
+    def hold_rerankers(
+        self, rerankers: "Sequence[Reranker]", note: Callable[[str], None]
+    ) -> "AbstractContextManager[Sequence[Sequence[Held]]]":
+        """Return a context in which workers hold *rerankers*: for each worker its copy of each. *note* as in `hold`."""
         raise NotImplementedError
 
 

@@ -5,7 +5,7 @@ If a worker dies, its shards are encoded again, and another worker makes and fil
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from lexbench.encodings.encoding import AHEAD, ShardEncoder, culprit, document_name, with_document_name
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.plugins import Encoder, Held, Holdable
+from lexbench.plugins import Encoder, Held, Holdable, Reranker
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
@@ -100,11 +100,14 @@ class _HoldingWorker:
         self.lock = RLock()
         self._start, self._note = start, note
         self._channel: Channel | None = None
+        self._closed = False
         self.spent = 0.0  # seconds that its objects took
         self.filled: set[int] = set()  # numbers of the objects that it holds
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return the answer of the worker, or raise its error. After WorkerGone the next call starts another worker."""
+        if self._closed:
+            raise LexbenchError("the worker has ended")
         if self._channel is None:
             self._channel = self._start()
         try:
@@ -129,6 +132,11 @@ class _HoldingWorker:
                 if self._channel is not None:
                     self._channel.ask("drop")
             self.lock.release()
+        self.close()
+
+    def close(self) -> None:
+        """End the worker for good."""
+        self._closed = True
         self.end()
 
     def end(self) -> None:
@@ -193,18 +201,32 @@ def holding(
             worker.dismiss()
 
 
+@contextmanager
+def holding_rerankers(
+    recipes: Sequence[Holdable], workers: int, start: Callable[[], Channel], note: Callable[[str], None]
+) -> Iterator[Sequence[Sequence[Held]]]:
+    """Yield for each of *workers* workers an object for each of *recipes*."""
+    with holding([one for one in recipes for _ in range(workers)], workers, start, note) as held:
+        yield [held[number::workers] for number in range(workers)]
+
+
 # ---- encoding with objects in workers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class HeldEncoder(Holdable):
-    """The recipe of an encoder in a worker."""
+class HeldModel(Holdable):
+    """The recipe of an encoder, which gets a queue of shards, or of a reranker in a worker."""
 
-    encoder: Encoder
+    model: Encoder | Reranker
 
-    def make(self) -> "EncodingQueue":
-        """Return the encoder with a queue of shards."""
-        return EncodingQueue(self.encoder)
+    def make(self) -> "EncodingQueue | Reranker":
+        """Return the object to hold."""
+        return EncodingQueue(self.model) if isinstance(self.model, Encoder) else self.model
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What its files decide."""
+        return self.model.index_identity() if isinstance(self.model, Encoder) else self.model.identity()
 
 
 class EncodingQueue:
@@ -256,7 +278,7 @@ class _Encoding:
 
     def work(self, thing: Holdable) -> None:
         """Let a worker, and those that replace it, encode until all shards are finished: the work of a thread."""
-        worker = self._worker(self._progress.note)
+        self.workers.append(worker := _HoldingWorker(self._start, self._progress.note))
         try:
             while self.unfinished and not self.over:
                 self._encode(worker, thing)
@@ -264,15 +286,6 @@ class _Encoding:
             with self.changed:
                 self.errors.append(error)
                 self.changed.notify_all()
-
-    def _worker(self, note: Callable[[str], None]) -> _HoldingWorker:
-        def start() -> Channel:
-            if self.over:
-                raise WorkerGone("the command has ended")
-            return self._start()
-
-        self.workers.append(worker := _HoldingWorker(start, note))
-        return worker
 
     def _encode(self, worker: _HoldingWorker, thing: Holdable) -> None:
         """Let *worker* encode until it dies or all shards are finished."""
@@ -326,7 +339,7 @@ class _Encoding:
         """Return the error for a *shard* whose workers die; it names the document that kills a worker by itself."""
 
         def kills(positions: range) -> bool:
-            worker = self._worker(lambda _line: None)
+            self.workers.append(worker := _HoldingWorker(self._start, lambda _line: None))
             try:
                 worker.ask("make", 0, thing)
                 _content(worker, _documents(self._corpus, positions))
@@ -360,7 +373,7 @@ def encode_on_workers(
     shards: Sequence[range],
     progress: Progress,
 ) -> None:
-    """Encode *shards* with a worker for each of *things*, recipes of an `EncodingQueue`; *start* starts a worker.
+    """Encode *shards* with a worker for each of *things*, recipes of encoders; *start* starts a worker.
 
     Raises CannotStart if no worker can start, and LexbenchError if a document cannot be encoded or kills its workers.
     """
@@ -383,7 +396,7 @@ def encode_on_workers(
             encoding.changed.notify_all()
         for _ in range(2):  # a thread may be starting a worker
             for worker in list(encoding.workers):
-                worker.end()
+                worker.close()
             for thread in threads:
                 thread.join(_PATIENCE)
     if encoding.unfinished and (raised := error()):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.encodings.encoding import ShardEncoder, encode_shards
-from lexbench.executors._workers import Holder, holding
-from lexbench.plugins import Encoder, Executor, Held, Holdable
+from lexbench.executors._workers import HeldModel, Holder, holding, holding_rerankers
+from lexbench.plugins import Encoder, Executor, Held, Holdable, Reranker
 from lexbench.progress import Progress
 from lexbench.types import Corpus
 
@@ -27,6 +27,12 @@ class Here(Executor):
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
         """Hold the objects in this process; each counts as a worker, so that calls of different objects do not wait."""
         with holding(things, len(things), _Direct, note) as held:
+            yield held
+
+    @contextmanager
+    def hold_rerankers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[Sequence[Held]]]:
+        """Hold the rerankers in this process, as one worker."""
+        with holding_rerankers(list(map(HeldModel, rerankers)), 1, _Direct, note) as held:
             yield held
 
 

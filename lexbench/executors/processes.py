@@ -13,8 +13,17 @@ from threading import Thread
 from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
-from lexbench.executors._workers import Answer, HeldEncoder, Holder, WorkerGone, answered, encode_on_workers, holding
-from lexbench.plugins import Encoder, Executor, Held, Holdable
+from lexbench.executors._workers import (
+    Answer,
+    HeldModel,
+    Holder,
+    WorkerGone,
+    answered,
+    encode_on_workers,
+    holding,
+    holding_rerankers,
+)
+from lexbench.plugins import Encoder, Executor, Held, Holdable, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.storage.environment import cores
@@ -43,7 +52,7 @@ class Processes(Executor):
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; a process that dies is replaced, and its unfinished shards are encoded again."""
-        things = [HeldEncoder(one) for one in self._encoders(encoder)]
+        things = [HeldModel(one) for one in self._encoders(encoder)]
         encode_on_workers(things, _Process, corpus, path, shards, progress)
 
     def _encoders(self, encoder: Encoder) -> list[Encoder]:
@@ -58,6 +67,14 @@ class Processes(Executor):
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
         """Hold the objects in processes."""
         with holding(things, self.workers or len(cores()), _Process, note) as held:
+            yield held
+
+    @contextmanager
+    def hold_rerankers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[Sequence[Held]]]:
+        """Hold the rerankers in processes that share the cores."""
+        workers = self.workers or 1
+        recipes = [HeldModel(with_threads(one, max(1, len(cores()) // workers))) for one in rerankers]
+        with holding_rerankers(recipes, workers, _Process, note) as held:
             yield held
 
 

@@ -16,8 +16,17 @@ from tempfile import mkdtemp
 from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._workers import Answer, EncodingQueue, Holder, WorkerGone, answered, encode_on_workers, holding
-from lexbench.plugins import Encoder, Executor, Held, Holdable
+from lexbench.executors._workers import (
+    Answer,
+    HeldModel,
+    Holder,
+    WorkerGone,
+    answered,
+    encode_on_workers,
+    holding,
+    holding_rerankers,
+)
+from lexbench.plugins import Encoder, Executor, Held, Holdable, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime
 from lexbench.storage import environment
@@ -58,9 +67,7 @@ class Ray(Executor):
         """Encode the *shards*; an actor that dies is replaced, and its unfinished shards go to others."""
         with _connected(self.address) as ray:
             request = _request(ray, self.cpus, self.gpus)
-            # `put` once: Ray keeps it for all machines.
-            thing = SentEncoder(ray.put((encoder, encoder.index_identity(), _folders(encoder))))
-            things = [thing] * _places(ray, request, self.workers)
+            things = [_sent(ray, encoder)] * _places(ray, request, self.workers)
             encode_on_workers(things, lambda: _Actor(ray, self.patience, request), corpus, path, shards, progress)
 
     @contextmanager
@@ -71,6 +78,15 @@ class Ray(Executor):
             # A holder is idle most of the time and lives as long as an index is open, so it takes no place from encoders.
             request = {"num_cpus": 0.0, "num_gpus": 0.0}
             with holding(things, count, lambda: _Actor(ray, self.patience, request), note) as held:
+                yield held
+
+    @contextmanager
+    def hold_rerankers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[Sequence[Held]]]:
+        """Hold the rerankers in actors like those that encode."""
+        with _connected(self.address) as ray:
+            request = _request(ray, self.cpus, self.gpus)
+            recipes, count = [_sent(ray, one) for one in rerankers], _places(ray, request, self.workers)
+            with holding_rerankers(recipes, count, lambda: _Actor(ray, self.patience, request), note) as held:
                 yield held
 
 
@@ -163,17 +179,17 @@ class _Actor:
             self._ray.kill(self._actor)
 
 
-def _folders(encoder: Encoder) -> dict[str, dict[str, bytes]]:
-    """Return the files of the folders that the encoder's settings name, by setting and by name below the folder."""
-    folders = encoder.document_folders()
-    return {
+def _sent(ray: Any, model: Encoder | Reranker) -> "SentModel":
+    """Return the recipe of a model. Ray keeps its identity and the files of its folders once for all machines."""
+    folders = {
         setting: {
             file.relative_to(folder).as_posix(): file.read_bytes()
             for file in sorted(folder.rglob("*"))
             if file.is_file() and file.name.endswith(_SENT)
         }
-        for setting, folder in folders.items()
+        for setting, folder in model.document_folders().items()
     }
+    return SentModel(ray.put((model, HeldModel(model).identity, folders)))
 
 
 # ---- in the actors ---------------------------------------------------------------------------------------------------------
@@ -204,26 +220,25 @@ def _versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class SentEncoder(Holdable):
-    """The recipe of an encoder in an actor. Ray keeps the encoder, its identity, and the files of its folders."""
+class SentModel(Holdable):
+    """The recipe of an encoder or reranker in an actor."""
 
-    content: Any  # Ray's reference to the three
+    content: Any  # Ray's reference to the model, its identity, and the files of its folders
 
-    def make(self) -> EncodingQueue:
-        """Return the encoder with its files on this machine if they are the same, or else with those that were sent."""
+    def make(self) -> Any:
+        """Return the object to hold, with its files on this machine if they are the same, or else with those that were sent."""
         import ray
 
-        encoder, identity, folders = ray.get(self.content)
         try:
-            return EncodingQueue(_with_files(encoder, identity, folders))
+            return HeldModel(_with_files(*ray.get(self.content))).make()
         except LexbenchError as error:
             raise LexbenchError(f"a machine of the Ray cluster ({os.uname().nodename}): {error}") from None
 
 
-def _with_files(encoder: Encoder, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Encoder:
+def _with_files(model: Any, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Encoder | Reranker:
     try:
-        if encoder.index_identity() == identity:
-            return encoder
+        if HeldModel(model).identity == identity:
+            return model  # type: ignore[no-any-return]
     except LexbenchError:  # this machine lacks them
         if not folders:
             raise
@@ -234,7 +249,7 @@ def _with_files(encoder: Encoder, identity: Any, folders: Mapping[str, Mapping[s
             file = root / setting / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-    sent = encoder.with_document_folders({setting: root / setting for setting in folders}) if folders else encoder
-    if sent.index_identity() != identity:
-        raise LexbenchError("the files of the encoder differ from those that were sent; copy them there, to the same place")
-    return sent
+    sent = model.with_document_folders({setting: root / setting for setting in folders}) if folders else model
+    if HeldModel(sent).identity != identity:
+        raise LexbenchError("the files of the model differ from those that were sent; copy them there, to the same place")
+    return sent  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
-from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, PairScorer, QueryEncoder, Rescorer, Retriever
+from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever
 from lexbench.registry import at_search
 from lexbench.retrievers.encoded import VectorQueries
 from lexbench.storage.artifact_folder import write_references
@@ -169,11 +169,6 @@ class OpenedMembers(QueryEncoder):
         """Do the same for queries with their ids. *cache* has the vectors of encoders, so that a shared one runs once."""
         cache = {} if cache is None else cache
         return FusedQueries(_encoded(member, queries, cache) for member in self.members)
-
-    def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
-        """Return the members, and their members, that score pairs, each with its own of the *encoded* queries."""
-        opened = zip(self.members, encoded, strict=True)
-        return [one for member, queries in opened for one in member.pair_scorers(queries)]
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries for which no member's list has the document *own* (queries,), a position, or -1 for none."""

@@ -16,7 +16,7 @@ from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, senten
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
-from lexbench.plugins import BuildContext, Encoder, PairScorer, QueryEncoder, Rescorer, Retriever, Searcher
+from lexbench.plugins import BuildContext, Encoder, QueryEncoder, Rescorer, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import has_index, must_rescore
 from lexbench.retrievers.encoded import Encoded
@@ -264,11 +264,6 @@ class PassageSearcher(PassageQueries, Searcher):
     def queries_at_a_time(self) -> int:
         """As many as the member asks for."""
         return int(self.member.queries_at_a_time)
-
-    def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
-        """Return the pair scorers of the member."""
-        scorers: Sequence[tuple[PairScorer, Any]] = self.member.pair_scorers(encoded)
-        return scorers
 
     def work(self, encoded: Any) -> Any:
         """Return the counts of the member."""

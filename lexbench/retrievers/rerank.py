@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
-from lexbench.plugins import BuildContext, PairScorer, Reranker, Retriever
+from lexbench.plugins import BuildContext, Reranker, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, cache_key, has_index, search_without
 from lexbench.retrievers.ensemble import Ensemble
@@ -80,7 +80,7 @@ class PairQueries:
 
 
 @dataclass(frozen=True)
-class RerankSearcher(OpenedMembers, PairScorer):
+class RerankSearcher(OpenedMembers, Searcher):
     """The opened retriever and corpus, and the reranker of its candidates."""
 
     corpus: StoredCorpus
@@ -111,32 +111,16 @@ class RerankSearcher(OpenedMembers, PairScorer):
 
     def search(self, encoded: PairQueries, k: int) -> Hits:
         """Return the best *k* of the candidates."""
-        docs = self._found(encoded)
+        docs = union([search_without(self.members[0], encoded.encoded, self.candidates, encoded.own)])
         return top_k(docs, self._scores(encoded, docs), k)
-
-    def pair_scorers(self, encoded: PairQueries) -> Sequence[tuple[PairScorer, Any]]:
-        """Return the pair scorers of the retriever, then this one."""
-        return [*super().pair_scorers([encoded.encoded]), (self, encoded)]
-
-    def pairs(self, encoded: PairQueries) -> list[tuple[str, int]]:
-        """Return the pairs of candidates whose scores are unknown."""
-        return _unknown(encoded, self._found(encoded))
-
-    def learn(self, encoded: PairQueries, pairs: Sequence[tuple[str, int]], scores: NDArray[np.float32]) -> None:
-        """Keep the *scores* of *pairs*."""
-        encoded.known.update(zip(pairs, np.asarray(scores, np.float32).tolist(), strict=True))
-
-    def _found(self, encoded: PairQueries) -> NDArray[np.int32]:
-        """Return the candidates (queries, n), ascending positions, then -1."""
-        return union([search_without(self.members[0], encoded.encoded, self.candidates, encoded.own)])
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, -inf where there is none; known pairs are not scored again."""
-        if new := _unknown(queries, docs):
+        if new := [pair for pair in dict.fromkeys(_pairs(queries, docs)) if pair not in queries.known]:
             positions = sorted({position for _, position in new})
             documents = {position: next(self.corpus.documents(position, position + 1)) for position in positions}
             values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
-            self.learn(queries, new, values)
+            queries.known.update(zip(new, np.asarray(values, np.float32).tolist(), strict=True))
         scores = np.full(docs.shape, -np.inf, np.float32)
         scores[docs >= 0] = [queries.known[pair] for pair in _pairs(queries, docs)]
         return scores
@@ -146,8 +130,3 @@ def _pairs(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int
     """Return the pairs of *queries* and their *docs* (queries, n), query by query."""
     rows, columns = np.nonzero(docs >= 0)
     return list(zip((queries.texts[row] for row in rows.tolist()), docs[rows, columns].tolist(), strict=True))
-
-
-def _unknown(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:
-    """Return the pairs, each once, whose scores are unknown."""
-    return [pair for pair in dict.fromkeys(_pairs(queries, docs)) if pair not in queries.known]

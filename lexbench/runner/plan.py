@@ -70,28 +70,24 @@ class Plan:
 
         Datasets that are neither here nor fetchable count nothing: their jobs will fail and say so.
         """
-        jobs = [job for job in self.jobs if job.source is not None or status(job.contract) != "not here"]
-        contracts = {job.contract.corpus: job.contract for job in jobs}
-        texts = {job.contract.corpus: _text_bytes(job) for job in jobs}
-        documents = {name: contract.expected.documents or texts[name] // _SHORT for name, contract in contracts.items()}
-        # Each retriever with the growth of the corpus that it searches: passages are more than their documents.
-        used = [
-            (job.contract.corpus, *grown)
-            for job in jobs
-            for grown in _grown(job.system.retriever, texts[job.contract.corpus] / max(documents[job.contract.corpus], 1))
-        ]
-        indexes = {(corpus, str(describe(retriever)), growth) for corpus, retriever, growth in used}
-        encodings = {
-            (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind, growth)
-            for corpus, retriever, growth in used
-            if isinstance(retriever, Encoded)
-        }
-        # A corpus of passages has all texts once more.
-        cut = sum(texts[corpus] for corpus, growth in {(corpus, growth) for corpus, _, growth in used} if growth != 1)
-        vectors = sum(documents[corpus] * growth * _VECTOR[kind] for corpus, _, kind, growth in encodings)
-        built = sum(max(documents[corpus] * growth * _INDEX, texts[corpus]) for corpus, _, growth in indexes)
-        entries = sum((job.contract.expected.queries or 0) * min(job.depth, documents[job.contract.corpus]) for job in jobs)
-        return int((sum(texts.values()) + cut) * _COPIES + built + vectors + entries * _ENTRY)
+        needed: dict[tuple[object, ...], float] = {}  # by what is written, so that it counts once
+        entries = 0
+        for job in self.jobs:
+            if job.source is None and status(job.contract) == "not here":
+                continue
+            corpus, texts = job.contract.corpus, _text_bytes(job)
+            documents = job.contract.expected.documents or texts // _SHORT
+            needed["corpus", corpus] = texts * _COPIES
+            entries += (job.contract.expected.queries or 0) * min(job.depth, documents)
+            # Each retriever with the growth of the corpus that it searches: passages are more than their documents.
+            for retriever, growth in _grown(job.system.retriever, texts / max(documents, 1)):
+                if growth != 1:  # a corpus of passages has all texts once more
+                    needed["passages", corpus, growth] = texts * _COPIES
+                needed["index", corpus, growth, str(describe(retriever))] = max(documents * growth * _INDEX, texts)
+                if isinstance(retriever, Encoded):
+                    encoder, kind = str(describe(retriever.encoder, index=True)), retriever.engine.kind
+                    needed["vectors", corpus, growth, encoder, kind] = documents * growth * _VECTOR[kind]
+        return int(sum(needed.values()) + entries * _ENTRY)
 
 
 def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:

@@ -9,6 +9,7 @@ A run is searched and stored block by block, so that an interrupted one continue
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +25,11 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.executors import executor
-from lexbench.plugins import Executor, PairScorer, Retriever, Searcher
+from lexbench.plugins import Executor, Retriever, Searcher
 from lexbench.progress import Progress
 from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
-from lexbench.runner.pairs import PairScores, forget_pairs, learn, pairs_folder, score_pairs
-from lexbench.runner.systems import System, rerankers
+from lexbench.runner.reranking import Turns, with_remote_rerankers
+from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
 from lexbench.storage.environment import packages_of
@@ -54,7 +55,6 @@ class MadeRun:
 class Block(NamedTuple):
     """Queries that are searched at once."""
 
-    number: int
     queries: Sequence[Query]
     file: Path  # of its hits; not there yet
 
@@ -143,19 +143,19 @@ class DatasetRunner:
         if retriever.finished:
             raise LexbenchError(f"{system.name} is a finished run, so there is nothing to search")
         watch = Stopwatch(packages=packages_of(retriever))
-        with watch.time("open"):
-            searcher = self.workspace.with_workers(retriever).open(index)
         if retriever.reranker:
             self.workspace.note_if_slow(retriever.reranker, what)
-        with watch.time("search"):
-            scored = self.scored_pairs(retriever, searcher, path, what)
-        for block in self.blocks(path, block_size(searcher), watch, what):
-            with watch.time("encode_queries"):
-                encoded = self.encoded(searcher, block.queries)
-            with watch.time("search"):
-                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
-                hits = searcher.search(encoded, depth + drop)
-            write_hits(hits, block.file, searcher.work(encoded))
+        with self.opened(retriever, index, watch) as (searcher, turns):
+
+            def search(block: Block, watch: Stopwatch) -> tuple[Hits, Mapping[str, NDArray[np.int64]]]:
+                with watch.time("encode_queries"):
+                    encoded = self.encoded(searcher, block.queries)
+                with watch.time("search"):
+                    return searcher.search(encoded, depth + drop), searcher.work(encoded)
+
+            blocks = self.blocks(path, block_size(searcher), watch, what)
+            for block, (hits, work) in turns.answers(blocks, search, watch):
+                write_hits(hits, block.file, work)
         files = block_files(path, len(self.dataset.queries), block_size(searcher))
         run = Run.from_hits((query.query_id for query in self.dataset.queries), read_hits(files), self.corpus.doc_ids)
         write_run(without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0), path, self.corpus)
@@ -169,30 +169,19 @@ class DatasetRunner:
         encoded = searcher.encode_queries(queries)
         return searcher.without(encoded, own_positions(self.corpus, queries)) if self.drops_self_matches else encoded
 
-    def scored_pairs(self, retriever: Retriever, searcher: Searcher, path: Path, what: str) -> list[PairScores]:
-        """Let the executor, if any, score the pairs of each reranker in *retriever*, inner ones first, into files in *path*."""
-        size = block_size(searcher)
-        scored: list[PairScores] = []
-        left = self._left(path, size) if self.executor else []
-        if not left or next(rerankers(retriever), None) is None:  # no query needs to be encoded to find that out
-            return scored
-
-        def pairs_of(number: int) -> Iterator[tuple[int, PairScorer, Any]]:
-            for block in left:
-                encoded = self.encoded(searcher, block.queries)
-                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
-                yield block.number, *searcher.pair_scorers(encoded)[number]
-
-        count = len(searcher.pair_scorers(self.encoded(searcher, left[0].queries[:1])))
-        assert self.executor is not None  # else there is nothing left
-        for number in range(count):
-            folder = pairs_folder(path, number)
-            scored.append(score_pairs(pairs_of(number), size, folder, self.executor, self.progress, what))
-        return scored
+    @contextmanager
+    def opened(self, retriever: Retriever, index: Path, watch: Stopwatch) -> Iterator[tuple[Searcher, Turns]]:
+        """Open *index* with the workers of the executor, if any, and yield it with the turns to search it in."""
+        with with_remote_rerankers(retriever, self.executor, self.progress.note) as (remote, turns):
+            with watch.time("open"):
+                searcher = self.workspace.with_workers(remote).open(index)
+            yield searcher, turns
 
     def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[Block]:
         """Yield each block of *size* queries that has no file in *path* yet, and report progress."""
-        left = self._left(path, size)
+        queries = self.dataset.queries
+        files = enumerate(block_files(path, len(queries), size))
+        left = [Block(queries[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
         count = sum(len(block.queries) for block in left)
         watch.resumed = count < len(self.dataset.queries)
         self.progress.start(what, "search", count, "queries")
@@ -200,12 +189,6 @@ class DatasetRunner:
             yield block
             self.progress.advance(len(block.queries))
         self.progress.end()
-
-    def _left(self, path: Path, size: int) -> list[Block]:
-        """Return the blocks of *size* queries that have no file in *path* yet."""
-        queries = self.dataset.queries
-        files = enumerate(block_files(path, len(queries), size))
-        return [Block(at, queries[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
 
     def forget(self) -> None:
         """Remove the artifacts of a system that no later command can know to be the same."""
@@ -232,10 +215,9 @@ def block_files(path: Path, queries: int, size: int) -> list[Path]:
 
 
 def forget_blocks(path: Path) -> None:
-    """Remove the files of all blocks, and of the pairs that were scored for them."""
+    """Remove the files of all blocks."""
     for file in path.glob("part-*"):
         file.unlink()
-    forget_pairs(path)
 
 
 def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:

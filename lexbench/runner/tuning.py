@@ -22,8 +22,7 @@ from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
-from lexbench.runner.pairs import learn
-from lexbench.runner.search import DatasetRunner, block_files, block_size, forget_blocks, own_positions
+from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, own_positions
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
@@ -223,22 +222,22 @@ class WeightSearch:
 
     def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
         """Search all members; return the scores to be weighted, with self-matches dropped as for a run."""
-        searcher = self.runner.workspace.with_workers(retriever).open(index)
-        if type(searcher).score_matrix is Searcher.score_matrix:
-            raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
         runner = replace(self.runner, dataset=self.dataset)
-        drop, size = runner.drops_self_matches, block_size(searcher)
-        with watch.time("search"):
-            scored = runner.scored_pairs(retriever, searcher, path, self._what)
-        for block in runner.blocks(path, size, watch, self._what):
-            with watch.time("search"):
-                own = own_positions(self.runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
-                encoded = runner.encoded(searcher, block.queries)
-                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
-                matrix = searcher.score_matrix(encoded, self.depth + drop)
-            others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
-            docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)
-            atomic.write_bytes(block.file, save({"docs": docs, "values": np.stack(values)}))
+        drop = runner.drops_self_matches
+        with runner.opened(retriever, index, watch) as (searcher, turns):
+            if type(searcher).score_matrix is Searcher.score_matrix:
+                raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
+            size = block_size(searcher)
+
+            def search(block: Block, watch: Stopwatch) -> ScoreMatrix:
+                with watch.time("search"):
+                    own = own_positions(self.runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
+                    matrix = searcher.score_matrix(runner.encoded(searcher, block.queries), self.depth + drop)
+                    return ScoreMatrix(np.where(matrix.docs == own[:, None], -1, matrix.docs), matrix.values)
+
+            for block, matrix in turns.answers(runner.blocks(path, size, watch, self._what), search, watch):
+                docs, values = candidates(matrix, self._cutoff)
+                atomic.write_bytes(block.file, save({"docs": docs, "values": np.stack(values)}))
         return _joined(block_files(path, len(self.dataset.queries), size))
 
     def _choose(self, matrix: ScoreMatrix) -> BestWeights:

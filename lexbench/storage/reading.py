@@ -23,7 +23,7 @@ _BLOCK = 1 << 22  # bytes of a block of lines
 _LONGEST = 1 << 28  # bytes of a line; a longer one means a file of another kind, or one made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _MAGIC = 10  # bytes that show how a file is compressed
-_OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
+_OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
@@ -70,30 +70,14 @@ def open_file(path: Path) -> BinaryIO:
 
     Raises InvalidFile for zstd files and zip archives.
     """
-    file = path.open("rb")
-    begin = file.read(_MAGIC)
+    with path.open("rb") as file:
+        begin = file.read(_MAGIC)
     for magic, program in _NOT_READ.items():
         if begin.startswith(magic):
-            file.close()
             raise InvalidFile(f"{path}: files compressed by {program.split()[0]} cannot be read; type: {program} {path}")
-    file.seek(0)
-    opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
-    if path.suffix == ".gz" or opener:
-        return cast(BinaryIO, _Closing(file, (opener or gzip.open)(file)))
-    return file
-
-
-class _Closing(io.BufferedReader):
-    """A decompressed file; closing it also closes the compressed one."""
-
-    def __init__(self, compressed: BinaryIO, opened: Any) -> None:
-        super().__init__(opened)
-        self._compressed = compressed
-
-    def close(self) -> None:
-        """Close both."""
-        super().close()
-        self._compressed.close()
+    named = gzip.open if path.suffix == ".gz" else None
+    opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), named)
+    return cast(BinaryIO, io.BufferedReader(opener(path))) if opener else path.open("rb")
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -1,5 +1,6 @@
 """Wall time by step, kept beside the files of an artifact with the machine. No other module of the store reads a clock."""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,15 @@ from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 
 M = TypeVar("M", bound="Measurement")
 
-_running: list[float] = []  # the start of each block that is being timed, moved forward by the time of blocks inside it
+
+class _Running(threading.local):
+    """In each thread, the start of each block that is being timed, moved forward by the time of blocks inside it."""
+
+    def __init__(self) -> None:
+        self.starts: list[float] = []
+
+
+_running = _Running()
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,14 +59,14 @@ class Stopwatch:
     def time(self, step: str) -> Iterator[None]:
         """Add the time of the block to *step*, without that of blocks inside it."""
         start = time.perf_counter()
-        _running.append(start)
+        _running.starts.append(start)
         try:
             yield
         finally:
-            end, began = time.perf_counter(), _running.pop()
+            end, began = time.perf_counter(), _running.starts.pop()
             self.seconds[step] = self.seconds.get(step, 0.0) + end - began
-            if _running:  # the outer block must not count this block's time
-                _running[-1] += end - start
+            if _running.starts:  # the outer block must not count this block's time
+                _running.starts[-1] += end - start
 
     def add(self, part: Path) -> None:
         """Take over the times of an artifact that this one is made from, and of those that it was made from."""

@@ -71,12 +71,13 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
         if size:
             there = np.zeros(size, bool)
             there[numbers] = True
-            return (np.cumsum(there, dtype=np.int32) - 1)[numbers].astype(np.int64)
+            places: NDArray[np.int64] = (np.cumsum(there, dtype=np.int32) - 1)[numbers].astype(np.int64)
+            return places
     order = np.argsort(values)
     ordered = values[order]
-    places = np.empty(len(values), np.int64)
-    places[order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
-    return places
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
+    return ranks
 
 
 def changes(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
