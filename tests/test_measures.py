@@ -231,7 +231,8 @@ def test_reading_and_writing_are_inverse(text, written):
     assert str(parse(text)) == written
     assert parse(written) == parse(text)
     assert hash(parse(written)) == hash(parse(text))
-    assert ir_measures.parse_measure(written) == ir_measures.parse_measure(written.replace("rel=1", "").replace("()", ""))
+    if text != "RCap@1000":  # only ours
+        assert ir_measures.parse_measure(written) == ir_measures.parse_measure(written.replace("rel=1", "").replace("()", ""))
 
 
 @pytest.mark.parametrize(

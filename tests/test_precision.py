@@ -9,7 +9,8 @@ import pytrec_eval
 from lexbench.cli import app
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.scoring import score_file
+from lexbench.runner.scoring import judgements, score_lists
+from lexbench.trec.runs import read_run
 
 QRELS = "q 0 a 1\nq 0 c 1\n"
 CLOSE = "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 1 t\n"  # a and b are one number as float32
@@ -25,6 +26,11 @@ def files(tmp_path):
         return tmp_path / "run", tmp_path / "qrels"
 
     return write
+
+
+def score_file(path, named, *, qrels, **settings):
+    """Return the result of a run file by a qrels file."""
+    return score_lists(read_run(path), path.name, named, judgements(None, qrels), **settings)
 
 
 def test_double_scores_decide_and_leave_nothing_open(files):

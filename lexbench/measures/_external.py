@@ -1,7 +1,6 @@
 """Measures that ir-measures computes for our runs. The library is imported when one of them is needed first.
 
-Its logging handler is removed, because the application decides where a log goes. The measure `RCap` is added to it, so that
-errors in the settings of RCap read like those of other measures.
+Its logging handler is removed, because the application decides where a log goes.
 """
 
 import ast
@@ -49,25 +48,11 @@ def library() -> Any:
     handlers = list(logger.handlers)
     ir_measures = import_module("ir_measures")
     logger.handlers[:] = handlers
-    if "RCap" not in ir_measures.measures.registry:
-        _register_rcap(ir_measures.measures)
     return ir_measures
 
 
-def _register_rcap(measures: Any) -> None:
-    class RCap(measures.Measure):  # type: ignore[misc]  # ir_measures is untyped
-        """Capped recall; see `lexbench.measures.rcap`."""
-
-        NAME = __name__ = "RCap"
-        PRETTY_NAME = "Capped recall at k"
-        SHORT_DESC = "The relevant documents in the top k, as a share of the smaller of k and all relevant documents."
-        SUPPORTED_PARAMS = measures._R.SUPPORTED_PARAMS  # noqa: SLF001 - ir_measures.measures has it for providers
-
-    measures.register(RCap())
-
-
 def names() -> set[str]:
-    """Return the names of all measures of ir-measures, and RCap."""
+    """Return the names of all measures of ir-measures."""
     return set(library().measures.registry)
 
 

@@ -51,6 +51,8 @@ def parse(text: str) -> AnyMeasure:
     name, settings, at = _parts(text)
     by_letters = {known.lower(): known for known in sorted(_external.names(), reverse=True)}
     name = name if name in _external.names() else by_letters.get(name.lower().replace("_", ""), name)  # trec_eval's num_rel
+    if name.lower() in registry.names("measures") and name not in _external.names():
+        raise NotationError(f"measure {text!r}: {name} has no such setting; it has: cutoff, rel")
     if name not in _external.names():
         raise UnknownName("measure", name, known(), see="lexbench list measures")
     return _external.measure_of(text, name, settings, at)

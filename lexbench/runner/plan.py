@@ -126,14 +126,13 @@ def plan_of(
     datasets: Sequence[str] = (),
     measure_names: Sequence[str] = (),
     depth: int | None = None,
-    split: str | None = None,
 ) -> Plan:
     """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory."""
     if isinstance(data, str | Path) and kind_of(str(data)) == "suite":
         return plan_suite(suites.suite(str(data)), systems, datasets, measure_names, depth, str(data))
     if datasets:
         raise CommandError(f"datasets={list(datasets)} chooses datasets of a suite, and this is one dataset")
-    return plan_dataset(data, systems or ("bm25",), measure_names or MEASURES, depth or 1000, split)
+    return plan_dataset(data, systems or ("bm25",), measure_names or MEASURES, depth or 1000)
 
 
 def plan_suite(

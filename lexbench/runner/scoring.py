@@ -15,7 +15,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import SHORT_LISTS, Counts, Result
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_remarks, read_qrels
-from lexbench.trec.runs import Filtered, Precision, Run, read_run, without_self_matches
+from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 
 _PLAIN = Protocol()
 
@@ -70,18 +70,11 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
     return Judged(judged, contract, contract.id, tuple(judge_remarks(qrels)))
 
 
-def score_file(
-    path: Path, named: Sequence[str], *, dataset: str | None = None, qrels: Path | None = None, precision: Precision = "double"
-) -> Result:
-    """Return the result of the run at *path*, by the contract of *dataset*, the file *qrels*, or both (see `judgements`).
+def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
+    """Return the result of *run*, the uncut lists of *system*, by the judgements and rules of *judged*.
 
     Scores are compared in that *precision*; the result also has the means that differ in the other precision.
     """
-    return score_lists(read_run(path), path.name, named, judgements(dataset, qrels), precision)
-
-
-def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
-    """Return the result of *run*, the uncut lists of *system*, by the judgements and rules of *judged*."""
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)

@@ -242,10 +242,16 @@ def read_hits(paths: Sequence[Path]) -> Hits:
 
 def joined_hits(blocks: Sequence[Hits]) -> Hits:
     """Join blocks of hits (queries, k), padded because a searcher may return fewer columns for some queries."""
-    width = max((block.docs.shape[1] for block in blocks), default=0)
-    docs = [np.pad(block.docs, ((0, 0), (0, width - block.docs.shape[1])), constant_values=-1) for block in blocks]
-    scores = [np.pad(block.scores, ((0, 0), (0, width - block.scores.shape[1]))) for block in blocks]
+    docs, scores = padded([block.docs for block in blocks], -1), padded([block.scores for block in blocks])
     return Hits(np.concatenate(docs).astype(np.int32), np.concatenate(scores).astype(np.float32))
+
+
+def padded(blocks: Sequence[NDArray[Any]], fill: int = 0) -> list[NDArray[Any]]:
+    """Return arrays (..., k) with the largest of their k, filled up with *fill*."""
+    width = max((block.shape[-1] for block in blocks), default=0)
+    return [
+        np.pad(block, [*[(0, 0)] * (block.ndim - 1), (0, width - block.shape[-1])], constant_values=fill) for block in blocks
+    ]
 
 
 def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:

@@ -22,7 +22,7 @@ from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
-from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, own_positions
+from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, own_positions, padded
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
@@ -258,8 +258,5 @@ class WeightSearch:
 def _joined(paths: Sequence[Path]) -> ScoreMatrix:
     """Read blocks and join them; rows with fewer documents are filled with -1."""
     blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
-    width = max(block["docs"].shape[1] for block in blocks)
-    short = [width - block["docs"].shape[1] for block in blocks]
-    docs = [np.pad(block["docs"], ((0, 0), (0, by)), constant_values=-1) for block, by in zip(blocks, short, strict=True)]
-    values = [np.pad(block["values"], ((0, 0), (0, 0), (0, by))) for block, by in zip(blocks, short, strict=True)]
+    docs, values = padded([block["docs"] for block in blocks], -1), padded([block["values"] for block in blocks])
     return ScoreMatrix(np.concatenate(docs), list(np.concatenate(values, axis=1)))
