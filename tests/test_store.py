@@ -108,11 +108,12 @@ def test_resumable_work_finds_what_was_finished(tmp_path):
         assert [path.name for path in draft.iterdir()] == ["shard-0"]
         atomic.write_text(draft / "shard-1", "done too")
 
-    with pytest.raises(KeyboardInterrupt):
-        store.produce("encodings", "n", facts, fail, resumable=True)
-    folder = store.produce("encodings", "n", facts, go_on, resumable=True)
+    with pytest.raises(KeyboardInterrupt), store.draft("encodings", "n", facts, resumable=True) as draft:
+        fail(draft.unfinished)
+    with store.draft("encodings", "n", facts, resumable=True) as draft:
+        go_on(draft.unfinished)
 
-    assert sorted(json.loads((folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
+    assert sorted(json.loads((draft.folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove", "manifest"])
