@@ -155,9 +155,10 @@ class Answers:
         for row in atomic.read_rows(path):
             with suppress(TypeError, KeyError):  # a damaged line: the judge is asked again
                 if row["judge"] == stamp:
-                    self._set((row["query"], row["document"]), row["grade"])
+                    self._take(row)
 
-    def _set(self, pair: tuple[str, str], grade: int | None) -> None:
+    def _take(self, row: Mapping[str, Any]) -> None:
+        pair, grade = (row["query"], row["document"]), row["grade"]
         self.grades.pop(pair, None)  # the last one given comes last
         self.grades[pair] = grade
 
@@ -170,8 +171,8 @@ class Answers:
             for name, verdict in zip(documents, verdicts, strict=True)
         ]
         atomic.append_rows(self.path, rows)
-        for name, verdict in zip(documents, verdicts, strict=True):
-            self._set((query, name), verdict.grade)
+        for row in rows:
+            self._take(row)
 
 
 class GradeAgreement(msgspec.Struct, frozen=True, kw_only=True):

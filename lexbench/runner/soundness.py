@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from statistics import fmean
 
-import msgspec
+from msgspec.structs import astuple
 
 from lexbench import measures, results
 from lexbench.contracts import find_contract
@@ -98,7 +98,7 @@ def refusal(result: Result, fault: str, suite: str = "") -> str:
 def contradictions(result: Result) -> Iterator[str]:
     """Yield what is impossible about a result, whatever its data."""
     queries, counts = len(result.query_ids), result.counts
-    numbers = (*msgspec.structs.astuple(counts), *result.sizes.values())
+    numbers = (*astuple(counts), *result.sizes.values())
     impossible = {
         "it has no queries": not queries,
         "it has a query twice": len(set(result.query_ids)) < queries,
@@ -143,7 +143,8 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
         span = f"the tie interval of {measure}, from {tie.lowest} to {tie.highest},"
         impossible[f"{span} does not hold its mean {mean}"] = not (tie.lowest - _ROUNDING <= mean <= tie.highest + _ROUNDING)
     if native and type(native).__module__.startswith("lexbench.measures."):  # values of a plug-in may be no shares
-        shares = [mean, *values, *_more_shares(result, measure)]
+        structs = [facts[measure] for facts in (result.ties, result.incomplete) if measure in facts]
+        shares = [mean, *values, result.other_precision.get(measure, 0), *(one for facts in structs for one in astuple(facts))]
         impossible[f"{measure} has a mean or a value that is not from 0 to 1"] = not all(
             -_ROUNDING <= share <= 1 + _ROUNDING for share in shares
         )
@@ -152,13 +153,6 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
             result.seeds is None and scored > len(values) - missing  # a query may be missing in one seed only
         )
     yield from (fault for fault, holds in impossible.items() if holds)
-
-
-def _more_shares(result: Result, measure: str) -> list[float]:
-    """Return what else a result says about a measure, in its units, and the share of queries with ties."""
-    structs = [facts[measure] for facts in (result.ties, result.incomplete) if measure in facts]
-    other = [result.other_precision[measure]] if measure in result.other_precision else []
-    return [*other, *(share for struct in structs for share in msgspec.structs.astuple(struct))]
 
 
 def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:

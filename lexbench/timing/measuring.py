@@ -84,20 +84,27 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
     memory["peak_open"] = machine.peak_memory()
 
     # Warm up, then run the timed passes between two readings of the machine's counters.
-    work, answers = Work(encode, searcher.search, inputs, task.k), _Answers(report_pass)
+    work, digests, answers = Work(encode, searcher.search, inputs, task.k), set[str](), list[Hits]()
+
+    def take(timed: Pass) -> None:
+        """Keep the hits of the first timed pass, and a digest of each, which tells whether all returned the same."""
+        digests.add(hashlib.sha256(b"".join(np.ascontiguousarray(block.docs).tobytes() for block in timed.hits)).hexdigest())
+        answers.extend([] if answers else timed.hits)
+        report_pass()
+
     machine.reset_peak_memory()
-    warm = warm_up(work, lambda _timed: report_pass())
+    warm = warm_up(work, report_pass)
     alone = own is None and not retriever.elsewhere
     memory |= machine.memory() | {"model": machine.model_bytes()} if alone else {}
     before, transferred = machine.read_counters(), searcher.transfer
-    passes = timed_passes(work, len(warm), answers.take, task.seconds)
+    passes = timed_passes(work, len(warm), take, task.seconds)
     after = machine.read_counters()
-    if (transfer := searcher.transfer - transferred) > 0:
-        seconds["transfer"] = transfer / (len(inputs) * len(passes))
+    if way := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
+        seconds["transfer"] = way
     memory["peak_search"] = machine.peak_memory()
 
     # The same loop over answers that are there already: what it takes is the harness's own overhead.
-    nothing = null(work, answers.hits)
+    nothing = null(work, answers)
     idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
@@ -105,7 +112,7 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
     if task.single and not task.on and "elsewhere" not in circumstances and (crowd := machine.crowded(cpu_per_wall)):
         noise.append(crowd)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
-    arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers.hits)._asdict()
+    arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers)._asdict()
     atomic.write_bytes(Path(task.out) / DURATIONS_FILE, save(arrays))
     facts = Facts(
         warm_up=len(warm),
@@ -113,9 +120,11 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
         seconds=seconds,
         memory={name: count for name, count in memory.items() if count and alone},
         noise=noise,
-        workers=_workers(task, seconds),
+        workers=f"workers search, on {task.on}; the way there and back takes {1000 * way:.2f} ms of a search"
+        if task.on
+        else "",
         circumstances=circumstances,
-        same=len(answers.digests) == 1,
+        same=len(digests) == 1,
         modules=machine.imported_modules(),
     )
     atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(facts))
@@ -178,30 +187,6 @@ def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]
     return searcher.encode_queries, blocks
 
 
-def _workers(task: Task, seconds: dict[str, float]) -> str:
-    """Return a line about the workers that search; "" if there are none."""
-    way = 1000 * seconds.get("transfer", 0)
-    return f"workers search, on {task.on}; the way there and back takes {way:.2f} ms of a search" if task.on else ""
-
-
-class _Answers:
-    """The hits of one timed pass, and a digest of each pass, which tells whether all returned the same."""
-
-    def __init__(self, report_pass: Callable[[], None]) -> None:
-        self._report_pass = report_pass
-        self.hits: list[Hits] = []
-        self.digests: set[str] = set()
-
-    def take(self, timed: "Pass") -> None:
-        """Take the hits of a pass."""
-        digest = hashlib.sha256()
-        for block in timed.hits:
-            digest.update(np.ascontiguousarray(block.docs).tobytes())
-        self.digests.add(digest.hexdigest())
-        self.hits = self.hits or list(timed.hits)
-        self._report_pass()
-
-
 def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
     """Return the durations (passes, inputs) by stage."""
     stacked = np.stack([item.durations for item in passes], axis=1)
@@ -262,21 +247,16 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     return np.random.default_rng([SEED, number]).permutation(inputs)
 
 
-def warm_up(work: Work, on_pass: Callable[[Pass], None]) -> list[Pass]:
+def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
     while len(passes) < MOST_WARM_UP:
-        passes.append(_reported(run_pass(work, order_of(len(passes), len(work.inputs))), on_pass))
+        passes.append(run_pass(work, order_of(len(passes), len(work.inputs))))
+        passes[-1].hits.clear()
+        report_pass()
         if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < STEADY:
             break
     return passes
-
-
-def _reported(timed: Pass, on_pass: Callable[[Pass], None]) -> Pass:
-    """Call *on_pass*, which may copy the hits, then drop them."""
-    on_pass(timed)
-    timed.hits.clear()
-    return timed
 
 
 def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
@@ -292,7 +272,9 @@ def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], second
         wall = 0
         while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and wall < seconds * 1e9):
             order = order_of(first + len(passes), len(work.inputs))
-            passes.append(_reported(run_pass(work, order), on_pass))
+            passes.append(run_pass(work, order))
+            on_pass(passes[-1])  # it may keep the hits
+            passes[-1].hits.clear()
             wall += passes[-1].wall
     finally:
         gc.enable()
