@@ -312,17 +312,6 @@ def test_an_exponential_gain_is_named():
     assert cause.what == "with a gain of 2^grade - 1"
 
 
-def test_other_orders_of_ties_and_forgotten_queries_are_named():
-    """The relevant one of two tied documents is second, and one of two queries found nothing."""
-    run = Run.from_entries(["q", "q"], ["a", "b"], [1.0, 1.0])
-    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("r", "a", 1)])
-
-    assert [cause.what for cause in causes(run, qrels, figure(0.5, "RR"))] == [
-        "with ties in the opposite order",
-        "without the queries that returned nothing",
-    ]
-
-
 def test_nothing_is_blamed_without_reason():
     """A score that no other rule gives has no cause."""
     run = ranked(("q", ["a", "b"]))

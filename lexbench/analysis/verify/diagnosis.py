@@ -1,11 +1,13 @@
-"""Why a score is off: its run is scored again under rules that others have used by mistake, to see which one fits."""
+"""Why a score is off: its run is scored again under rules that others have used by mistake, to see which one fits.
 
-from collections.abc import Callable, Iterator
+Ties, the precision of scores and queries without results are not here: every result says itself what they change.
+"""
+
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult, run_behind, stored_results
@@ -36,38 +38,25 @@ def diagnose(check: Check, store: Store) -> list[Cause] | str:
 
 def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
     """Return the rules under which *run* has the published *score* within its tolerance."""
-    candidates = [Cause(what, mean()) for what, mean in _variants(run, qrels, score.measure)]
+    candidates = [Cause(what, mean) for what, mean in _variants(run, qrels, score.measure)]
     return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance(len(qrels.query_ids))]
 
 
-def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield each other rule, in words that follow "would be .1234", and a function that returns the mean under it."""
-    mean = partial(_mean, qrels=qrels, measure=measure)
+def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, float]]:
+    """Yield each other rule, in words that follow "would be .1234", and the mean under it."""
     dropped = without_self_matches(run)
     if dropped.dropped:
-        yield "with the query's own document dropped", partial(mean, dropped.run)
+        yield "with the query's own document dropped", _mean(dropped.run, qrels, measure)
     if (extended := _with_self_matches(run)) is not None:
-        yield "with the query's own document kept at the first rank", partial(mean, extended)
+        yield "with the query's own document kept at the first rank", _mean(extended, qrels, measure)
     for other, what in _other_measures(measure):
-        yield what, partial(_mean, run, qrels=qrels, measure=other)
+        yield what, _mean(run, qrels, other)
     if measure.startswith("nDCG"):
-        raised = replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1)
-        yield "with a gain of 2^grade - 1", partial(_mean, run, raised, measure)
-    if run.precision == "double":
-        yield "with scores as float32", partial(mean, run.as_float32())
-    yield "with ties in the opposite order", partial(mean, _ties_reversed(run))
-    yield "without the queries that returned nothing", partial(_over_answered, run, qrels=qrels, measure=measure)
+        yield "with a gain of 2^grade - 1", _mean(run, replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1), measure)
 
 
 def _mean(run: Run, qrels: Qrels, measure: str) -> float:
     return measures.score(run, qrels, [measure]).means[str(measures.parse(measure))]
-
-
-def _over_answered(run: Run, qrels: Qrels, measure: str) -> float:
-    """Return the mean over queries with any document: what trec_eval prints without -c."""
-    scores = measures.score(run, qrels, [measure])
-    answered = len(scores.query_ids) - scores.missing
-    return scores.means[str(measures.parse(measure))] * len(scores.query_ids) / max(answered, 1)
 
 
 def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
@@ -102,16 +91,3 @@ def _with_self_matches(run: Run) -> Run | None:
         docs=np.insert(run.docs, firsts, own[added].astype(np.int32)),
         scores=np.insert(run.scores, firsts, scores),
     )
-
-
-def _ties_reversed(run: Run) -> Run:
-    """Return *run* with every group of equal scores (up to the last bit) in the opposite order."""
-    # A group starts where the score falls by more than the last bit, and at every new list.
-    starts = np.ones(len(run), dtype=bool)
-    starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], run.scores.dtype.type(-np.inf))
-    starts[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
-    first: NDArray[np.int64] = np.flatnonzero(starts)
-    stop = np.append(first[1:], len(run))
-    group = np.cumsum(starts) - 1
-    mirrored = first[group] + stop[group] - 1 - np.arange(len(run))  # the position mirrored within its group
-    return replace(run, docs=run.docs[mirrored])
