@@ -1,17 +1,9 @@
 """Artifacts and results are copied to other places and back with the same bytes, or not at all."""
 
-import base64
-import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import samples
@@ -269,96 +261,43 @@ def test_a_place_without_results_says_so(tmp_path, capsys):
 # ---- the hub
 
 
-class Answers(BaseHTTPRequestHandler):
-    """The part of the hub's API that its client needs for one dataset."""
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Record what is sent to the hub, and put it into the client's cache as the only commit."""
+    huggingface_hub = pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
+    constants = pytest.importorskip("huggingface_hub.constants")
+    top, told = tmp_path / "cache" / "datasets--org--name", []
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(top.parent))
 
-    def do_POST(self):
-        """Create the dataset, say how files are sent, or take a commit."""
-        body = self.rfile.read(int(self.headers["Content-Length"])) if "Content-Length" in self.headers else self._chunks()
-        if self.path == "/api/repos/create":
-            self.server.made.append(json.loads(body))
-            self._send({"url": self._page})
-        elif "/preupload/" in self.path:
-            names = [file["path"] for file in json.loads(body)["files"]]
-            self._send({"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]})
-        else:
-            for line in map(json.loads, body.splitlines()):
-                if line["key"] == "file":
-                    self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
-                else:
-                    self.server.commits.append(line["value"]["summary"])
-            self._send({"success": True, "commitOid": COMMIT, "commitUrl": f"{self._page}/commit/{COMMIT}"})
+    class Recorder:
+        def create_repo(self, name, **settings):
+            told.append((name, settings))
 
-    def do_GET(self, *, body=True):
-        """List the files, or send one."""
-        path = self.path.partition("?")[0]
-        if "/resolve/" in path:
-            content = self.server.files[path.split(f"/resolve/{COMMIT}/")[1]]
-            self._send(content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT}, body=body)
-        elif "/tree/" in path:
-            files = self.server.files.items()
-            self._send([{"type": "file", "path": name, "size": len(content), "oid": "b" * 40} for name, content in files])
-        else:
-            self._send({"id": "org/name", "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.server.files]})
+        def upload_folder(self, *, folder_path, allow_patterns, **settings):
+            told.append((settings["repo_id"], settings))
+            for name in allow_patterns:
+                copy = top / "snapshots" / COMMIT / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(folder_path / name, copy)
+            (top / "refs").mkdir()
+            (top / "refs" / "main").write_text(COMMIT)
 
-    def do_HEAD(self):
-        """Answer without content."""
-        self.do_GET(body=False)
-
-    def log_message(self, *_):
-        """Log nothing."""
-
-    @property
-    def _page(self):
-        return f"http://{self.headers['Host']}/datasets/org/name"
-
-    def _chunks(self):
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        return body
-
-    def _send(self, answer, headers={}, *, body=True):  # noqa: B006 - only read
-        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(200)
-        for header, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(header, value)
-        self.end_headers()
-        self.wfile.write(content if body else b"")
+    monkeypatch.setattr(huggingface_hub, "HfApi", Recorder)
+    return told
 
 
-@pytest.mark.skipif(not find_spec("huggingface_hub"), reason="needs huggingface_hub: pip install 'lexbench[neural]'")
-def test_results_in_a_dataset_of_the_hub(tmp_path):
-    """The hub's client creates the dataset, sends all files in one commit, and gets the same bytes back."""
-    mine = tmp_path / "mine"
-    for suite in ("classic", "pydoc"):
-        name = f"results/{suite}/bm25.json"
-        (mine / name).parent.mkdir(parents=True)
-        shutil.copy(Path(__file__).parents[1] / "leaderboard" / name, mine / name)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.files, server.commits, server.made = {}, [], []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "hf_x", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    environment |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HUB_DISABLE_XET": "1"}
+def test_results_in_a_dataset_of_the_hub(hub, tmp_path, monkeypatch, capsys):
+    """The dataset is created and all files are sent in one commit; they come back with the same bytes."""
+    mine = write(tmp_path / "mine", "bm25", "flat")
+    assert code(["store", "push", "hf:org/name", "--results", str(mine), "--private"]) == 0
+    assert "2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name" in capsys.readouterr().out
+    (made, created), (sent, commit) = hub
+    assert (made, created["repo_type"], created["private"]) == ("org/name", "dataset", True)
+    assert (sent, commit["commit_message"]) == ("org/name", "Results of lexbench: 2 files")
 
-    def lexbench(*words):
-        command = [sys.executable, "-m", "lexbench", "store", *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-        assert not done.returncode, done.stderr
-        return done.stdout
-
-    try:
-        said = lexbench("push", "hf:org/name", "--results", str(mine), "--private")
-        theirs = lexbench("pull", "hf:org/name", "--results", str(tmp_path / "theirs"))
-    finally:
-        server.shutdown()
-        server.server_close()
-
-    assert said.startswith("2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name")
-    assert theirs.startswith("2 new files in ")
-    assert server.commits == ["Results of lexbench: 2 files"]
-    (made,) = server.made
-    assert (made["name"], made["type"]) == ("name", "dataset")
-    assert made.get("visibility") == "private" or made.get("private")  # the client's word for it, by its version
-    assert contents(tmp_path / "theirs") == contents(mine) == server.files
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    assert code(["store", "pull", "hf:org/name", "--results", str(tmp_path / "theirs")]) == 0
+    assert capsys.readouterr().out.startswith("2 new files in ")
+    assert contents(tmp_path / "theirs") == contents(mine)
+    with pytest.raises(CannotStart, match="LEXBENCH_OFFLINE forbids to push"):
+        push_results(mine, "hf:org/name")
