@@ -147,18 +147,13 @@ def read_expression(text: str) -> ast.expr:
     if len(text) > _LONGEST:
         raise NotationError(f"{echoed(text)} has {len(text):,} characters; the longest expression has {_LONGEST:,}")
     bare = _STRING.sub("", text)
-    if (operators := len(_OPERATOR.findall(bare))) > _OPERATORS or _nesting(bare) > _BRACKETS:
+    if (operators := len(_OPERATOR.findall(bare))) > _OPERATORS or max(_opened(bare), default=0) > _BRACKETS:
         parts = f"{operators:,} operators" if operators > _OPERATORS else f"more than {_BRACKETS} brackets inside each other"
         raise NotationError(f"{echoed(text)} has {parts}; no system is made of so many parts")
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (RecursionError, MemoryError):  # the caller has left too little of the stack
         raise NotationError(f"{echoed(text)} does not read: it is nested too deep") from None
-
-
-def _nesting(text: str) -> int:
-    """Return how many brackets are open at most at once."""
-    return max(_opened(text), default=0)
 
 
 def _opened(text: str) -> Iterator[int]:

@@ -108,6 +108,14 @@ class Model(Plugin):
         """Return the ids of datasets whose queries the model was trained on."""
         return ()
 
+    def document_folders(self) -> Mapping[str, Path]:
+        """Return the folders that encoding documents or scoring reads, by setting. A cluster may not have them."""
+        return {}
+
+    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
+        """Return a copy that reads *folders* instead, by the same settings."""
+        return self
+
 
 # ---- encoders --------------------------------------------------------------------------------------------------------------
 
@@ -179,14 +187,6 @@ class Encoder(Model):
         """Return how many tokens of `document_length` are special, belong to a prompt, or stand for a missing title."""
         return 0
 
-    def document_folders(self) -> Mapping[str, Path]:
-        """Return the folders that encoding documents reads, by the setting that names each. A cluster may not have them."""
-        return {}
-
-    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
-        """Return a copy that reads *folders* instead, by the same settings."""
-        return self
-
 
 # ---- rerankers, transforms, engines ----------------------------------------------------------------------------------------
 
@@ -197,14 +197,6 @@ class Reranker(Model):
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return the relevance of documents[i] to queries[i] (n,), finite; higher is better."""
         raise NotImplementedError
-
-    def document_folders(self) -> Mapping[str, Path]:
-        """Return the folders that scoring reads, by the setting that names each. A cluster may not have them."""
-        return {}
-
-    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
-        """Return a copy that reads *folders* instead, by the same settings."""
-        return self
 
 
 class Transform(Plugin):

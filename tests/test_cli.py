@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from lexbench import suites
-from lexbench.cli import Commands, app, code
+from lexbench.cli import app, code
 from lexbench.cli.run import save
 from lexbench.results import Counts, Result
 from lexbench.runner import plan
@@ -83,39 +83,20 @@ def test_a_dry_run_does_nothing(folder, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("typed", "exit_code"),
     [
-        (["frobnicate"], 2, "No such command 'frobnicate'"),
-        (["run", "suite", "bier"], 3, "did you mean 'beir'"),
-        (["run", "suite", "beir", "-r", "bm26"], 3, "did you mean 'bm25'"),
-        (["run", "suite", "beir", "-r", "bm25("], 2, "does not read"),
-        (["run", "suite", "beir", "-d", "beir/scifact"], 3, "beir/scifact/test"),
-        (["run", "suite", "beir", "--depth", "0"], 2, "depth"),
-        (["run", "suite", "beir", "--depth", "10"], 2, "R@100 looks at 100 documents"),
-        (["run", "dataset", "nowhere"], 3, "no dataset or folder 'nowhere'"),
-        (["run", "dataset", "beir/scifact/test", "-m", "nDCG@ten"], 2, "does not read"),
-        (["run", "dataset", "beir/scifact/test", "-m", "nDGC@10"], 3, "nDCG"),
-        (["run", "pydok"], 3, "no suite, dataset or folder 'pydok'; did you mean 'pydoc'"),
-        (["run", "suite", "pydoc", "-r", "bm25", "lexmae_nano"], 2, "type -r, -d or -m again before each value"),
-        (["run", "suite", "pydoc", "--results", "/dev/null/x"], 3, "cannot write results to /dev/null/x: Not a directory"),
-        (["show", "suite"], 2, "needs a name"),
-        (["show", "dataset", "scifact"], 3, "beir/scifact/test"),
-        (["show", "result", "x"], 3, "no result 'x'"),
-        (["score", "no.run", "-d", "beir/scifact/test"], 3, "no.run"),
-        (["leaderboard", "--results", "nowhere"], 3, "no result files"),
-        (["export", "trec", "out"], 3, "no such result"),
-        (["export", "xml", "out"], 2, "xml"),
-        (["run", "suite", "pydoc", "-r", "lexmae_nano|top_k([])@impact"], 2, "an empty list names no system"),
-        (["run", "suite", "pydoc", "-r", 'run_file(path="gone.run")', "--dry-run"], 3, "no run file gone.run"),
+        ("frobnicate", 2),
+        ("run suite beir -r bm25(", 2),
+        ("show suite", 2),
+        ("run suite bier", 3),
+        ("score no.run -d pydoc/test", 3),
     ],
 )
-def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, exit_code, said):
-    """An error is one line on stderr; stdout stays empty."""
-    found, out, err = run(capsys, *arguments)
+def test_a_wrong_command_line_is_told_from_what_is_not_there(folder, capsys, typed, exit_code):
+    """The exit code is 2 for a command that cannot be right, and 3 for a name of nothing; stderr has one line."""
+    found, out, err = run(capsys, *typed.split())
 
-    assert (found, out) == (exit_code, "")
-    assert said in err
-    assert err.count("\n") == 1
+    assert (found, out, err.count("\n")) == (exit_code, "", 1)
 
 
 def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
@@ -130,17 +111,6 @@ def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
     assert (exit_code, out) == (1, "")
     assert err.count("beir/nq") >= 1
     assert len([line for line in err.splitlines() if "is not here" in line]) == 2
-
-
-def test_a_wrong_suite_names_the_place(folder, capsys):
-    """An unknown key in a suite is an error with the file and the place in it."""
-    suite = folder.parent / "wrong.toml"
-    suite.write_text('schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n')
-    exit_code, _, err = run(capsys, "run", "suite", suite)
-
-    assert exit_code == 2
-    assert "wrong.toml" in err
-    assert "$.aggregates[0]" in err
 
 
 def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
@@ -310,12 +280,6 @@ def test_an_incomplete_suite_says_so(capsys, tmp_path, monkeypatch):
     assert exit_code == 1
     assert (mean["id"], mean["present"], mean["of"], mean["mean"]) == ("bread-3@1", 2, 3, None)
     assert [line.partition(" is not here: ")[0] for line in err.splitlines() if " is not here: " in line] == ["failed: beir/nq"]
-
-
-def test_commands_are_found_by_file_name():
-    """A file adds a command."""
-    assert isinstance(app, Commands)
-    assert {"run", "list", "show", "score", "leaderboard", "export", "doctor"} <= set(app.list_commands(None))
 
 
 @pytest.mark.usefixtures("bread_suite")

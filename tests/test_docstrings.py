@@ -12,7 +12,7 @@ import pytest
 from lexbench.datasets import docstrings
 
 ROOT = Path(__file__).parent.parent
-LISTED = docstrings.read_list((ROOT / "suites" / "pydoc" / "corpus.tsv").read_text().splitlines())
+LISTED = dict(line.split() for line in (ROOT / "suites" / "pydoc" / "corpus.tsv").read_text().splitlines())
 RELEASES = "3.11.7", "3.12.1", "3.13.0"  # those that the list was made with
 
 
@@ -36,28 +36,6 @@ def test_list_is_sorted() -> None:
     """The list has at least 5,000 documents, sorted by id, so that a change to it is a change of lines."""
     assert len(LISTED) >= 5000
     assert list(LISTED) == sorted(LISTED)
-
-
-def test_documents_kept() -> None:
-    """Every listed document whose text is the listed one is kept, in the order of the ids."""
-    same = sorted(doc_id for doc_id, text in here().items() if LISTED.get(doc_id) == docstrings.digest(text))
-    kept = docstrings.documents(LISTED).documents
-    assert [found.doc_id for found in kept] == same
-    assert all(found.text == here()[found.doc_id] for found in kept)
-
-
-def test_order_of_list() -> None:
-    """The order of the documents is their own, not that of the list."""
-    few = {doc_id: LISTED[doc_id] for doc_id in ("os.path.join", "heapq.heappush", "csv.reader")}
-    assert [found.doc_id for found in docstrings.documents(few).documents] == sorted(few)
-
-
-def test_report() -> None:
-    """A listed document that is not there is missing, one with another text is different; neither is a document."""
-    doctored = {"len": docstrings.digest(here()["len"]), "os.path.join": "0" * 16, "os.path.jion": "0" * 16}
-    documents, report = docstrings.documents(doctored)
-    assert [found.doc_id for found in documents] == ["len"]
-    assert report == docstrings.CorpusReport(same=1, missing=("os.path.jion",), different=("os.path.join",))
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,11 @@ from lexbench.cli import code
 
 HUB = find_spec("huggingface_hub") is not None
 FILES = {  # into folders that are otherwise right
-    "emptyqrels/qrels/test.tsv": "query-id\tcorpus-id\tscore\n",
-    "noid/corpus.jsonl": '{"text": "a"}\n',
-    "notext/corpus.jsonl": '{"_id": "a"}\n',
-    "grades/qrels/test.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1.5\n",
-    "cut/corpus.jsonl": '{"_id": "a", "te',
-    "latin/corpus.jsonl": '{"_id": "a", "text": "café"}\n',
-    "wrongids/qrels/test.tsv": "query-id\tcorpus-id\tscore\nqa\tX1\t1\n",
     "twice/corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n',
     "several/qrels/one.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
     "several/qrels/two.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
 }
-REMOVED = ("noqueries/queries.jsonl", "noqrels/qrels/test.tsv", "several/qrels/test.tsv")
+REMOVED = ("several/qrels/test.tsv",)
 LONE = {
     "bad.run": "qa Q0 a3 1 x y\n",
     "nan.run": "qa Q0 a3 1 nan t\n",
@@ -29,6 +22,7 @@ LONE = {
     "foreign.run": "zz Q0 nope 1 2.0 t\n",
     "empty.run": "",
     "broken.toml": "schema = 1\n[suite\n",
+    "wrong.toml": 'schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n',
     "result.json": "{}",
 }
 ROWS = {
@@ -39,6 +33,7 @@ ROWS = {
     "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
     "run suite nothing.toml": "no suite 'nothing.toml'",
     "run suite broken.toml": "broken.toml: Expected ']'",
+    "run suite wrong.toml": "wrong.toml: Object contains unknown field `exclude` - at `$.aggregates[0]`",
     "run suite pydoc --depth 0": "0 is not in the range",
     "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
     "run suite pydoc --time-k 10": "need --time",
@@ -70,24 +65,19 @@ ROWS = {
     "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
     "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
+    "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",
+    "run suite pydoc -r 'run_file(path=\"gone.run\")' --dry-run": "no run file gone.run",
     # measures
     "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
     "run suite pydoc -m R@5000": "raise --depth",
+    "run suite beir --depth 10": "R@100 looks at 100 documents",
+    "run suite pydoc -m nDCG@ten": "does not read",
     # data
     "run dataset ./nofolder": "./nofolder",
     "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
     "run dataset scifact": "did you mean 'beir/scifact/test'",
     "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
     "show dataset ./nofolder": "no dataset or folder './nofolder'",
-    "run dataset emptyqrels": "there are no judgements; a line is: query-id, corpus-id, score",
-    "run dataset noid": "there is no '_id'; there is: text; expected: _id, text and optionally title",
-    "run dataset notext": "has no field 'text'; it has: _id",
-    "run dataset grades": "'1.5' is not a whole number, e.g. 0, 1 or 2",
-    "run dataset cut": "line 1: not JSON; is the file cut off?",
-    "run dataset latin": "not UTF-8 (byte 0xe9); convert the file, e.g.: iconv",
-    "run dataset noqueries": "no queries; put queries.jsonl into",
-    "run dataset noqrels": "no judgements; put qrels/test.tsv into",
-    "run dataset wrongids": "ids like 'X1', the documents like 'a1'",
     "run dataset twice": "two documents have the id 'a'",
     "run dataset several": "choose one: --split one",
     "run dataset several --split three": "there is: one, two; choose one: --split one",
@@ -112,6 +102,8 @@ ROWS = {
     "export trec out -r nothing": "no result of 'nothing'; there is none yet",
     "verify pydoc": "make some: lexbench run suite pydoc",
     "show dataset scifact": "did you mean 'beir/scifact/test'",
+    "show suite": "needs a name",
+    "show result x": "no result 'x'",
     "show model lexmae_nan": "did you mean 'lexmae_nano'",
     "train all nothing": "no recipe or file 'nothing'; there is: lexmae_mini",
     "watch empty -r bm25": "name a dataset to choose on",

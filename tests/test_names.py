@@ -122,6 +122,8 @@ def test_a_folder_called_like_a_system_does_not_hide_it(board, places, capsys):
     ("text", "expected"),
     [
         ("tuned=bm25(k1=0.8)", ("tuned", "bm25(k1=0.8)")),
+        ('A + B=ensemble(bm25, splade(model="a=b"))', ("A + B", 'ensemble(bm25, splade(model="a=b"))')),
+        ('splade(model="a=b")@impact', ("", 'splade(model="a=b")@impact')),
         ("BM25 (k1 = .8) = bm25(k1 = 0.8)", ("BM25 (k1 = .8)", "bm25(k1 = 0.8)")),
         ('a = splade(model="x = y")', ("a", 'splade(model="x = y")')),
         ("bm25(k1 = 0.8)", ("", "bm25(k1 = 0.8)")),

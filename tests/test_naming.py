@@ -12,8 +12,7 @@ import samples
 
 from lexbench.analysis.compare.result_choice import select
 from lexbench.cli import code
-from lexbench.errors import CommandError, NotationError, UnknownName
-from lexbench.notation import split_name
+from lexbench.errors import CommandError, UnknownName
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
@@ -24,27 +23,6 @@ from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "notation"),
-    [
-        ("bm25(k1=0.8)", "", "bm25(k1=0.8)"),
-        ("tuned = bm25(k1=0.8)", "tuned", "bm25(k1=0.8)"),
-        ('BM25 + SPLADE=ensemble(bm25, splade(model="a=b"))', "BM25 + SPLADE", 'ensemble(bm25, splade(model="a=b"))'),
-        ('splade(model="a=b")@impact', "", 'splade(model="a=b")@impact'),
-    ],
-)
-def test_a_name_stands_before_a_sign_of_equality(text, name, notation):
-    """The text before the first = is a name, unless a bracket or a quote comes first: then the = is a setting's."""
-    assert split_name(text) == (name, notation)
-
-
-@pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 200 + " = bm25"])
-def test_a_name_that_no_table_could_show_is_refused(text):
-    """A name is refused if it is empty, too long, or has control characters."""
-    with pytest.raises(NotationError, match="is no name for a system"):
-        split_name(text)
 
 
 def test_one_name_is_of_one_system():

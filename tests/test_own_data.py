@@ -14,7 +14,7 @@ from lexbench import contracts
 from lexbench.cli import code
 from lexbench.datasets.dataset import read_topics
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.types import Document, Judgement, Query
 
 needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
@@ -223,6 +223,18 @@ MISTAKES = {
     "no qrels": ({"qrels/test.tsv": None}, "mine has corpus.jsonl and no judgements; put qrels/test.tsv into"),
     "no documents": ({"corpus.jsonl": None}, "mine is no dataset: no documents in it; put corpus.jsonl (or .csv"),
     "two corpora": ({"corpus.csv": "id,text\nd1,x\n"}, "would both do for mine; keep one"),
+    "id that is no string": ({"corpus.jsonl": '{"_id": true, "text": ""}\n'}, "line 1: the _id True is not a string"),
+    "query without text": ({"queries.jsonl": '{"_id": "q1"}\n'}, "query 'q1' has no text"),
+    "two columns": ({"qrels/test.tsv": f"{HEAD}q1\td1\n"}, "test.tsv:2: 2 columns, not 3"),
+    "two queries": ({"queries.jsonl": '{"_id": "q1", "text": "a"}\n' * 2}, "two queries have the id 'q1'"),
+    "word as grade": (
+        {"qrels/test.tsv": None, "qrels/test.csv": "query-id,corpus-id,score\nq1,d1,high\n"},
+        "line 2: the grade 'high' is no whole number",
+    ),
+    "no document column": (
+        {"qrels/test.tsv": None, "qrels/test.jsonl": '{"query-id": "q1", "score": 1}\n'},
+        "line 1: a row has no column 'corpus-id'",
+    ),
     "no docno": ({"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
 }
 
@@ -246,15 +258,6 @@ def test_a_repeated_judgement_and_a_few_absent_documents_are_no_mistake(tmp_path
     topics = read_topics(find_folder(write(tmp_path, files)).source)
 
     assert len(topics.judgements) == 4
-
-
-def test_results_that_cannot_be_written_are_said_first(tmp_path, capsys):
-    """A folder of results that allows no files is refused before any work."""
-    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", BEIR), "--results", "/proc/nope")
-
-    assert (exit_code, out) == (3, "")
-    assert "cannot write results to /proc/nope" in err
-    assert not (tmp_path / "store" / "corpora").exists()
 
 
 # ---- the whole path --------------------------------------------------------------------------------------------------------
@@ -476,11 +479,3 @@ def test_compressed_csv_and_unknown_endings(tmp_path):
     del files["corpus.jsonl"]
 
     assert contents(find_dataset(str(write(tmp_path / "mine", files)))[1]) == EXPECTED
-
-
-def test_grades_in_tables_are_whole(tmp_path):
-    """A grade of a table that is no whole number is refused with its line."""
-    files = BEIR | {"qrels/test.csv": "query-id,corpus-id,score\nq1,d1,high\n"}
-    del files["qrels/test.tsv"]
-    with pytest.raises(InvalidFile, match="line 2: the grade 'high' is no whole number"):
-        list(find_folder(write(tmp_path, files)).source.judgements())

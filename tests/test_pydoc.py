@@ -11,7 +11,7 @@ from lexbench.datasets.sources.pydoc import Pydoc
 
 DEV, TEST = contract_of("pydoc/dev"), contract_of("pydoc/test")
 FOLDER = suite_folders()[0] / "pydoc"
-LISTED = docstrings.read_list((FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
+LISTED = dict(line.split() for line in (FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
 
 
 @pytest.fixture(scope="module", params=[DEV, TEST], ids=["dev", "test"])
@@ -53,15 +53,24 @@ def test_no_question_names_its_answer(dataset):
     assert not [doc_id for query_id, doc_id in best if "_" in doc_id and doc_id.rpartition(".")[2] in texts[query_id].split()]
 
 
-def test_what_this_python_lacks_is_said():
-    """A note counts missing and different documents and names the version of Python; a whole copy has none."""
-    documents = docstrings.ListedDocuments((), docstrings.CorpusReport(1, ("a",), ("b",)))
-    source = Pydoc(TEST)
-    source.__dict__["_documents"] = documents
+def test_documents_are_those_of_the_list(monkeypatch):
+    """Documents with the listed text come by id. A note counts missing and different ones and names the version of Python."""
+    here = {
+        "len": "len Return it.",
+        "abs": "abs Return |x|.",
+        "os.path.join": "os.path.join Join.",
+        "new": "new",
+    }
+    listed = {name: docstrings.digest(text) for name, text in here.items() if name != "new"}
+    monkeypatch.setattr(docstrings, "collect", lambda: iter(here.items()))
+    whole, other = Pydoc(TEST), Pydoc(TEST)
+    whole.__dict__["_listed"] = listed
+    other.__dict__["_listed"] = listed | {"os.path.join": "0" * 16, "os.path.jion": "0" * 16}
 
-    assert source.remarks()[0].startswith("1 of 3 documents are missing and 1 have another text in Python ")
-    source.__dict__["_documents"] = docstrings.ListedDocuments((), docstrings.CorpusReport(3, (), ()))
-    assert source.remarks() == []
+    assert [one.doc_id for one in whole.documents()] == ["abs", "len", "os.path.join"]
+    assert whole.remarks() == []
+    assert [one.doc_id for one in other.documents()] == ["abs", "len"]
+    assert other.remarks()[0].startswith("1 of 4 documents are missing and 1 have another text in Python ")
 
 
 def test_the_deeper_judgements_add_what_was_missing_and_change_none():

@@ -13,7 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-_COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1)
+SECONDS = click.FloatRange(min=0)
 
 
 class FormatCommand(click.Command):
@@ -64,6 +65,11 @@ def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F
     return click.option("-d", "--dataset", "datasets", multiple=True, metavar="ID", help=text)
 
 
+def dataset_option(text: str, **settings: Any) -> Callable[[F], F]:
+    """Return a decorator that adds `-d` for one dataset."""
+    return click.option("-d", "--dataset", metavar="ID|FOLDER", help=text, **settings)
+
+
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
     """Return a decorator that adds `-m`, repeatable."""
     settings: Any = {"help": text} if text else {"default": list(default), "show_default": True}
@@ -98,29 +104,11 @@ def json_option(function: F) -> F:
 def timing_options(function: F) -> F:
     """Add `--time` and its settings."""
     for option in (
-        click.option("--time-threads", type=_COUNT, help="Threads for the offline scenario; default: every core."),
-        click.option(
-            "--time-queries",
-            type=_COUNT,
-            default=1000,
-            show_default=True,
-            help="Time at most this many queries, evenly sampled.",
-        ),
-        click.option("--time-k", type=_COUNT, multiple=True, help="Documents per query; repeatable; default: --depth."),
-        click.option(
-            "--time-seconds",
-            type=click.FloatRange(min=0),
-            default=10.0,
-            show_default=True,
-            help="Measure each process for this long.",
-        ),
-        click.option(
-            "--time-processes",
-            type=_COUNT,
-            default=3,
-            show_default=True,
-            help="Fresh processes per system, for one query at a time.",
-        ),
+        click.option("--time-threads", type=COUNT, help="Threads for the offline scenario; default: every core."),
+        click.option("--time-queries", type=COUNT, default=1000, show_default=True, help="Time at most so many queries."),
+        click.option("--time-k", type=COUNT, multiple=True, help="Documents per query; repeatable; default: --depth."),
+        click.option("--time-seconds", type=SECONDS, default=10.0, show_default=True, help="How long to measure a process."),
+        click.option("--time-processes", type=COUNT, default=3, show_default=True, help="Processes for single queries."),
         click.option("--time-single", is_flag=True, help="Time only one query at a time on one core, not all at once."),
         click.option("--time-again", is_flag=True, help="Repeat timings that this machine already has."),
         click.option("--time", "time", is_flag=True, help="Time each system in a fresh process: on one core, then on all."),

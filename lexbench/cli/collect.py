@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import FILE, FOLDER, json_option, system_option
+from lexbench.cli._options import COUNT, FILE, FOLDER, json_option, system_option
 from lexbench.cli._output import answer_store, print_json, print_tables, say
 from lexbench.cli._progress import shown
 
@@ -19,12 +19,12 @@ _SYSTEMS = ("bm25", "lexmae_nano", "ensemble(bm25, lexmae_nano)")
 @click.argument("documents", type=click.Path(path_type=Path, exists=True))
 @click.option("--output", type=FOLDER, metavar="FOLDER", help="The collection; default: DOCUMENTS-collection, here.")
 @click.option("--queries", "given", type=FILE, help="Queries, one per line, or a log with counts: query<TAB>count.")
-@click.option("--count", type=click.IntRange(min=1), help="Queries to make (default: 50), or to draw from FILE (default: all).")
+@click.option("--count", type=COUNT, help="Queries to make (default: 50), or to draw from FILE (default: all).")
 @click.option("--writer", metavar="URL", help="Let the chat model of this server write the queries.")
 @click.option("--writer-model", default="", metavar="NAME", help="The name of that model on the server.")
 @click.option("--key", default="", metavar="VARIABLE", help="The environment variable with the key of your account there.")
 @system_option(f"A system of the pool; repeatable; default: {', '.join(_SYSTEMS)}.")
-@click.option("-k", "depth", type=click.IntRange(min=1), default=10, show_default=True, help="Documents of each to judge.")
+@click.option("-k", "depth", type=COUNT, default=10, show_default=True, help="Documents of each to judge.")
 @click.option("--judge", "judge_text", metavar="JUDGE", help='A model, e.g. endpoint_judge(url="http://localhost:8000").')
 @click.option("--by", default="", metavar="NAME", help="Whose judgements count; default: the person with the most.")
 @json_option

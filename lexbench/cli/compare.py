@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option, slices_option
+from lexbench.cli._options import COUNT, datasets_option, json_option, results_option, seeds_option, slices_option
 from lexbench.cli._output import answer_store, print_answer, say
 
 _DEPTHS = (10, 100)
@@ -16,30 +16,13 @@ _DEPTHS = (10, 100)
 @results_option
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
 @click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Also test that no system is worse by more than this (e.g. .005).",
-)
-@click.option(
-    "--queries", type=click.IntRange(min=0), default=5, show_default=True, help="How many of the most changed queries to show."
-)
-@click.option(
-    "--fail-if-worse",
-    is_flag=True,
-    help="Exit with 1 if a system is worse, or with --margin if it is not shown to be no worse.",
-)
+@click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
+@click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
-@click.option(
-    "-k",
-    "--depth",
-    "depths",
-    type=click.IntRange(min=1),
-    multiple=True,
-    help="With --lists: documents per query; repeatable. Default: 10 and 100.",
-)
+@click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option
 def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: Any) -> None:
     """Compare B... with the baseline A.

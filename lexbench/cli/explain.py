@@ -4,7 +4,7 @@ import os
 
 import click
 
-from lexbench.cli._options import json_option, system_option
+from lexbench.cli._options import COUNT, dataset_option, json_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -12,17 +12,10 @@ from lexbench.cli._progress import shown
 @click.command()
 @click.argument("query")
 @system_option("E.g. bm25 or splade_v3@impact.", multiple=False, required=True)
-@click.option(
-    "-d",
-    "--dataset",
-    metavar="ID|FOLDER",
-    help="The source of the documents, and of queries by id; see: lexbench list datasets.",
-)
-@click.option(
-    "--document", "documents", multiple=True, metavar="ID", help="Explain this document instead of the best; repeatable."
-)
-@click.option("-k", "--top", type=click.IntRange(min=1), default=3, show_default=True, help="How many of the best documents.")
-@click.option("--terms", type=click.IntRange(min=1), default=15, show_default=True, help="Terms to show; --json has all.")
+@dataset_option("The source of the documents, and of queries by id; see: lexbench list datasets.")
+@click.option("--document", "documents", multiple=True, metavar="ID", help="Explain it, not the best; repeatable.")
+@click.option("-k", "--top", type=COUNT, default=3, show_default=True, help="How many of the best documents.")
+@click.option("--terms", type=COUNT, default=15, show_default=True, help="Terms to show; --json has all.")
 @json_option
 def command(
     query: str, system: str, dataset: str | None, documents: tuple[str, ...], *, top: int, terms: int, as_json: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import json_option, system_option
+from lexbench.cli._options import dataset_option, json_option, system_option
 from lexbench.cli._output import print_json, print_lines, print_tables, say
 from lexbench.cli._progress import shown
 
@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path |
 
 
 @command.command(short_help="Add a gate, and accept the present scores as its baseline.")
-@click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="The queries and judgements.")
+@dataset_option("The queries and judgements.", required=True)
 @system_option("What is tested: an expression, or module:function.", multiple=False, required=True)
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE", help="From 0 to 1.")
 @click.option("--margin", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._options import FILE, json_option
+from lexbench.cli._options import COUNT, FILE, dataset_option, json_option
 from lexbench.cli._output import answer_store, print_answer, say
 from lexbench.cli._progress import shown
 
@@ -18,9 +18,7 @@ def command() -> None:
 
 @command.command(short_help="Judge the pool of a collection in the browser.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--name", default="judge-1", show_default=True, help="Your name in the collection; a second person takes another."
-)
+@click.option("--name", default="judge-1", show_default=True, help="Your name; a second person takes another.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port of the page; default: a free one.")
 def page(folder: Path, name: str, port: int) -> None:
     """Serve a page on this machine to judge the pool of FOLDER, a collection of `lexbench collect`. Ctrl-C ends it.
@@ -51,10 +49,10 @@ def page(folder: Path, name: str, port: int) -> None:
 
 @command.command(short_help="Grade the first documents of lists with a model.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
-@click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="The dataset; SYSTEMs must have been run on it.")
+@dataset_option("The dataset; SYSTEMs must have been run on it.", required=True)
 @click.option("--judge", "judge_text", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
 @click.option("--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The qrels file to write.")
-@click.option("-k", "depth", type=click.IntRange(min=1), default=10, show_default=True, help="Documents of each list.")
+@click.option("-k", "depth", type=COUNT, default=10, show_default=True, help="Documents of each list.")
 @click.option("--unjudged", is_flag=True, help="Only documents without a judgement.")
 @json_option
 def documents(
@@ -87,13 +85,11 @@ def documents(
 
 @command.command(short_help="Leave out one contributor to the pool at a time.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
-@click.option(
-    "-d", "--dataset", metavar="ID|FOLDER", help="The dataset with the judgements and rules; SYSTEMs must have been run on it."
-)
+@dataset_option("The dataset with the judgements and rules; SYSTEMs must have been run on it.")
 @click.option("--qrels", type=FILE, help="A qrels file instead of a dataset, without rules.")
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
 @click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="A contributor; repeatable.")
-@click.option("--depth", type=click.IntRange(min=1), help="Judged documents per list; default: the dataset's, or 100.")
+@click.option("--depth", type=COUNT, help="Judged documents per list; default: the dataset's, or 100.")
 @json_option
 def pool(
     systems: tuple[str, ...], dataset: str | None, qrels: Path | None, measure: str, contributors: tuple[str, ...],

@@ -10,25 +10,14 @@ from lexbench.cli._output import print_json, say
 
 
 @click.command()
-@click.option(
-    "--results",
-    metavar="FOLDER",
-    type=FOLDER,
-    default="leaderboard",
-    show_default=True,
-    help="The folder that `run --results` wrote.",
-)
-@click.option(
-    "--merge", "others", metavar="NAME=FOLDER", multiple=True, help="Also show the results in FOLDER, run by NAME; repeatable."
-)
+@click.option("--results", metavar="FOLDER", type=FOLDER, default="leaderboard", show_default=True, help="Of `run --results`.")
+@click.option("--merge", "others", metavar="NAME=FOLDER", multiple=True, help="Also show NAME's results; repeatable.")
 @click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table and write nothing.")
 @click.option("--suite", default="", metavar="NAME", help="With --copy: the suite of the table, if there are several.")
 @click.option("-d", "--dataset", default="", metavar="ID", help="With --copy: all measures on this dataset of the suite.")
 @click.option("--baseline", default="", metavar="SYSTEM", help="With --copy latex: mark significant differences from it.")
 @click.option(
-    "--published",
-    type=click.Choice(["none", "few", "all"]),
-    help="Published scores: none (default of --copy), few (default of the pages: the best of each family) or all.",
+    "--published", type=click.Choice(["none", "few", "all"]), help="Published scores; default: few; with --copy none."
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is out of date.")
 @json_option

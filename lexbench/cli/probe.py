@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import FILE, json_option
+from lexbench.cli._options import COUNT, FILE, json_option
 from lexbench.cli._output import print_json, print_tables, say
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.command()
 @click.argument("target", metavar="ADDRESS|COMMAND")
 @click.option("--knob", "knob_text", metavar="NAME=V1,V2", help="The setting of a search to vary; default: that of the server.")
-@click.option("-k", default=10, show_default=True, type=click.IntRange(min=1), help="Documents per query.")
-@click.option("--sample", default=200, show_default=True, type=click.IntRange(min=1), help="Queries.")
+@click.option("-k", default=10, show_default=True, type=COUNT, help="Documents per query.")
+@click.option("--sample", default=200, show_default=True, type=COUNT, help="Queries.")
 @click.option("--queries", type=FILE, metavar="FILE.npy", help="Vectors of queries; default: a sample of the documents.")
 @click.option("--vectors", type=_EXISTING, metavar="FILE.npy|FOLDER", help="Vectors of documents, if the server gives none.")
 @click.option("--ids", type=FILE, help="The ids of these vectors, one per line; default: their row numbers.")

@@ -10,14 +10,7 @@ from lexbench.cli._output import say
 @click.command()
 @click.argument("embeddings", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("output", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "-e",
-    "--engine",
-    metavar="EXPRESSION",
-    default="impact",
-    show_default=True,
-    help="An engine for sparse vectors, with transforms before it (e.g. 'top_k(64)|quantize(100)@impact').",
-)
+@click.option("-e", "--engine", metavar="EXPRESSION", default="impact", show_default=True, help="E.g. 'top_k(64)@impact'.")
 @click.option("-k", default=1000, show_default=True, help="Documents of each list.")
 @click.option("--dataset", help="The dataset's name for the metadata; of a path, the last part.")
 @click.option("--embedding", help="The model's name for the metadata.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lexbench.cli._options import (
+    COUNT,
     FOLDER,
     datasets_option,
     executor_option,
@@ -33,7 +34,7 @@ _SYSTEMS = system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
 _DRY = click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing.")
 _BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size.")
 _RESULTS = click.option("--results", type=FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
-_DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents to keep per query.")
+_DEPTH = click.option("--depth", type=COUNT, help="Documents to keep per query.")
 
 
 class _Group(click.Group):

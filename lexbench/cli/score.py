@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import FILE, json_option, measures_option, slices_option
+from lexbench.cli._options import FILE, dataset_option, json_option, measures_option, slices_option
 from lexbench.cli._output import answer_store, print_answer, print_rows
 from lexbench.contracts import MEASURES
 
@@ -15,22 +15,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", metavar="RUN|SYSTEM")
-@click.option(
-    "-d",
-    "--dataset",
-    metavar="ID|FOLDER",
-    help="Its judgements and rules count; see: lexbench list datasets, or your own folder.",
-)
+@dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
 @click.option("--qrels", type=FILE, help="A qrels file: alone without rules, or with -d under the rules of that dataset.")
 @measures_option(default=MEASURES)
-@click.option(
-    "--scores",
-    "precision",
-    type=click.Choice(("double", "float32")),
-    default="double",
-    show_default=True,
-    help="Precision for comparing scores: double like trec_eval since 2023; float32 like before, pytrec_eval, BEIR and MTEB.",
-)
+@click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,
+              help="Precision of compared scores: double like trec_eval; float32 like pytrec_eval, BEIR and MTEB.")  # fmt: skip
 @slices_option("Also score the groups of queries in this file.")
 @click.option("--per-query", is_flag=True, help="Print the values of every query.")
 @json_option

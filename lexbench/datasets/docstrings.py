@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import NamedTuple
@@ -48,31 +48,6 @@ class Docstring(NamedTuple):
     text: str  # the same name, a space, and the docstring on one line
 
 
-class CorpusReport(NamedTuple):
-    """How many documents of a list this Python has."""
-
-    same: int  # with the listed text
-    missing: tuple[str, ...]  # this Python has no such name, or no docstring there
-    different: tuple[str, ...]  # this Python has another text
-
-
-class ListedDocuments(NamedTuple):
-    """The documents of a list that this Python has, in the order of their ids, and a report on all of them."""
-
-    documents: tuple[Docstring, ...]
-    report: CorpusReport
-
-
-def documents(listed: Mapping[str, str]) -> ListedDocuments:
-    """Return the documents whose id and digest are in `listed` (id to digest), and a report on the others."""
-    here = {document.doc_id: document for document in map(Docstring._make, collect())}
-    missing = tuple(sorted(listed.keys() - here.keys()))
-    shared = [here[doc_id] for doc_id in sorted(listed.keys() & here.keys())]
-    same = tuple(document for document in shared if digest(document.text) == listed[document.doc_id])
-    different = tuple(document.doc_id for document in shared if digest(document.text) != listed[document.doc_id])
-    return ListedDocuments(same, CorpusReport(len(same), missing, different))
-
-
 def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
     """Yield the qualified name and the text of everything documented in the standard library of `python`, by name.
 
@@ -92,11 +67,6 @@ def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
 def digest(text: str) -> str:
     """Return the digest that a list has for a text: 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_list(lines: Iterable[str]) -> dict[str, str]:
-    """Return digests by id from the lines of a list, each an id, a tab and a digest."""
-    return dict(line.split() for line in lines)
 
 
 # ------------------------------------------------------------------------------------ from here on: in the child

@@ -20,16 +20,8 @@ from lexbench.storage.reading import lines
 Row: TypeAlias = dict[str, Any]
 Shapes: TypeAlias = Mapping[int, Sequence[str]]  # the names of the columns by their number, for files without a header
 
-ENDINGS = (
-    ".jsonl",
-    ".tsv",
-    ".csv",
-    ".parquet",
-    ".txt",
-    ".xml",
-    ".trec",
-    ".sgml",
-)  # of files of data, before that of a compressor
+# Of files of data, before the ending of a compressor.
+ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet", ".txt", ".xml", ".trec", ".sgml")
 _PARQUET_ROWS = 2048  # in memory at once
 _LONGEST_FIELD = 1 << 28  # characters
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -147,7 +147,7 @@ def home_folder() -> Path:
 
 
 def unreachable(url: str) -> str:
-    """Return why the server of *url* cannot be reached, or "". Each server is asked once per process."""
+    """Return why the server of *url* cannot be reached, or ""."""
     parts = urlsplit(url)
     return _why_unreachable(f"{parts.scheme}://{parts.netloc}/")
 
@@ -191,11 +191,11 @@ def _library(home: str) -> Any:
     if taken != Path(home):
         raise CommandError(f"ir_datasets was imported with the folder {taken}, now it is {home}; set IR_DATASETS_HOME before")
     ir_datasets.log.easy().logger().setLevel("CRITICAL")  # `easy` creates the logger and would reset its level
-    bar = ir_datasets.lazy_libs.tqdm().tqdm
+    bar, nowhere = ir_datasets.lazy_libs.tqdm().tqdm, Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for all later bars
 
     def quiet(*args: Any, **options: Any) -> Any:
         # Not `disable=True`: a disabled bar does not count, and the library resumes a download by that count.
-        return bar(*args, **options | {"file": _NOWHERE})
+        return bar(*args, **options | {"file": nowhere})
 
     ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
     return ir_datasets
@@ -205,18 +205,3 @@ def _folder_taken(library: Any) -> Path:
     """Return the folder that the library has used since its import, derived from where it keeps one qrels file."""
     judgements = library.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001 - its public way fetches the file
     return Path(judgements.path(force=False)).parents[2]
-
-
-class _Nowhere:
-    """A stream that discards everything."""
-
-    encoding = "utf-8"
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-    def flush(self) -> None:
-        pass
-
-
-_NOWHERE = _Nowhere()

@@ -50,18 +50,19 @@ class Pydoc(Source):
         return suite_folders()[0] / "pydoc"
 
     @cached_property
-    def _documents(self) -> docstrings.ListedDocuments:
-        listed = docstrings.read_list((self.folder / "corpus.tsv").read_text(encoding="utf-8").splitlines())
-        return docstrings.documents(listed)
+    def _listed(self) -> dict[str, str]:
+        """The digests of the documents that may be in the corpus, by id."""
+        return dict(line.split() for line in (self.folder / "corpus.tsv").read_text(encoding="utf-8").splitlines())
 
-    @property
-    def report(self) -> docstrings.CorpusReport:
-        """How many of the listed documents this Python has."""
-        return self._documents.report
+    @cached_property
+    def _here(self) -> dict[str, str]:
+        """The texts of the listed documents in this Python, by id. Some may differ from the listed texts."""
+        return {doc_id: text for doc_id, text in docstrings.collect() if doc_id in self._listed}
 
     def documents(self) -> Iterator[Document]:
         """Yield the listed documents that this Python has with the listed text, by id."""
-        return (Document(doc_id, text) for doc_id, text in self._documents.documents)
+        found = sorted(self._here.items())
+        return (Document(doc_id, text) for doc_id, text in found if docstrings.digest(text) == self._listed[doc_id])
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries of the split."""
@@ -82,11 +83,11 @@ class Pydoc(Source):
 
     def remarks(self) -> list[str]:
         """Return how many listed documents this Python lacks or has with another text, if any."""
-        same, missing, different = self.report
+        missing = len(self._listed) - len(self._here)
+        different = len(self._here) - sum(1 for _ in self.documents())
         if not missing and not different:
             return []
-        listed = same + len(missing) + len(different)
-        lack = f"{len(missing)} of {listed} documents are missing and {len(different)} have another text"
+        lack = f"{missing} of {len(self._listed)} documents are missing and {different} have another text"
         return [f"{lack} in Python {platform.python_version()}: compare its scores only with others of this Python"]
 
     def identity(self) -> dict[str, Any]:
