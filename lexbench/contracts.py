@@ -52,9 +52,7 @@ class Relevance(Strict, frozen=True):
     """The grade from which a document counts as relevant in binary measures, and the gain of graded ones."""
 
     default: int = 1
-    measures: dict[str, int] = field(
-        default_factory=dict
-    )  # exceptions by name, e.g. {RR = 2}; graded measures (nDCG) have none
+    measures: dict[str, int] = field(default_factory=dict)  # exceptions, e.g. {RR = 2}; graded measures (nDCG) have none
     gain: Literal["linear"] = "linear"
 
 

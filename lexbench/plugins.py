@@ -601,43 +601,26 @@ class Held(Protocol):
 
 # ---- what the registry checks when it loads a plug-in ----------------------------------------------------------------------
 
-_BASES: Mapping[str, type[Plugin]] = {
-    "encoders": Encoder,
-    "engines": Engine,
-    "executors": Executor,
-    "judges": Judge,
-    "measures": Measure,
-    "rerankers": Reranker,
-    "retrievers": Retriever,
-    "sources": Source,
-    "transforms": Transform,
-}
-_REQUIRED: Mapping[str, Sequence[str]] = {  # by group; of methods joined by "or" one must be defined
-    "encoders": ("kind", "encode_document or encode_tokens", "encode_query or encode_queries"),
-    "engines": ("kind", "exact", "build", "open"),
-    "executors": ("encode",),
-    "judges": ("grades", "relevant", "judge"),
-    "measures": ("per_query",),
-    "rerankers": ("score",),
-    "retrievers": ("build or assemble or read", "open or file_identity"),
-    "sources": ("locate", "status", "ways", "documents", "queries", "judgements", "identity"),
-    "transforms": ("kind", "document", "query"),
+_GROUPS: Mapping[str, tuple[type[Plugin], Sequence[str]]] = {  # base and required names; of those joined by "or" one is enough
+    "encoders": (Encoder, ("kind", "encode_document or encode_tokens", "encode_query or encode_queries")),
+    "engines": (Engine, ("kind", "exact", "build", "open")),
+    "executors": (Executor, ("encode",)),
+    "judges": (Judge, ("grades", "relevant", "judge")),
+    "measures": (Measure, ("per_query",)),
+    "rerankers": (Reranker, ("score",)),
+    "retrievers": (Retriever, ("build or assemble or read", "open or file_identity")),
+    "sources": (Source, ("locate", "status", "ways", "documents", "queries", "judgements", "identity")),
+    "transforms": (Transform, ("kind", "document", "query")),
 }
 
 
 def fault(group: str, plugin: type[Any]) -> str:
     """Return in one line why a class is no plug-in of *group*, and what to write; "" if it is one."""
-    base = _BASES[group]
+    base, required = _GROUPS[group]
     if not issubclass(plugin, base):
         return f"it does not inherit from lexbench.plugins.{base.__name__}; write class {plugin.__name__}({base.__name__})"
     if group != "sources" and not is_dataclass(plugin):
         return "it is no dataclass; write @dataclass(frozen=True) before it"
-    for names in _REQUIRED[group]:
-        if not any(_defines(plugin, name, base) for name in names.split(" or ")):
-            return f"it has no {names}; see lexbench.plugins.{base.__name__}"
-    return ""
-
-
-def _defines(plugin: type[Any], name: str, base: type[Plugin]) -> bool:
-    """Whether a class or one of its bases below *base* defines *name*."""
-    return any(name in vars(cls) for cls in plugin.__mro__ if cls not in base.__mro__)
+    defined = {name for cls in plugin.__mro__ if cls not in base.__mro__ for name in vars(cls)}
+    lacking = next((names for names in required if defined.isdisjoint(names.split(" or "))), "")
+    return lacking and f"it has no {lacking}; see lexbench.plugins.{base.__name__}"

@@ -19,17 +19,8 @@ from lexbench.errors import CannotStart, CommandError, UnknownName, require
 from lexbench.notation import Call, Expression, Value
 from lexbench.storage import environment
 
-PACKAGES: Mapping[str, str] = {
-    "encoders": "lexbench.encoders",
-    "engines": "lexbench.engines",
-    "executors": "lexbench.executors",
-    "judges": "lexbench.judges",
-    "measures": "lexbench.measures",
-    "rerankers": "lexbench.rerankers",
-    "retrievers": "lexbench.retrievers",
-    "sources": "lexbench.datasets.sources",
-    "transforms": "lexbench.transforms",
-}
+_GROUPS = ("encoders", "engines", "executors", "judges", "measures", "rerankers", "retrievers", "sources", "transforms")
+PACKAGES: Mapping[str, str] = {group: f"lexbench.{group}" for group in _GROUPS} | {"sources": "lexbench.datasets.sources"}
 
 
 def runtime(default: Any) -> Any:

@@ -33,7 +33,6 @@ GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no
     "Machine": ("doctor", "probe", "speed"),
 }
 _SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended
-_SIGNAL_EXIT_CODES = (_SIGNALLED + signal.SIGINT, _SIGNALLED + signal.SIGTERM, _SIGNALLED + getattr(signal, "SIGHUP", 1))
 _VERDICTS = (1, 2)  # exit codes of `lexbench gate` that are answers, so its errors exit with another code
 _LONGEST = 2000  # characters of an error message; longer ones usually repeat a huge argument
 
@@ -110,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP: leave that alone
             signal.signal(number, _terminate)
     exit_code = code(arguments)
-    if exit_code in _SIGNAL_EXIT_CODES:  # a normal exit would wait for threads whose results nobody needs any more
+    if exit_code > _SIGNALLED:  # a normal exit would wait for threads whose results nobody needs any more
         os._exit(exit_code)
     sys.exit(exit_code)
 

@@ -41,7 +41,7 @@ def command(  # noqa: PLR0913 - options
     from lexbench import registry
     from lexbench.analysis.judgements import pool_table
     from lexbench.collecting.collection import MEASURE, Collection, leak_line
-    from lexbench.collecting.writer import Writer
+    from lexbench.collecting.made_queries import Writer
     from lexbench.errors import CommandError
     from lexbench.notation import parse
 

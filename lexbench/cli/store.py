@@ -36,15 +36,13 @@ def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private
 
     With --results, upload the results of FOLDER and its pages instead.
     """
-    if results is None:
-        from lexbench.interop import sharing
+    from lexbench.interop import sharing
 
+    if results is None:
         if private:
             raise click.UsageError("--private needs --results: only results go to the Hugging Face hub")
         _copy(sharing.push_artifacts, place, patterns, as_json=as_json)
         return
-    from lexbench.interop import sharing
-
     _check_no_patterns(patterns)
     names = sharing.push_results(results, place, private=private)
     if as_json:
@@ -64,13 +62,11 @@ def pull(place: str, patterns: tuple[str, ...], *, results: Path | None, as_json
     With --results, download results into FOLDER instead. Each file is checked; results in FOLDER that differ are never
     replaced.
     """
-    if results is None:
-        from lexbench.interop import sharing
-
-        _copy(sharing.pull_artifacts, place, patterns, as_json=as_json)
-        return
     from lexbench.interop import sharing
 
+    if results is None:
+        _copy(sharing.pull_artifacts, place, patterns, as_json=as_json)
+        return
     _check_no_patterns(patterns)
     names = sharing.pull_results(place, results)
     if as_json:

@@ -21,8 +21,7 @@ import numpy as np
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.collecting.documents import read_documents
-from lexbench.collecting.made_queries import COPIED, REAL, Leak, drawn, leak, lot, made_queries
-from lexbench.collecting.writer import Writer
+from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, drawn, leak, lot, made_queries
 from lexbench.contracts import Contract, Defect, Expected, Judging, Relevance, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts
 from lexbench.datasets.digests import queries_sha256

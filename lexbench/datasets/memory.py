@@ -8,10 +8,11 @@ The names of columns are those of files (see `lexbench.datasets.records`). This 
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 from lexbench.contracts import Contract
 from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
@@ -129,14 +130,11 @@ def _rows(given: Any, part: str) -> Iterator[Row]:
     for row in given:
         if not isinstance(row, Mapping):
             raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {{'_id': 'd1', 'text': '…'}}")
-        yield {str(name).lower(): "" if _is_missing(value) else _plain(value) for name, value in row.items()}
+        yield {str(name).lower(): _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def _is_missing(value: Any) -> TypeGuard[None]:
-    """Whether *value* is None, or NaN, with which pandas marks missing texts."""
-    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - only NaN differs from itself
+    """Return a cell as a value of Python, "" for a missing one: None, or NaN, with which pandas marks missing texts."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return value.item() if hasattr(value, "item") else value  # a number of NumPy

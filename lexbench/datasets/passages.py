@@ -63,9 +63,6 @@ def _units(spans: Sequence[tuple[int, int]]) -> TokenSpans:
     return TokenSpans(np.array(spans, np.int32).reshape(-1, 2), np.arange(len(spans), dtype=np.int32))
 
 
-# ---- cutting ---------------------------------------------------------------------------------------------------------------
-
-
 def bounds(units: TokenSpans, characters: int, size: int, stride: int, most: int = 0) -> list[tuple[int, int]]:
     """Return where each passage of a text of so many *characters* starts and stops.
 
@@ -115,9 +112,6 @@ def _passage(document: Document, number: int, text: str, body_at: int) -> Docume
     return Document(f"{document.doc_id}#{number}", text, body_at)
 
 
-# ---- sentences -------------------------------------------------------------------------------------------------------------
-
-
 # of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic script
 _MARKS = ".!?\u2026\u0589\u061f\u06d4\u0964\u0965\u104a\u104b\u1362\u1367\u1368"
 _WIDE = "\u3002\uff01\uff1f\uff61"  # Chinese and Japanese
@@ -162,9 +156,6 @@ def _stripped(text: str, first: int, last: int) -> tuple[int, int]:
     """Return the bounds of text[first:last] without white space at its ends."""
     inner = text[first:last]
     return first + len(inner) - len(inner.lstrip()), last - len(inner) + len(inner.rstrip())
-
-
-# ---- the corpus ------------------------------------------------------------------------------------------------------------
 
 
 def write_passages(corpus: Corpus, path: Path, windows: Windows, units: Units) -> None:

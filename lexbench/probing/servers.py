@@ -93,9 +93,6 @@ def _ids(answer: Any, where: str) -> list[str]:
         raise LexbenchError(f'{where}: the answer is not {{"docs": [["d1", 3.2], …]}}: {json.dumps(answer)[:80]}') from None
 
 
-# ---- kinds of servers ------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
     """Open a collection on a server, or with an empty *host* in a folder; *using* names one of several vectors."""
@@ -203,9 +200,6 @@ def _command(text: str) -> Iterator[Target]:
             process.kill()
             with suppress(OSError):  # what it did not read
                 process.stdin.close()  # type: ignore[union-attr] # it is a pipe
-
-
-# ---- vectors in files ------------------------------------------------------------------------------------------------------
 
 
 def file_blocks(path: Path, ids: Path | None) -> Callable[[], Iterator[Block]]:

@@ -94,9 +94,6 @@ class Hf(Files):
         return [f"{self.contract.source.url} at commit {self.commit}, under no contract: another commit may be other data"]
 
 
-# ---- the hub ---------------------------------------------------------------------------------------------------------------
-
-
 def _judgements(repository: str) -> Tables:
     """Return the files of a repository of judgements by split."""
     found: dict[str, list[Path]] = {}
