@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,6 @@ class External:
         """Return the text of the measure; `parse` reads it back to an equal one."""
         settings = ",".join(f"{name}={value}" for name, value in self.settings)
         return self.name + (f"({settings})" if settings else "") + (f"@{self.at}" if self.at is not None else "")
-
-
-class ExternalScores(NamedTuple):
-    """The scores that ir-measures computed for one measure."""
-
-    values: NDArray[np.float64]  # (queries,) in the order of the qrels
-    mean: float  # or another aggregate of the measure; counts are summed
 
 
 @cache
@@ -85,8 +78,11 @@ def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> Exter
     return measure
 
 
-def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, ExternalScores]:
-    """Return the scores of *measures*, by text. The run is given without ties, which providers would break differently."""
+def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tuple[NDArray[np.float64], float]]:
+    """Return by the text of each measure its values (queries,), in the order of *qrels*, and their mean or other aggregate.
+
+    The run is given without ties, which providers would break differently.
+    """
     scores, judged = strictly_decreasing(run), set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
@@ -105,13 +101,13 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, Exte
     return {text: _scores(measure, values[text], qrels) for measure, text in texts.items()}
 
 
-def _scores(measure: Any, by_query: dict[str, float], qrels: Qrels) -> ExternalScores:
+def _scores(measure: Any, by_query: dict[str, float], qrels: Qrels) -> tuple[NDArray[np.float64], float]:
     """Return the values of all queries and their aggregate; *measure* is ir-measures' object."""
     values = np.array([by_query.get(query_id, measure.DEFAULT) for query_id in qrels.query_ids], dtype=np.float64)
     total = measure.aggregator()
     for value in values.tolist():
         total.add(value)
-    return ExternalScores(values, float(total.result()))
+    return values, float(total.result())
 
 
 def _theirs(measure: External) -> Any:

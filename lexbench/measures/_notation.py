@@ -7,7 +7,7 @@ import ast
 import re
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from lexbench import registry
 from lexbench.contracts import Contract
@@ -29,14 +29,6 @@ _ALIASES = {
 _OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
-
-
-class _Parts(NamedTuple):
-    """The parts of a measure's text."""
-
-    name: str
-    settings: dict[str, Any]
-    at: Any  # None: no @
 
 
 def parse(text: str) -> AnyMeasure:
@@ -61,13 +53,13 @@ def parse(text: str) -> AnyMeasure:
 @cache
 def parse_native(text: str) -> Measure | None:
     """Parse a measure that lexbench computes itself; None if there is none with this name and settings. Raises like `parse`."""
-    parts = _parts(text)
-    key = parts.name.lower()
-    plugins = {name.replace("_", ""): name for name in registry.names("measures")}
+    name, settings, at = _parts(text)
+    key = name.lower()
+    plugins = {one.replace("_", ""): one for one in registry.names("measures")}
     if (key := _ALIASES.get(key, key)) not in plugins:
         return None
     plugin = registry.load("measures", plugins[key])
-    settings = parts.settings | ({} if parts.at is None else {"cutoff": parts.at})
+    settings |= {} if at is None else {"cutoff": at}
     if not settings.keys() <= {item.name for item in fields(plugin)}:
         return None
     try:
@@ -105,8 +97,8 @@ def known() -> list[str]:
     return sorted(ours | _external.names())
 
 
-def _parts(text: str) -> _Parts:
-    """Split *text* with Python's own parser, without evaluating it."""
+def _parts(text: str) -> tuple[str, dict[str, Any], Any]:
+    """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation."""
     if other := _OTHER_TOOLS.fullmatch(text):
         text = f"{other[1]}@{other[2]}"
     wrong = NotationError(f"measure {echoed(text)} does not read; write it like nDCG@10 or RR(rel=2)@10")
@@ -121,4 +113,4 @@ def _parts(text: str) -> _Parts:
         raise wrong from None
     if call.args or not isinstance(call.func, ast.Name) or "None" in settings or (at is None and "@" in text):
         raise wrong
-    return _Parts(call.func.id, settings, at)
+    return call.func.id, settings, at

@@ -7,7 +7,6 @@ lowering equal scores to the next number.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,15 +94,8 @@ def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> 
     }
 
 
-class _Extremes(NamedTuple):
-    """The judged documents in the worst and in the best order."""
-
-    worst: JudgedRun
-    best: JudgedRun
-
-
-def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
-    """Return the judged documents at their ranks in the worst and in the best order."""
+def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:
+    """Return the judged documents at their ranks in the worst order, and in the best."""
     starts = np.flatnonzero(untied(run))  # where a tied group begins; most groups have one document
     stops = np.append(starts[1:], len(run))
     group = np.searchsorted(starts, judged.entry, side="right") - 1
@@ -112,7 +104,7 @@ def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
     within[by_grade] = np.arange(len(group)) - np.searchsorted(group[by_grade], group[by_grade])
     first = judged.rank - judged.entry + starts[group]
     last = judged.rank - judged.entry + stops[group] - 1
-    return _Extremes(judged.reordered(last - within), judged.reordered(first + within))
+    return judged.reordered(last - within), judged.reordered(first + within)
 
 
 def untied(run: Run) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import (
@@ -17,6 +17,7 @@ from importlib.metadata import (
 from pathlib import Path
 from typing import Any
 
+_by_module = cache(packages_distributions)  # it reads every distribution
 _ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
 
 
@@ -52,14 +53,14 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
     *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """
-    return dict(_versions(tuple(packages)))
-
-
-@cache  # each version is in a file that has to be read and parsed
-def _versions(packages: tuple[str, ...]) -> Mapping[str, str]:
     needed = [item for package in packages for item in _distributions(package)]
     always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
-    return {name: item.version for name, item in always} | {item.name: item.version for item in needed}
+    return {name: _version(item) for name, item in always} | {item.name: _version(item) for item in needed}
+
+
+@cache  # it is in a file that has to be read and parsed
+def _version(item: Distribution) -> str:
+    return item.version
 
 
 def packages_of(plugin: Any) -> tuple[str, ...]:
@@ -94,9 +95,3 @@ def _distribution(name: str) -> Distribution | None:
         return distribution(name)
     except PackageNotFoundError:
         return None
-
-
-@cache
-def _by_module() -> dict[str, list[str]]:
-    """Return the names of distributions by the modules that they install; this reads every distribution."""
-    return {module: list(names) for module, names in packages_distributions().items()}

@@ -360,28 +360,6 @@ class Campaign:
             self.mended(row, root, {}, f"{harm} of {name}")
         return row
 
-    def interrupts(self, trials: int) -> Row:
-        """Send SIGINT, like Ctrl-C, at a random moment."""
-        row, root = Row("Ctrl-C at a random moment"), self.place / "store"
-        begin = time.monotonic()
-        assert ended(started(self.words, self._copy(self.before[ARTIFACTS[0]], root), self.said)) == 0
-        whole = time.monotonic() - begin
-        for _ in range(trials):
-            before = sealed(self._copy(self.before[self.chance.choice(ARTIFACTS)], root))
-            after = self.chance.uniform(0.05, whole)
-
-            def harm(after: float = after) -> None:
-                signal.signal(signal.SIGALRM, lambda *_: _signalled(signal.SIGINT))
-                signal.setitimer(signal.ITIMER_REAL, after)
-
-            code = ended(started(self.words, root, self.said, harm))
-            text = self.said.read_text()
-            if "Traceback" in text or code not in (0, 130) or (code == 130 and "finished work is kept" not in text):
-                row.count(survived=False, why=f"{after:.2f} s: {code}: {text[-300:]}")
-            else:
-                self.mended(row, root, before, f"{after:.2f} s, {code}")
-        return row
-
     def remotes(self, trials: int) -> Row:
         """Pull artifacts and results from damaged folders and archives, or kill the pull; then pull from the whole ones."""
         row, root, there = Row("store push and pull, zip and tar"), self.place / "store", self.place / "there"
@@ -484,27 +462,6 @@ class Campaign:
                 row.count(survived=all(well), silent=any(wrong), why=f"{[code for code, _ in ends]}")
             else:
                 self.mended(row, root, {}, "a race")
-        return row
-
-    def clocks(self, trials: int) -> Row:
-        """Let the clock run backwards during a run, with random times of all stored files."""
-        row, root = Row("a clock that goes back"), self.place / "store"
-        for _ in range(trials):
-            self._copy(self.before[self.chance.choice(ARTIFACTS)], root)
-            for path in root.rglob("*"):
-                os.utime(path, (at := self.chance.uniform(0, 2**32), at))
-            begin = self.chance.uniform(0, 2**32)
-
-            def harm(begin: float = begin) -> None:
-                real = time.monotonic
-                time.time = lambda: begin - 1000 * real()
-
-            code = ended(started(self.words, root, self.said, harm))
-            wrong = code == 0 and scores(self.said) != self.scores
-            if code or wrong:
-                row.count(survived=False, silent=wrong, why=f"{code}: {self.said.read_text()[-300:]}")
-            else:
-                self.mended(row, root, {}, "a clock")
         return row
 
     def timings(self, trials: int) -> Row:
@@ -661,12 +618,10 @@ def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
         "links and folders": partial(campaign.damages, "links, exchanged folders, old times", _FORGED, max(1, trials // 4)),
         "races": partial(campaign.races, slow),
         "signals": partial(campaign.signals, max(1, trials // 10)),
-        "interrupts": partial(campaign.interrupts, slow),
         "remotes": partial(campaign.remotes, slow * 2),
         "twins": partial(campaign.twins, min(slowest * 2, 10)),
         "verify": partial(campaign.verified, max(1, trials // 4)),
         "limit of memory": partial(campaign.limits, "limit of memory", slow),
-        "clocks": partial(campaign.clocks, slowest),
         "hostile inputs": partial(campaign.hostile, trials * 10),
         "kill -9 in training": partial(campaign.trainings, slow),
         "kill -9 in timings": partial(campaign.timings, slow),
