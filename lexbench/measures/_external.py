@@ -49,11 +49,6 @@ def names() -> set[str]:
     return set(library().measures.registry)
 
 
-def takes_rel(measure: External) -> bool:
-    """Tell whether *measure* has a relevance threshold."""
-    return "rel" in library().measures.registry[measure.name].SUPPORTED_PARAMS
-
-
 def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
     """Return the measure *name* of ir-measures with *settings* and the part *at* after the @ (None: nothing).
 

@@ -76,7 +76,11 @@ def with_threshold(measure: str, contract: Contract) -> str:
     parsed = parse(measure)
     if isinstance(parsed, External):
         threshold = contract.threshold(parsed.name)
-        if threshold != 1 and "rel" not in dict(parsed.settings) and _external.takes_rel(parsed):
+        if (
+            threshold != 1
+            and "rel" not in dict(parsed.settings)
+            and ("rel" in _external.library().measures.registry[parsed.name].SUPPORTED_PARAMS)
+        ):
             parsed = replace(parsed, settings=tuple(sorted((*parsed.settings, ("rel", str(threshold))))))
         return str(parsed)
     threshold = contract.threshold(type(parsed).__name__)

@@ -149,7 +149,8 @@ def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasur
     ]
     if not shallow:
         return {}
-    condensed = _condensed(join(run, qrels))
+    judged = join(run, qrels)
+    condensed = judged.reordered(np.arange(len(judged.query)) - np.searchsorted(judged.query, judged.query) + 1)
     filled = {cutoff: _filled(run, qrels, cutoff) for cutoff in {one.cutoff for _, one in shallow if one.cutoff}}
     return {
         text: Incomplete(
@@ -157,12 +158,6 @@ def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasur
         )
         for text, one in shallow
     }
-
-
-def _condensed(judged: JudgedRun) -> JudgedRun:
-    """Return the judged documents with their ranks in lists without unjudged documents."""
-    places = np.arange(len(judged.query))
-    return judged.reordered(places - np.searchsorted(judged.query, judged.query) + 1)
 
 
 def _filled(run: Run, qrels: Qrels, cutoff: int) -> JudgedRun:

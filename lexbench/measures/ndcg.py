@@ -22,12 +22,10 @@ class nDCG(Measure):  # noqa: N801 - the field's name
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return nDCG (queries,)."""
         gain = np.maximum(judged.grade, 0) / np.log2(judged.rank + 1)
-        return ratio(judged.sum(judged.within(self.cutoff), gain), self._ideal(judged))
-
-    def _ideal(self, judged: JudgedRun) -> NDArray[np.float64]:
-        """Return the gain of an ideal ranking (queries,)."""
+        # The gain of an ideal ranking: all judged documents, the best first.
         query = judged.judged_query
         rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
-        gain = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
+        ideal = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
         within = slice(None) if self.cutoff is None else rank <= self.cutoff
-        return np.bincount(query[within], gain[within], minlength=len(judged.query_ids)).astype(np.float64)
+        best = np.bincount(query[within], ideal[within], minlength=len(judged.query_ids)).astype(np.float64)
+        return ratio(judged.sum(judged.within(self.cutoff), gain), best)

@@ -4,6 +4,7 @@
 """
 
 import json
+import shutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -129,7 +130,8 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
         return _failure(error, job, runner.store)
     finally:
         if not job.system.reusable:
-            runner.forget()
+            for folder in runner.workspace.unshared:  # no later command can know that it is the same system
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:

@@ -7,7 +7,6 @@ A run is searched and stored block by block, so that an interrupted one continue
 """
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -189,11 +188,6 @@ class DatasetRunner:
             yield block
             self.progress.advance(len(block.queries))
         self.progress.end()
-
-    def forget(self) -> None:
-        """Remove the artifacts of a system that no later command can know to be the same."""
-        for folder in dict.fromkeys(self.workspace.unshared):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def block_size(searcher: Searcher) -> int:

@@ -7,10 +7,9 @@ import gc
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,18 +189,6 @@ def model_bytes() -> int:
         if isinstance(module, nn.Module):
             sizes |= {tensor.data_ptr(): tensor.numel() * tensor.element_size() for tensor in module.parameters(recurse=False)}
     return sum(sizes.values())
-
-
-def imported_modules() -> list[str]:
-    """Return the names of all modules that this process has imported, in order, except jnius, whose import starts Java."""
-    return [name for name in sys.modules if not name.startswith(("__", "jnius"))]
-
-
-def import_all(modules: Iterable[str]) -> None:
-    """Import *modules*; those that cannot be imported by themselves are left out."""
-    for name in modules:
-        with suppress(Exception):
-            import_module(name)
 
 
 # ---- noise -----------------------------------------------------------------------------------------------------------------

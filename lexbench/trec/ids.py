@@ -6,7 +6,6 @@ is allowed: as text it has half of a surrogate pair for each undecodable byte (P
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,6 @@ from lexbench.errors import LexbenchError
 
 MANY = 1_600_000  # ids; from here on, loading numba costs less time than it saves
 _TABLE = 1 << 25  # most entries of a table of ids; it takes five bytes each
-
-
-class Factors(NamedTuple):
-    """Ids as codes: `table[codes]` gives them back."""
-
-    table: NDArray[np.bytes_]  # (distinct,) descending
-    codes: NDArray[np.int32]  # (ids,)
 
 
 def bytes_of(text: str) -> bytes:
@@ -45,10 +37,10 @@ def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
     return np.array(encoded, dtype=np.bytes_)
 
 
-def factorize(ids: NDArray[np.bytes_]) -> Factors:
-    """Return the distinct *ids*, descending, and the code of each id (n,)."""
+def factorize(ids: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDArray[np.int32]]:
+    """Return the distinct *ids*, descending, and the code of each id (n,): `table[codes]` gives them back."""
     if not len(ids):
-        return Factors(ids, np.zeros(0, np.int32))
+        return ids, np.zeros(0, np.int32)
     # Eight bytes become one number, the first byte highest: sorting numbers is several times faster than sorting strings.
     width = -(-ids.itemsize // 8)
     words = ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width).astype(np.uint64)
@@ -59,7 +51,7 @@ def factorize(ids: NDArray[np.bytes_]) -> Factors:
     last = int(ranks.max())
     table, codes = np.empty((last + 1, width), np.uint64), (last - ranks).astype(np.int32)
     table[codes] = words
-    return Factors(table.astype(">u8").view(f"S{8 * width}").ravel().astype(ids.dtype), codes)
+    return (table.astype(">u8").view(f"S{8 * width}").ravel().astype(ids.dtype), codes)
 
 
 def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:

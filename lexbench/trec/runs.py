@@ -66,10 +66,6 @@ class Run:
         """Return the run ordered by scores rounded to float32. Raises LexbenchError if a score is beyond float32."""
         return self if self.precision == "float32" else _ordered(self, "float32")
 
-    def scored(self, scores: NDArray[np.floating]) -> "Run":
-        """Return the run with other, finite *scores* (entries,), its lists in their order."""
-        return replace(self, **order.canonical(self.offsets, self.docs, scores)._asdict())
-
     def cut(self, depth: int) -> "Run":
         """Return the run with only the first *depth* entries of each list."""
         return kept(self, self.ranks <= depth)
@@ -211,7 +207,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     first = first_fields(path)
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
-    tagged = not _has_no_tag(first)
+    # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
+    tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
     try:
         queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
     except InvalidFile as error:
@@ -235,11 +232,6 @@ def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> 
             f"lexbench import scored {path} NEW"
         )
     return run
-
-
-def _has_no_tag(fields: Sequence[bytes]) -> bool:
-    """Tell whether a line has the five columns query Q0 document rank score. trec_eval refuses it, but it is unambiguous."""
-    return len(fields) == len(_TREC) - 1 and fields[1].upper() in (b"Q0", b"0") and fields[3].isdigit()
 
 
 def _remarks(
