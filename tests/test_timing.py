@@ -15,7 +15,6 @@ import pytest
 from fruit import write
 from safetensors.numpy import load_file, save
 
-import lexbench
 from lexbench.analysis.stored_results import stored_results
 from lexbench.cli import code
 from lexbench.errors import LexbenchError
@@ -394,17 +393,6 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
     assert "need --time" in capsys.readouterr().err
     assert code([*words, "--time", "--time-single", "--time-threads", "2"]) == 2
     assert "which --time-single leaves out" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_the_api_times_too(tmp_path):
-    """`lexbench.run(..., time=...)` gives results with timings; a mapping's label stays."""
-    (result,) = lexbench.run(
-        "pydoc", {"mine": "bm25"}, store=tmp_path, time=Settings(queries=20, threads=1, seconds=0.2, processes=1)
-    )
-
-    assert [timing.queries for timing in result.timings] == [20, 20]
-    assert result.timings[0].checked
 
 
 def test_processes_and_depths(fruit):

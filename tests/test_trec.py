@@ -61,14 +61,6 @@ def test_ids_of_any_bytes_keep_their_order(tmp_path):
     assert {name: round(mean, 4) for name, mean in scores.means.items()} == {"RR": 0.3333, "AP": 0.3333, "nDCG@10": 0.5}
 
 
-def test_blocks_do_not_show(tmp_path, monkeypatch):
-    """A file that is read in blocks of a few bytes gives the same run."""
-    whole = entries(read_run(file(tmp_path, RUN)))
-    monkeypatch.setattr("lexbench.storage.reading._BLOCK", 7)
-
-    assert whole == entries(read_run(file(tmp_path, RUN)))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -98,18 +90,6 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
 
     with pytest.raises(InvalidFile, match="run:101: 3 columns"):
         read_run(file(tmp_path, good + "a b c\n", "run"))
-
-
-def test_a_file_that_is_not_there_or_broken_is_refused(tmp_path):
-    """Neither a missing file nor a truncated archive ends in a traceback."""
-    with pytest.raises(InvalidFile, match="No such file"):
-        read_run(tmp_path / "none")
-    whole = gzip.compress(RUN.encode() * 1000)
-    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InvalidFile, match=r"cut\.gz: .*ended before"):
-        read_run(tmp_path / "cut.gz")
-    with pytest.raises(InvalidFile, match=r"no\.gz: Not a gzipped file"):
-        read_run(file(tmp_path, RUN).rename(tmp_path / "no.gz"))
 
 
 def test_an_empty_run_file_is_an_empty_run(tmp_path):
@@ -253,15 +233,6 @@ def compiled(monkeypatch):
     """Read small files by the compiled loops for large ones."""
     monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
     monkeypatch.setattr("lexbench.trec.ids.MANY", 0)
-    monkeypatch.setattr("lexbench.trec.runs.MANY", 0)
-
-
-def test_a_document_that_a_large_run_has_twice_is_named(compiled):
-    """The loop finds it in any list; one document in two lists is allowed."""
-    queries, documents = ["q", "q", "r", "r"], ["a", "b", "b", "a"]
-    assert Run.from_entries(queries, documents, [4, 3, 2, 1]).query_ids == ("q", "r")
-    with pytest.raises(LexbenchError, match="document 'b' of query 'r' is there more than once"):
-        Run.from_entries([*queries, "r"], [*documents, "b"], [4, 3, 2, 1, 0])
 
 
 @pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])

@@ -6,7 +6,7 @@ choice could give, and no result. The members of a fusion are searched once, the
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,9 +76,25 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         queries["tuned"] = _tuning_queries(runner.dataset)
     for rule in queries.values():
         rule.dataset.check_corpus(runner.corpus)
-    choices = _Choices(runner, queries, headline, depth, system.name)
-    retriever = choices.applied(system.retriever)
-    return replace(system, retriever=retriever, recipe=describe(retriever)), choices.notes
+    notes: list[str] = []
+
+    def chosen(retriever: Any, position: str = "") -> Any:
+        """Return *retriever* with chosen weights; *position* "2.1" is the first member of the second member."""
+        if not any(rules(retriever)):
+            return retriever
+        below = (f"{position}.{number}".lstrip(".") for number in range(1, len(retriever.members) + 1))
+        retriever = replace(retriever, members=tuple(map(chosen, retriever.members, below)))
+        if not isinstance(retriever.weights, str):
+            return retriever
+        tuning = queries[retriever.weights]
+        measure = measures.with_threshold(headline, tuning.dataset.contract)
+        best = WeightSearch(runner, tuning.dataset, measure, depth, system.name).best(retriever)
+        notes.append(_choice_note(retriever.weights, position, best, measure, tuning))
+        notes.extend(_training_notes(retriever, tuning.dataset.contract.id))
+        return replace(retriever, weights=best.weights)
+
+    retriever = chosen(system.retriever)
+    return replace(system, retriever=retriever, recipe=describe(retriever)), notes
 
 
 class _Queries(NamedTuple):
@@ -106,33 +122,6 @@ def _tuning_queries(tested: Dataset) -> _Queries:
 
 def _plain(query: Query) -> str:
     return " ".join(query.text.split()).casefold()
-
-
-@dataclass(frozen=True)
-class _Choices:
-    """The choices for one system on one dataset."""
-
-    runner: DatasetRunner
-    queries: dict[str, _Queries]  # by rule
-    headline: str
-    depth: int
-    name: str  # of the system
-    notes: list[str] = field(default_factory=list)
-
-    def applied(self, retriever: Any, position: str = "") -> Any:
-        """Return *retriever* with chosen weights; *position* "2.1" is the first member of the second member."""
-        if not any(rules(retriever)):
-            return retriever
-        below = (f"{position}.{number}".lstrip(".") for number in range(1, len(retriever.members) + 1))
-        retriever = replace(retriever, members=tuple(map(self.applied, retriever.members, below)))
-        if not isinstance(retriever.weights, str):
-            return retriever
-        queries = self.queries[retriever.weights]
-        measure = measures.with_threshold(self.headline, queries.dataset.contract)
-        best = WeightSearch(self.runner, queries.dataset, measure, self.depth, self.name).best(retriever)
-        self.notes.append(_choice_note(retriever.weights, position, best, measure, queries))
-        self.notes.extend(_training_notes(retriever, queries.dataset.contract.id))
-        return replace(retriever, weights=best.weights)
 
 
 def _training_notes(retriever: Retriever, dataset: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Compiled loops for large run files: columns of text, and ids as numbers. Importing this module takes half a second.
 
-Each function replaces slower numpy code of `columns`, `ids` or `runs`. `scan` gives up on unusual lines and leaves them to
+Each function replaces slower numpy code of `columns` or `ids`. `scan` gives up on unusual lines and leaves them to
 `columns`.
 """
 
@@ -97,18 +97,6 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
         start = starts[line]
         for i in range(stops[line] - start):
             fields[line, i] = text[start + i]
-
-
-@njit(nogil=True, cache=True)
-def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
-    """Tell whether any list docs[offsets[i]:offsets[i + 1]] has a document twice; *docs* are codes below *distinct*."""
-    last_list = np.full(distinct, -1, np.int32)
-    for number in range(len(offsets) - 1):
-        for i in range(offsets[number], offsets[number + 1]):
-            if last_list[docs[i]] == number:
-                return True
-            last_list[docs[i]] = number
-    return False
 
 
 @njit(nogil=True, cache=True)

@@ -24,7 +24,6 @@ Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
 _LONGEST = 1000  # bytes of an id; a longer field means that this is another kind of file
 _LARGE = 25_000_000  # bytes of a file; from here on, loading numba costs less time than it saves
-_LARGEST = 2**63  # integers must be below this
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 
@@ -156,23 +155,14 @@ def _usual_lines(path: Path, first: int, text: bytes, kinds: Sequence[Kind], *, 
         for field, kind in zip(fields, kinds, strict=True):
             if kind == "id" and len(field) > _LONGEST:
                 raise InvalidFile(f"{path}:{number}: a field of {len(field)} bytes; an id has at most {_LONGEST}")
-            if kind in _NUMBERS and not _is_number(field, kind):
+            if kind in _NUMBERS and _numbers([field], kind) is None:
                 what = (
                     "whole number, e.g. 0, 1 or 2"
-                    if kind == "int" and _is_number(field, "float") and b"." in field
+                    if kind == "int" and b"." in field and _numbers([field], "float") is not None
                     else "number"
                 )
                 raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a {what}")
         yield line + b"\n"
-
-
-def _is_number(field: bytes, kind: Kind) -> bool:
-    """Tell whether *field* is a number as C writes it; an integer must fit into 64 bits."""
-    try:
-        value = _NUMBERS[kind](field)
-    except ValueError:
-        return False
-    return b"_" not in field and field.isascii() and (kind != "int" or -_LARGEST <= value < _LARGEST)
 
 
 @contextmanager

@@ -72,11 +72,6 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
     return ranks
 
 
-def changes(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """Return the positions in *ids* (n,) of the first id and of each id that differs from the one before."""
-    return np.flatnonzero(np.append(len(ids) > 0, ids[1:] != ids[:-1]))
-
-
 def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
     """Return the code in *table* of each of *ids* (n,), -1 if it is not there."""
     if not len(table) or not len(ids):

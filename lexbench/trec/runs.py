@@ -27,7 +27,7 @@ from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec import order
 from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
-from lexbench.trec.ids import MANY, bytes_of, changes, check_writable, encode, factorize, lookup, text_of
+from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored"]
@@ -103,7 +103,7 @@ class Run:
         numbers = np.asarray(scores)
         if not len(queries) == len(documents) == len(numbers):
             raise ValueError(f"{len(queries)} query ids, {len(documents)} document ids and {len(numbers)} scores")
-        starts = changes(queries)
+        starts = np.flatnonzero(np.append(len(queries) > 0, queries[1:] != queries[:-1]))  # of entries with one query
         name_of_part = [text_of(name) for name in queries[starts].tolist()]
         names = dict.fromkeys(name_of_part)
         table, docs = factorize(documents)
@@ -144,11 +144,6 @@ def _ordered(run: Run, precision: Precision) -> Run:
 
 def _refuse_repeated(run: Run) -> None:
     """Raise LexbenchError if a list has a document twice."""
-    if len(run) >= MANY:
-        from lexbench.trec import _compiled
-
-        if not _compiled.any_twice(run.offsets, run.docs, len(run.table)):
-            return
     entries = np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets)) * max(len(run.table), 1) + run.docs
     ordered = np.sort(entries)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
