@@ -118,14 +118,12 @@ def test_names_hide_neither_points_nor_names():
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation, Text
 
-    from lexbench.report.labels import place_labels
-
     figure = Figure((7, 4.5), dpi=100)
     axes = figure.add_subplot()
     points = [(10.0 + number % 3, 0.5 + 0.01 * number, f"system {number}", "k") for number in range(10)]
     axes.plot([x for x, *_ in points], [y for _, y, *_ in points], "o")
     axes.margins(x=0.3, y=0.2)
-    place_labels(figure, axes, points)
+    figures.place_labels(figure, axes, points)
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     notes = [child for child in axes.get_children() if isinstance(child, Annotation)]

@@ -11,13 +11,12 @@ import pytrec_eval
 
 from lexbench import api, catalog, contracts, measures
 from lexbench.analysis.stored_results import stored_results
-from lexbench.analysis.verify.diagnosis import causes, diagnose
+from lexbench.analysis.verify.diagnosis import causes
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
 from lexbench.analysis.verify.verdicts import Verdict, verify
 from lexbench.cli import code
-from lexbench.contracts import all_contracts, contract_of
-from lexbench.datasets.dataset import open_dataset
+from lexbench.contracts import all_contracts
 from lexbench.results import Counts, Result, write_results
 from lexbench.runner import plan
 from lexbench.runner.search import read_run as read_run_folder
@@ -409,24 +408,3 @@ def test_nothing_measured(tiny, capsys):
     """Without results, `verify` exits with 3 and says what to type."""
     assert code(["verify", "tiny"]) == 3
     assert capsys.readouterr().err.endswith("make some: lexbench run suite tiny\n")
-
-
-def test_anserinis_bm25_is_reproduced(real_home, tmp_path, monkeypatch):
-    """A real run on NFCorpus has the scores of Anserini and Pyserini; a capped recall is recognised."""
-    monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
-    store = api.Store(tmp_path / "store")
-    wanted = ["nDCG@10", "R@100", "R@1000"]
-    (done,) = api.jobs.run(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
-    assert done.error is None
-    found = verify([done.result], published_scores())
-
-    assert [check.measure for check in found.checks if check.verdict is Verdict.OK] == wanted
-    assert not found.off
-    capped = measures.score(
-        read_run_folder(next(stored_results(store)).run).run,
-        open_dataset(contract_of("beir/nfcorpus/test")).qrels,
-        ["RCap@100"],
-    ).means["RCap@100"]
-    (off,) = verify([done.result], [figure(round(capped, 4), "R@100", "beir/nfcorpus/test")]).checks
-    assert off.verdict is Verdict.OFF
-    assert "as RCap@100" in [cause.what for cause in diagnose(off, store)]
