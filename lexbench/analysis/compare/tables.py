@@ -238,4 +238,4 @@ def _unknown(change: QueryChange) -> str:
         )
     if change.moved is None:
         return "no document: a run is not on this machine, or no relevant document moved"
-    return f"for the terms of a document, type: lexbench explain QUERY -r SYSTEM -d {change.dataset} --document ID"
+    return "for the terms behind a document's score, see: lexbench explain"
