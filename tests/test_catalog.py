@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import run
 
 from lexbench import catalog, registry, suites
-from lexbench.cli import code
 from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.interop.formats.mteb import TASKS
@@ -58,13 +58,6 @@ def folder(tmp_path, monkeypatch):
 def call(text):
     """Return the call in *text*."""
     return parse_part(text).head
-
-
-def run(capsys, *arguments):
-    """Run the command line; return its exit code, stdout and stderr."""
-    exit_code = code(list(arguments))
-    captured = capsys.readouterr()
-    return exit_code, captured.out, captured.err
 
 
 # --- our own files

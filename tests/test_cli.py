@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import tiny
+from tiny import run
 
 from lexbench import suites
-from lexbench.cli import app, code
+from lexbench.cli import app
 from lexbench.cli.run import save
 from lexbench.results import Counts, Result
 from lexbench.runner import plan
@@ -20,13 +21,6 @@ def folder(tmp_path, monkeypatch):
     """Make a BEIR folder of three documents, and a separate store."""
     tiny.enter(tmp_path, monkeypatch)
     return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
-
-
-def run(capsys, *arguments):
-    """Run the command line and return its exit code, stdout and stderr."""
-    exit_code = code([str(word) for word in arguments])
-    captured = capsys.readouterr()
-    return exit_code, captured.out, captured.err
 
 
 def test_a_folder_runs_and_prints_a_table(folder, capsys):
@@ -180,16 +174,6 @@ def test_score_and_export_agree(folder, capsys):
     exit_code, out, _ = run(capsys, "score", out.strip(), "--qrels", folder / "qrels" / "test.tsv", "-m", "nDCG@10", "--json")
     assert exit_code == 0
     assert json.loads(out)["means"] == {"nDCG@10": 0.5}
-
-
-def test_export_writes_every_format(folder, capsys):
-    """CSV has values per query, JSON whole results, and msmarco ranks."""
-    run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
-    paths = {layout: run(capsys, "export", layout, "out")[1].strip() for layout in ("csv", "json", "msmarco")}
-
-    assert (folder.parent / paths["csv"]).read_text() == "query,nDCG@10\nq1,1.0\nq2,0.0\n"
-    assert json.loads((folder.parent / paths["json"]).read_text())["system"] == "bm25"
-    assert (folder.parent / paths["msmarco"]).read_text() == "q1\td2\t1\nq1\td1\t2\n"
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from tiny import run
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
-from lexbench.cli import code
 
 HEAVY = {"numpy", "torch", "transformers", "accelerate", "rich", "ir_datasets"}
 RECIPE = """
@@ -50,13 +50,6 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "mine" / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
     (tmp_path / "mine.toml").write_text(RECIPE)
     return tmp_path
-
-
-def run(capsys, *arguments):
-    """Run the command line; return its exit code, stdout and stderr."""
-    exit_code = code([str(word) for word in arguments])
-    captured = capsys.readouterr()
-    return exit_code, captured.out, captured.err
 
 
 def planned(capsys, *arguments):

@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 import samples
+from tiny import run
 
 from lexbench import results, suites
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
-from lexbench.cli import code
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.results import BOUND, Measurement, write_results
@@ -46,13 +46,6 @@ def saved(folder, *found):
     """Write results like `--results` does and return the folder."""
     write_results(found, "pydoc", folder)
     return str(folder)
-
-
-def run(capsys, *arguments):
-    """Run the command line and return its exit code, stdout and stderr."""
-    exit_code = code([str(word) for word in arguments])
-    captured = capsys.readouterr()
-    return exit_code, captured.out, captured.err
 
 
 def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):

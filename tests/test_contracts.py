@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from lexbench import suites
-from lexbench.contracts import Contract, Expected, all_contracts, contract_of, suite_folders
+from lexbench.contracts import Contract, Expected, all_contracts, suite_folders
 from lexbench.datasets import digests
 from lexbench.datasets.dataset import check
-from lexbench.errors import ContractMismatch, InvalidFile, UnknownName
+from lexbench.errors import ContractMismatch, InvalidFile
 from lexbench.storage.reading import read_toml
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Query
@@ -220,12 +220,6 @@ def test_a_wrong_key_or_type_is_an_error_that_names_the_place(line, place, tmp_p
         read_toml(path, Contract)
     assert str(path) in str(error.value)
     assert place in str(error.value)
-
-
-def test_unknown_dataset_names_near_ones():
-    """A name that is almost right is answered with the right one."""
-    with pytest.raises(UnknownName, match="beir/scifact/test"):
-        contract_of("beir/scifact/tset")
 
 
 def test_mismatch_names_both_values():

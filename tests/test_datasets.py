@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import shutil
 import subprocess
 import sys
@@ -309,28 +308,6 @@ def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
     assert (done.stdout.strip(), done.stderr) == (said, "")
 
 
-def test_pydoc_is_always_here(monkeypatch):
-    """The built-in corpus needs no folder, library or network."""
-    monkeypatch.setenv("IR_DATASETS_HOME", "/nowhere")
-    source = find_source(contract_of("pydoc/test"))
-    assert status(contract_of("pydoc/test")) == "built in"
-    documents = list(source.documents())
-    assert len(documents) > 4000
-    assert all(one.text.startswith(f"{one.doc_id} ") for one in documents)
-
-
 def test_every_loader_of_a_contract_is_a_plugin():
     """The loader that a contract names is a source that the registry has."""
     assert {one.source.loader for one in all_contracts().values()} <= set(registry.names("sources"))
-
-
-def test_beir_text_is_what_the_archive_has(ir_datasets_home):
-    """The first document is its title, a space, and its text."""
-    with (
-        zipfile.ZipFile(ir_datasets_home / "beir" / "fever" / "source.zip") as archive,
-        archive.open("fever/corpus.jsonl") as file,
-    ):
-        first = json.loads(file.readline())
-    document = next(find_source(bread_of_the_library(ir_datasets_home)).documents())
-    assert document == Document(first["_id"], f"{first['title']} {first['text']}", len(first["title"]) + 1)
-    assert (document.title, document.body) == (first["title"], first["text"])

@@ -116,7 +116,10 @@ def test_float16_is_for_gpus(place, monkeypatch, capsys):
     enter(place, monkeypatch)
 
     assert code(["train", "pretrain", "tiny.toml", "--set", "hardware.precision=fp16", "--output", "fp16"]) == 2
-    assert capsys.readouterr().err == "lexbench: precision fp16 is for GPUs; on the processor type --precision bf16, or fp32\n"
+    assert (
+        capsys.readouterr().err
+        == "lexbench: precision fp16 is for GPUs; on the processor type --set hardware.precision=bf16, or fp32\n"
+    )
     assert not (place / "fp16").exists()
 
 

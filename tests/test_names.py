@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tiny import run
 
 import lexbench
 from lexbench.analysis.stored_results import definition
@@ -18,13 +19,6 @@ NAMES = {
     'ä|ö/nano "50%" [x] k=3': "bm25(b=0.13)",
     ":( <b>*_`\\": "bm25(b=0.15)",
 }
-
-
-def run(capsys, *arguments):
-    """Run the command line and return its exit code, stdout and stderr."""
-    exit_code = code([str(word) for word in arguments])
-    captured = capsys.readouterr()
-    return exit_code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

@@ -356,15 +356,6 @@ int main(void) {
 }
 """
 
-JAVASCRIPT = """
-const texts = CORPUS;
-require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
-  const { qid, text, k } = JSON.parse(line);
-  const docs = Object.entries(texts).map(([id, words]) => [id, words.split(" ").filter((word) => word === text).length]);
-  console.log(JSON.stringify({ qid, docs: docs.filter(([, score]) => score).sort((a, b) => b[1] - a[1]).slice(0, k) }));
-});
-"""
-
 
 def in_c(folder):
     """Compile the program in C."""
@@ -375,18 +366,9 @@ def in_c(folder):
     return str(folder / "search")
 
 
-def in_javascript(folder):
-    """Write the program in JavaScript."""
-    if not shutil.which("node"):
-        pytest.skip("there is no node")
-    (folder / "search.js").write_text(JAVASCRIPT.replace("CORPUS", json.dumps(CORPUS)))
-    return f"node {folder / 'search.js'}"
-
-
-@pytest.mark.parametrize("language", [in_c, in_javascript])
-def test_a_program_in_any_language_searches(language, corpus, tmp_path):
+def test_a_program_in_another_language_searches(corpus, tmp_path):
     """A program finds what other systems find; without a revision no other process reuses its answers."""
-    program = language(tmp_path)
+    program = in_c(tmp_path)
     expression = f'command("{program}")'
     assert found(expression, corpus, tmp_path / "store") == FOUND
 
@@ -496,20 +478,12 @@ def test_a_server_searches(server, corpus, tmp_path):
     assert "process" in str(system(f'url("{server.url}")').recipe)
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ({"q1": {"d9": 1}}, "query 'q1': document 'd9' is not in the corpus"),
-        ("none", "it returned str; it must return {query id: {document id: score}}"),
-        ([{"qid": "q7", "docs": []}], "it answered query 'q7', which was not asked"),
-    ],
-)
-def test_wrong_answers_of_a_server_are_one_line(answer, message, server, corpus, tmp_path):
+def test_wrong_answers_of_a_server_are_one_line(server, corpus, tmp_path):
     """A wrong answer names the address and what came."""
-    server.answer = lambda queries, k: answer
+    server.answer = lambda queries, k: {"q1": {"d9": 1}}
     with pytest.raises(LexbenchError) as raised:
         found(f'url("{server.url}")', corpus, tmp_path / "store")
-    assert str(raised.value) == f"{server.url}: {message}"
+    assert str(raised.value) == f"{server.url}: query 'q1': document 'd9' is not in the corpus"
 
 
 # ---- timing ----------------------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+from tiny import run
 
 import lexbench
 from lexbench import contracts
-from lexbench.cli import code
 from lexbench.datasets.dataset import read_topics
 from lexbench.datasets.location import find_dataset, find_folder
 from lexbench.errors import CommandError, LexbenchError, MissingData
@@ -116,12 +116,6 @@ EXPECTED = sorted(DOCUMENTS), [Query(*pair) for pair in QUERIES.items()], sorted
 @pytest.fixture(autouse=True)
 def _store(tmp_path, monkeypatch):
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-
-
-def run(capsys, *arguments):
-    """Return exit code, stdout and stderr of a command."""
-    exit_code = code([str(argument) for argument in arguments])
-    return exit_code, *capsys.readouterr()
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------------

@@ -1,20 +1,16 @@
 """Passages: cut as a few lines of Python cut them, their scores brought to documents as by hand."""
 
-import importlib
-import pydoc
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from string import punctuation
 from typing import ClassVar
 
 import checkpoints
 import numpy as np
 import pytest
 import tiny
-import torch
 import transformers
 from scipy import sparse
 
@@ -402,69 +398,3 @@ def test_disk_is_asked_for_passages(folder):
     )
 
     assert many > 2 * few
-
-
-# ---- documents of many thousands of tokens ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def manuals(tmp_path_factory):
-    """Write what Python says of some of its modules, most of it long, as a BEIR folder; return that and the texts by id."""
-    texts = {
-        name: pydoc.plaintext.document(importlib.import_module(name)) for name in ("argparse", "heapq", "socket", "typing")
-    }
-    queries = {"q0": "send data to a socket address", "q1": "the smallest item of a heap", "q2": "generic type variables"}
-    judged = [("q0", "socket", 1), ("q1", "heapq", 1), ("q2", "typing", 1)]
-    return tiny.write(tmp_path_factory.mktemp("manuals") / "manuals", texts, queries, judged), texts, list(queries.values())
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory, manuals):
-    """Write a tiny BERT that knows the words of the manuals, reads 256 tokens, and gives vectors of some terms."""
-    seen = sorted({word for text in manuals[1].values() for word in re.findall("[a-z]{2,}", text.lower())})
-    vocabulary = [*checkpoints.SPECIAL, *checkpoints.LETTERS, *checkpoints.ENDINGS, *punctuation, *seen]
-    path = tmp_path_factory.mktemp("model") / "reader"
-    made = checkpoints.tiny(path, "bert", vocabulary=vocabulary, max_position_embeddings=256)
-    return checkpoints.sparsified(made, less=4)
-
-
-def windows_by_hand(tokenizer, text, size, stride):
-    """Return the tokens of each passage: *size* of them, the next beginning at the last word within *stride*."""
-    row = tokenizer(text, add_special_tokens=False)
-    ids, at_word = row["input_ids"], row.word_ids()
-    starts = [0]
-    while starts[-1] + size < len(ids):
-        after = range(starts[-1] + 1, starts[-1] + stride + 1)
-        starts.append(max((at for at in after if at_word[at] != at_word[at - 1]), default=starts[-1] + stride))
-    return [ids[start : start + size] for start in starts]
-
-
-@pytest.mark.filterwarnings("ignore:Token indices sequence length")
-def test_documents_of_many_thousands_of_tokens(manuals, reader, tmp_path_factory):
-    """Whole manuals have the scores that transformers gives their passages, one by one: the best, the first, or all added."""
-    folder, texts, queries = manuals
-    tokenizer = transformers.AutoTokenizer.from_pretrained(reader)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(reader).eval()
-
-    def vector(ids):
-        row = torch.tensor([[tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]])
-        with torch.no_grad():
-            return torch.log1p(torch.relu(model(row).logits[0].max(0).values)).numpy()
-
-    passages_of = {name: windows_by_hand(tokenizer, text, 254, 200) for name, text in texts.items()}
-    asked = np.array([vector(tokenizer(query, add_special_tokens=False)["input_ids"]) for query in queries])
-    scores = {name: np.array([vector(ids) for ids in found]) @ asked.T for name, found in passages_of.items()}
-    assert len(passages_of["socket"]) > 100  # more than 20,000 tokens
-    assert len(passages_of["heapq"]) < 10
-
-    store = Store(tmp_path_factory.mktemp("store"))
-    store.prepare()
-    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    bench = DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
-    for how, total in (("max", np.max), ("first", lambda rows, axis: rows[0]), ("sum", np.sum)):
-        encoder = f'sparse_mlm(model="{reader}", document_length=256, query_length=256, positions="all")@csr'
-        found = ranked(bench, resolve(parse(f'passages({encoder}, tokens=256, stride=200, score="{how}")')))
-        for number, mine in enumerate(found):
-            wanted = {name: float(total(rows[:, number], axis=0)) for name, rows in scores.items()}
-            assert dict(mine) == pytest.approx(wanted, rel=1e-4)
-            assert [name for name, _ in mine] == sorted(wanted, key=lambda name: -wanted[name])

@@ -440,5 +440,5 @@ def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folde
     assert [note[1:] for note in notes] == [
         ("bfloat16", 'dtype="float32"'),
         ("float16", 'dtype="float32"'),
-        ("bfloat16", "--precision fp32 ['']"),
+        ("bfloat16", "--set hardware.precision=fp32 ['']"),
     ]

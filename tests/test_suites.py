@@ -12,7 +12,7 @@ from lexbench import suites
 from lexbench.analysis.aggregates import mean
 from lexbench.cli import code
 from lexbench.contracts import contract_of
-from lexbench.errors import InvalidFile, UnknownName
+from lexbench.errors import InvalidFile
 
 SUITES = [
     "beir", "beir_all", "bright", "code", "dl_v2", "lotte", "miracl", "mr_tydi", "msmarco_doc", "msmarco_passage", "nano_beir",
@@ -30,11 +30,6 @@ measures = ["nDCG@10"]
 headline = "nDCG@10"
 retrievers = ["bm25"]
 """
-
-
-def test_the_suites_are_there():
-    """The documented suites exist."""
-    assert set(SUITES) <= set(suites.suite_names())
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -162,12 +157,6 @@ def test_suite_from_a_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(MINIMAL)
     assert suites.suite(str(path)).datasets == ("beir/scifact/test", "beir/nq")
-
-
-def test_unknown_suite_says_what_there_is():
-    """A name that is almost right is answered with the right one."""
-    with pytest.raises(UnknownName, match="'beir'"):
-        suites.suite("bier")
 
 
 def test_the_defect_of_touche_is_named(capsys):

@@ -2,6 +2,8 @@
 
 import json
 
+from lexbench.cli import code
+
 DOCUMENTS = {"d1": "the red fox", "d2": "a red red car", "d3": "blue sky"}
 QUERIES = {"q1": "red car", "q2": "green"}
 
@@ -22,3 +24,9 @@ def write(place, documents, queries, judged):
     rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in judged)
     (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return place
+
+
+def run(capsys, *arguments):
+    """Run the command line; return its exit code, stdout and stderr."""
+    exit_code = code([str(word) for word in arguments])
+    return exit_code, *capsys.readouterr()

@@ -172,7 +172,7 @@ def check(contract: Contract, facts: Expected) -> None:
     expected = msgspec.to_builtins(contract.expected)
     actual = msgspec.to_builtins(facts)
     wrong = [
-        f"{label}: {_short(expected[key])} expected, {_short(actual[key])} found"
+        f"{label}: {str(expected[key])[:16]} expected, {str(actual[key])[:16]} found"
         for key, label in _LABELS.items()
         if None not in (expected[key], actual[key]) and expected[key] != actual[key]
     ]
@@ -184,8 +184,3 @@ def check(contract: Contract, facts: Expected) -> None:
         ]
     if wrong:
         raise ContractMismatch(f"{contract.id} is not what its contract {contract.stamp} says: {'; '.join(wrong)}")
-
-
-def _short(value: object) -> str:
-    """Return a count, or the first 16 digits of a digest."""
-    return str(value)[:16]

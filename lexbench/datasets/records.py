@@ -17,7 +17,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from lexbench.datasets.tables import Row, rows, text_lines
 from lexbench.errors import InvalidFile, shortened
@@ -26,7 +26,6 @@ from lexbench.trec import qrels
 from lexbench.types import Document, Judgement, Query
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`: those that the collection has
-Policy = Literal["text", "title_text", "title_line_text", "url_title_body", "url_title_headings_body", "code"]
 
 _LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest id
 _SHAPES = {2: ("id", "text"), 3: ("id", "title", "text"), 4: ("id", "url", "title", "body")}  # of files without a header
@@ -242,30 +241,25 @@ def url_title_headings_body(fields: Fields) -> str:
     return "\n".join(fields.get(name, "") for name in ("url", "title", "headings", "body"))
 
 
-POLICIES: Mapping[Policy, Callable[[Fields], str]] = {
-    "text": lambda fields: fields["text"],
-    "title_text": title_text,
-    "title_line_text": title_line_text,
-    "url_title_body": url_title_body,
-    "url_title_headings_body": url_title_headings_body,
-    "code": lambda fields: fields["code"],  # a function of CodeSearchNet
+_POLICIES: Mapping[str, tuple[Callable[[Fields], str], str]] = {  # how fields are joined; the body, if there is a title
+    "text": (lambda fields: fields["text"], ""),
+    "title_text": (title_text, "text"),
+    "title_line_text": (title_line_text, "text"),
+    "url_title_body": (url_title_body, "body"),
+    "url_title_headings_body": (url_title_headings_body, "body"),
+    "code": (lambda fields: fields["code"], ""),  # a function of CodeSearchNet
 }
-_BODIES: Mapping[Policy, str] = {
-    "title_text": "text",
-    "title_line_text": "text",
-    "url_title_body": "body",
-    "url_title_headings_body": "body",
-}  # the field that is the body, for policies with titles
 
 
-def document(doc_id: str, fields: Fields, policy: Policy) -> Document:
+def document(doc_id: str, fields: Fields, policy: str) -> Document:
     """Return a document, its fields joined by *policy*. Raises InvalidFile for a field that the collection does not have."""
+    join, name = _POLICIES[policy]
     try:
-        joined = POLICIES[policy](fields)
+        joined = join(fields)
     except KeyError as error:
         raise InvalidFile(f"document {doc_id!r} has no field {error}; it has: {', '.join(fields) or 'none'}") from None
-    if policy not in _BODIES or not fields.get("title", "").strip():
+    if not name or not fields.get("title", "").strip():
         return Document(doc_id, joined)
-    body = fields[_BODIES[policy]]
+    body = fields[name]
     ending = body if joined.endswith(body) else body.rstrip()  # a policy may strip the end
     return Document(doc_id, joined, len(joined) - len(ending))

@@ -84,7 +84,8 @@ def _parquet(path: Path) -> Iterator[Row]:
 
 
 def _separated(path: Path, shapes: Shapes, known: Collection[str], ids: Collection[str]) -> Iterator[tuple[int, Row]]:
-    every = _csv(path) if ".csv" in path.suffixes else _tab_separated(path)
+    tabs = ((number, line.split("\t")) for number, line in text_lines(path) if line.strip())
+    every = _csv(path) if ".csv" in path.suffixes else tabs
     head = list(islice(every, _COMPARED + 1))
     names = [name.strip().strip('"').lower() for name in head[0][1]] if head else []
     header = bool(set(names) & set(known))
@@ -111,10 +112,6 @@ def _may_be_header(ids: Sequence[str]) -> bool:
     """Whether the first of *ids* is a word, and all others have digits."""
     first, *others = ids or [""]
     return bool(others and _WORD.fullmatch(first.strip()) and all(re.search(r"\d", other) for other in others))
-
-
-def _tab_separated(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.split("\t")) for number, line in text_lines(path) if line.strip())
 
 
 def _unquoted(value: str) -> str:

@@ -36,14 +36,14 @@ def device(hardware: Hardware) -> Literal["cpu", "cuda", "mps"]:
 def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError if the device does not have the precision, or if the batch cannot be divided evenly."""
     if hardware.precision == "fp16" and device(hardware) == "cpu":
-        raise CommandError("precision fp16 is for GPUs; on the processor type --precision bf16, or fp32")
+        raise CommandError("precision fp16 is for GPUs; on the processor type --set hardware.precision=bf16, or fp32")
     examples_per_device(fitting, hardware)
 
 
 def precision_note(hardware: Hardware) -> str:
     """Return a note if the precision is slow on this machine, else ""."""
     dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[hardware.precision]
-    return slow_note(dtype, torch.device(device(hardware)), "type --precision fp32")
+    return slow_note(dtype, torch.device(device(hardware)), "type --set hardware.precision=fp32")
 
 
 def examples_per_device(fitting: Fitting, hardware: Hardware) -> int:

@@ -187,7 +187,7 @@ class LexMAETrainer(Trainer):
 
     def _diverged(self, loss: float) -> str:
         settings, step = self.settings, self.state.global_step
-        other = "" if settings.hardware.precision == "fp32" else "resume with --precision fp32, or "
+        other = "" if settings.hardware.precision == "fp32" else "resume with --set hardware.precision=fp32, or "
         rate = f"lower learning_rate, which is {settings.fitting.learning_rate:g}"
         return f"{settings.what}: the loss is {loss} at step {step}; {other}remove {settings.folder} and {rate}"
 
