@@ -3,7 +3,7 @@
 `converted` turns what other people's encoders return into one of these kinds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,15 @@ def rows_of(vectors: MultiVectors, rows: NDArray[np.integer[Any]]) -> MultiVecto
 def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the offsets (n + 1,) of consecutive ranges of *counts* (n,) elements: the starts, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def pieces(offsets: NDArray[np.int64], most: int) -> Iterator[slice]:
+    """Yield slices of the ranges with these *offsets* (n + 1,): at most *most* elements together, or one range of more."""
+    first, count = 0, len(offsets) - 1
+    while first < count:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+        yield slice(first, last)
+        first = last
 
 
 def ranges(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,11 +16,10 @@ import pytest
 from scipy import sparse
 
 from lexbench.engines.impact import Impact
-from lexbench.engines.kernels import impact_index
 from lexbench.errors import LexbenchError
 from lexbench.runner.systems import describe
 
-SMALL = {"window": 128, "group": 512}  # so that a few hundred documents have several of each
+SMALL = {"window": 128, "part": 3000}  # so that a few hundred documents have several of each
 
 
 def drawn(rng, rows, frequencies, weights):
@@ -29,19 +28,20 @@ def drawn(rng, rows, frequencies, weights):
     return sparse.csr_array(matrix.astype(np.float32))
 
 
-def by_scipy(documents, queries, k):
-    """Return positions and scores of the best k of each query, -1 and -inf where there are no more."""
+def same(hits, documents, queries, k):
+    """Compare *hits* with scipy's products: the best k of each query, -1 and -inf where there are no more."""
     products = (queries.astype(np.int64) @ documents.astype(np.int64).T).toarray()
     order = np.lexsort((np.broadcast_to(np.arange(documents.shape[0]), products.shape), -products), axis=1)[:, :k]
     found = np.take_along_axis(products, order, axis=1)
-    return np.where(found > 0, order, -1), np.where(found > 0, found, -np.inf)
+    assert np.array_equal(hits.docs, np.where(found > 0, order, -1))
+    assert np.array_equal(hits.scores, np.where(found > 0, found, -np.inf).astype(np.float32))
 
 
-def indexed(path, *shards, threads=1, **sizes):
+def indexed(path, *shards, **sizes):
     """Build and open an index."""
     path.mkdir(exist_ok=True)
     Impact().build(iter(shards), path, **(sizes or SMALL))
-    return Impact(threads).open(path)
+    return Impact().open(path)
 
 
 FREQUENCIES = np.array([0.9, 0.5, 0.2, 0.1, 0.08, 0.05, 0.02, 0.005, 0.0, 1.0])
@@ -56,10 +56,7 @@ def test_hits_are_those_of_scipy(tmp_path, weights, expands):
     index = indexed(tmp_path, documents)
     index._expands = index._expands and expands
     for k in (1, 10, 200, 1500, 2000):
-        docs, scores = by_scipy(documents, queries, k)
-        hits = index.search(queries, k)
-        assert np.array_equal(docs, hits.docs)
-        assert np.array_equal(scores.astype(np.float32), hits.scores)
+        same(index.search(queries, k), documents, queries, k)
 
 
 @pytest.mark.parametrize("weights", [[1, 2], range(1, 256), [1, 255, 256, 700]], ids=len)
@@ -70,12 +67,9 @@ def test_many_dense_lists_are_added_in_16_bits_and_in_more(tmp_path, weights, fa
     frequencies, factors = np.array([0.6, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.01]), list(factors)
     documents, queries = drawn(rng, 6000, frequencies, weights), drawn(rng, 12, np.full(11, 0.9), factors)
     queries = sparse.csr_array(queries * np.array([1] * 8 + [50] * 3, np.float32))
-    index = indexed(tmp_path, documents, window=1024, group=2048)
+    index = indexed(tmp_path, documents, window=1024, part=5000)
     for k in (1, 10, 300):
-        docs, scores = by_scipy(documents, queries, k)
-        hits = index.search(queries, k)
-        assert np.array_equal(docs, hits.docs)
-        assert np.array_equal(scores.astype(np.float32), hits.scores)
+        same(index.search(queries, k), documents, queries, k)
 
 
 FEWER = ["+sse2,+ssse3,+popcnt,+avx,+avx2,+bmi,+bmi2", "+sse2"]
@@ -154,16 +148,6 @@ def test_the_last_document_of_a_window_and_the_first_of_the_next_are_found(tmp_p
     assert np.all(hits.docs[:, 1:] == -1)
 
 
-def test_default_sizes_find_the_same(tmp_path):
-    """More documents than a window of the default size has, at the default sizes."""
-    rng = np.random.default_rng(5)
-    documents, queries = drawn(rng, 10_000, FREQUENCIES[1:], range(1, 300)), drawn(rng, 8, np.full(9, 0.5), range(1, 150))
-    Impact().build(iter([documents]), tmp_path)
-    hits = Impact().open(tmp_path).search(queries, 1000)
-
-    assert np.array_equal(by_scipy(documents, queries, 1000)[0], hits.docs)
-
-
 def test_shards_of_any_size_make_the_same_bytes(tmp_path):
     """One shard, many of odd sizes, and empty ones in between: the files are equal, byte by byte."""
     documents = drawn(np.random.default_rng(1), 1300, FREQUENCIES, range(1, 700))
@@ -184,27 +168,26 @@ def test_gaps_stand_in_as_few_bits_as_hold_them(tmp_path):
     assert np.fromfile(tmp_path / "gaps.bin", np.uint8)[:-64].tolist() == [3, 3 + (2 << 2) + (1 << 4), 7, 8, 9]
 
 
-def test_a_gap_that_is_too_long_has_postings_of_weight_0_before_it(tmp_path):
-    """150 documents in a row, some far away in the window and in the next: gaps have few bits, and all are found."""
-    places = np.array([*range(100, 250), 4000, 8191, 8192, 8200, 16_383])
-    weights = np.ones((17_000, 2), np.float32)
+FAR = np.array([*range(100, 250), 4000, 8191, 8192, 8200, 16_383])
+
+
+@pytest.mark.parametrize(
+    ("rows", "places"),
+    [
+        pytest.param(17_000, FAR, id="gaps that are too long for few bits"),
+        pytest.param(9000, np.arange(1000, 1600), id="more postings in a window than a byte counts"),
+    ],
+)
+def test_lists_of_all_forms_are_found_at_the_default_sizes(tmp_path, rows, places):
+    """A term that few documents have, in two windows: gaps have few bits, and all documents are found."""
+    weights = np.ones((rows, 2), np.float32)
     weights[:, 0] = 0
     weights[places, 0] = places % 200 + 1
     documents, query = sparse.csr_array(weights), sparse.csr_array(np.array([[3, 1]], np.float32))
-    hits = indexed(tmp_path, documents, window=None).search(query, 200)
-
-    assert (tmp_path / "gaps.bin").stat().st_size < 155 * 3
-    assert np.array_equal(by_scipy(documents, query, 200)[0], hits.docs)
-
-
-def test_more_postings_than_a_byte_counts_are_found(tmp_path):
-    """A window of which 600 documents have a term that few others have: their number takes two bytes."""
-    weights = np.zeros((9000, 1), np.float32)
-    weights[1000:1600, 0] = np.arange(600) % 250 + 1
-    documents, query = sparse.csr_array(weights), sparse.csr_array(np.ones((1, 1), np.float32))
     hits = indexed(tmp_path, documents, window=None).search(query, 700)
 
-    assert np.array_equal(by_scipy(documents, query, 700)[0], hits.docs)
+    assert (tmp_path / "gaps.bin").stat().st_size < 3 * len(places) + 64
+    same(hits, documents, query, 700)
 
 
 def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
@@ -218,19 +201,18 @@ def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
     assert describe(Impact(), index=True) == describe(Impact()) | {"identity": {"layout": 2}}
 
 
-def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):
+def test_memory_does_not_grow_with_the_collection(tmp_path):
     """Eight times as many documents take less than a fifth more memory to build; they are made one shard at a time.
 
     Other threads, and garbage that is collected late, can only add to a peak, so a peak that is too high is measured again.
     """
-    monkeypatch.setattr(impact_index, "_GATHERED", 20_000)
 
     def peak(count):
         gc.collect()
         with TemporaryDirectory(dir=tmp_path) as folder:
             tracemalloc.start()
             shards = (drawn(np.random.default_rng(seed), 512, np.full(60, 0.5), [1]) for seed in range(count))
-            Impact().build(shards, Path(folder), window=512, group=1024)
+            Impact().build(shards, Path(folder), window=512, part=20_000)
             found = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         return found
@@ -251,72 +233,12 @@ def test_threads_cannot_change_an_answer(tmp_path):
         assert np.array_equal(one.search(some, 20).scores, three.search(some, 20).scores)
 
 
-def test_a_wrong_guess_costs_a_second_pass_and_no_hit(tmp_path):
-    """The first 1,000 documents score 100 and more, the others less: the guess of the 2,000th score is too high."""
-    weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
-    weights[:1000] += 99
-    documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((1, 1), np.float32))
-    hits, counts = indexed(tmp_path, documents).search_counted(queries, 2000)
-
-    assert counts["passes"].tolist() == [2]
-    assert np.array_equal(by_scipy(documents, queries, 2000)[0], hits.docs)
-
-
-def test_after_some_wrong_guesses_nothing_is_guessed(tmp_path):
-    """Of twelve such queries four are searched twice; then guessing stops. All hits are exact."""
-    weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
-    weights[:1000] += 99
-    documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((12, 1), np.float32))
-    hits, counts = indexed(tmp_path, documents).search_counted(queries, 2000)
-
-    assert counts["passes"].tolist() == [2] * 4 + [1] * 8
-    assert np.array_equal(by_scipy(documents, queries, 2000)[0], hits.docs)
-
-
-def test_a_right_guess_takes_one_pass(tmp_path):
-    """Documents in no order: their first are like all of them."""
-    rng = np.random.default_rng(9)
-    documents, queries = drawn(rng, 20_000, FREQUENCIES, range(1, 256)), drawn(rng, 9, np.full(10, 0.9), range(1, 99))
-    hits, counts = indexed(tmp_path, documents, window=1024, group=4096).search_counted(queries, 500)
-
-    assert counts["passes"].tolist() == [1] * 9
-    assert np.array_equal(by_scipy(documents, queries, 500)[0], hits.docs)
-
-
-def test_terms_of_no_document_and_queries_of_nothing_find_nothing(tmp_path):
-    """Term 8 is in no document; the second query has no term; the third has a stored zero."""
-    documents = drawn(np.random.default_rng(3), 300, FREQUENCIES, [5])
-    queries = sparse.csr_array((np.array([9.0, 0.0], np.float32), np.array([8, 0]), np.array([0, 1, 1, 2])), shape=(3, 10))
-    hits = indexed(tmp_path, documents).search(queries, 3)
-
-    assert hits.docs.tolist() == [[-1] * 3] * 3
-    assert hits.scores.tolist() == [[-np.inf] * 3] * 3
-
-
 @pytest.mark.parametrize("shards", [[], [sparse.csr_array((0, 4), dtype=np.float32)]], ids=["none", "empty"])
 def test_no_documents_are_an_index(tmp_path, shards):
     """Nothing is found in nothing."""
     index = indexed(tmp_path, *shards)
 
     assert index.search(sparse.csr_array(np.ones((2, 4), np.float32)), 5).docs.shape == (2, 0)
-
-
-def test_documents_without_terms_are_an_index(tmp_path):
-    """Documents that are all empty count as positions and are not found."""
-    index = indexed(tmp_path, sparse.csr_array((200, 4), dtype=np.float32))
-
-    assert index.search(sparse.csr_array(np.ones((1, 4), np.float32)), 2).docs.tolist() == [[-1, -1]]
-
-
-def test_an_index_opens_from_another_folder(tmp_path):
-    """The index needs nothing outside its folder."""
-    documents = drawn(np.random.default_rng(4), 300, FREQUENCIES, range(1, 9))
-    queries = documents[:5]
-    first = indexed(tmp_path / "here", documents).search(queries, 10)
-    again = Impact().open((tmp_path / "here").rename(tmp_path / "there")).search(queries, 10)
-
-    assert np.array_equal(first.docs, again.docs)
-    assert np.array_equal(first.scores, again.scores)
 
 
 def test_sums_that_float32_cannot_hold_are_ordered_exactly_and_then_by_position(tmp_path):
@@ -341,38 +263,10 @@ def test_sums_up_to_the_largest_int32_are_exact_and_above_are_refused(tmp_path):
         index.search(sparse.csr_array(np.array([[32_768, 32_768]], np.float32)), 2)
 
 
-@pytest.mark.parametrize("weight", [0.5, -1, 65_536, np.nan])
-def test_weights_that_are_not_whole_are_refused(tmp_path, weight):
-    """In documents and in queries, in one line."""
-    vectors = sparse.csr_array(np.array([[1, weight]], np.float32))
-    with pytest.raises(LexbenchError, match="impact takes whole weights from 0 to 65,535"):
-        Impact().build(iter([vectors]), tmp_path)
-    with pytest.raises(LexbenchError, match="impact takes whole weights from 0 to 65,535"):
-        indexed(tmp_path, sparse.csr_array(np.array([[1, 1]], np.float32))).search(vectors, 1)
-
-
-def test_vectors_of_another_width_are_refused(tmp_path):
-    """A shard or a query of another vocabulary."""
+def test_shards_of_two_widths_are_refused(tmp_path):
+    """A line names both widths."""
     with pytest.raises(LexbenchError, match="vectors of 3 terms and of 4"):
         indexed(tmp_path, *(sparse.csr_array(np.ones((1, width), np.float32)) for width in (3, 4)))
-    with pytest.raises(LexbenchError, match="queries have 4 terms and the index has 3"):
-        indexed(tmp_path, sparse.csr_array(np.ones((1, 3), np.float32))).search(
-            sparse.csr_array(np.ones((1, 4), np.float32)), 1
-        )
-
-
-def test_counters_are_those_counted_by_hand(tmp_path):
-    """A weight above 255 is one posting, a weight of 0 none; a query's zero is no term."""
-    documents = sparse.csr_array(np.array([[300, 0, 1], [256, 2, 0], [0, 0, 7]], np.float32))
-    queries = sparse.csr_array(
-        (np.array([1, 1, 0, 5], np.float32), np.array([0, 2, 1, 1]), np.array([0, 3, 4, 4])), shape=(3, 3)
-    )
-    index = indexed(tmp_path, documents)
-    counters = index.counters(queries)
-
-    assert index.document_frequency.tolist() == [2, 1, 2]
-    assert counters["query_terms"].tolist() == [2, 1, 0]
-    assert counters["postings"].tolist() == [4, 1, 0]
 
 
 def test_a_weight_that_is_given_twice_is_their_sum(tmp_path):

@@ -17,7 +17,7 @@ from lexbench.encodings import shards as format_
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.engines import maxsim
 from lexbench.engines.kernels import dense
-from lexbench.engines.kernels.dense import max_sim_scores, pieces
+from lexbench.engines.kernels.dense import max_sim_scores
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder
@@ -25,7 +25,7 @@ from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import kind_of, stacked
+from lexbench.vectors import kind_of, pieces, stacked
 
 WIDTH = 16
 ROWS = [[[1, 2], [3, 4]], [], [[5, 6]], [[7, 8], [9, 0.1], [0, 0]]]
@@ -204,8 +204,8 @@ def test_pieces_have_no_more_tokens_than_allowed():
     """Texts of 2, 0, 1 and 3 tokens: at most 3 are the first three and the last; at most 2 leaves the long one alone."""
     offsets = multi(ROWS).offsets
 
-    assert list(pieces(offsets, 3)) == [(0, 3), (3, 4)]
-    assert list(pieces(offsets, 2)) == [(0, 2), (2, 3), (3, 4)]
+    assert list(pieces(offsets, 3)) == [slice(0, 3), slice(3, 4)]
+    assert list(pieces(offsets, 2)) == [slice(0, 2), slice(2, 3), slice(3, 4)]
     assert list(pieces(offsets[:1], 2)) == []
 
 

@@ -45,8 +45,9 @@ class Vectors(Encoder):
         """Raise CommandError for impossible settings, MissingData for missing files."""
         for name in ("format", "query_format"):
             value = getattr(self, name)
-            if value is not None and value not in FORMATS:
-                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(FORMATS)}")
+            known = [one for one, layout in FORMATS.items() if layout.reader]
+            if value is not None and value not in known:
+                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(known)}")
         for name in ("documents", "queries", "vocabulary"):
             path = getattr(self, name)
             if path is not None and not Path(path).exists():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,13 +72,66 @@ class Faiss(Engine):
         An index that learns needs the vectors twice: a file of *path* holds them meanwhile. Raises LexbenchError for vectors
         that are not finite, and if Faiss cannot make the index, e.g. from too few vectors or because of their width.
         """
-        with TemporaryDirectory(dir=path) as folder:
-            builder, width = _Builder(self, Path(folder)), 0
+        index: Any = None
+        width = 0
+        with TemporaryFile(dir=path) as waiting, _threads(self.threads):
             for shard in shards:
                 width = one_width("faiss", width, shard.shape[1])
                 all_finite(shard, "a document vector")
-                builder.add(np.ascontiguousarray(shard, np.float32))
-            builder.write(path / _INDEX)
+                vectors = np.ascontiguousarray(shard, np.float32)
+                with self._errors_explained(width):
+                    index = index or self._empty_index(width)
+                    if index.is_trained:
+                        index.add(vectors)
+                    else:
+                        vectors.tofile(waiting)
+            waiting.flush()
+            with self._errors_explained(width):
+                if waiting.tell():
+                    self._train_and_fill(index, np.memmap(waiting, np.float32, "r").reshape(-1, width))
+                if index is not None and index.ntotal:
+                    import_module("faiss").write_index(index, str(path / _INDEX))
+
+    def _empty_index(self, width: int) -> Any:
+        """Return an empty index with the settings."""
+        index = _empty(self.factory, width)
+        for part in _parts(index):
+            if hasattr(part, "hnsw"):
+                part.hnsw.efConstruction = self.ef_construction
+            if hasattr(part, "do_polysemous_training"):
+                part.do_polysemous_training = False  # takes minutes and is for Hamming distances, which nobody uses
+        return index
+
+    def _train_and_fill(self, index: Any, vectors: NDArray[np.float32]) -> None:
+        """Train *index* on a sample of *vectors*, and add all of them."""
+        count = min(self.training, len(vectors))
+        with quiet():  # it prints how many vectors it would like
+            index.train(np.asarray(vectors[np.arange(count) * len(vectors) // count]))
+        for start in range(0, len(vectors), _VECTORS):
+            index.add(np.asarray(vectors[start : start + _VECTORS]))
+
+    @contextmanager
+    def _errors_explained(self, width: int) -> Iterator[None]:
+        """Turn errors of Faiss, which name a C++ function and a condition, into LexbenchError."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            raise LexbenchError(self._explanation(str(error), width)) from error
+
+    def _explanation(self, reason: str, width: int) -> str:
+        """Return a helpful line for *reason*."""
+        few = re.search(r"training points \((\d+)\) should be at least as large as number of clusters \((\d+)\)", reason)
+        if few:
+            vectors, clusters = map(int, few.groups())
+            return (
+                f"faiss cannot learn the {clusters:,} clusters of {self.factory!r} from {vectors:,} vectors; use fewer, e.g. "
+                f"'IVF{max(1, int(vectors**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
+            )
+        condition = " ".join(reason.rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
+        return (
+            f"faiss cannot make {self.factory!r} of vectors of {width:,} dimensions: {condition}; "
+            "use another factory, e.g. 'HNSW32'"
+        )
 
     def open(self, path: Path) -> "FaissIndex":
         """Map what *build* wrote into memory, if Faiss can."""
@@ -118,79 +171,6 @@ class FaissIndex(Index):
                 scores, docs = self._index.search(np.ascontiguousarray(queries[batch], np.float32), hits.docs.shape[1])
                 hits.docs[batch], hits.scores[batch] = ordered(docs.astype(np.int32), np.where(docs < 0, _NOTHING, scores))
         return hits
-
-
-class _Builder:
-    """An index that is being built; vectors that it must be trained on first wait in a file of *folder*."""
-
-    def __init__(self, settings: Faiss, folder: Path) -> None:
-        self._settings = settings
-        self._waiting = folder / "vectors"
-        self._dimensions = 0
-        self._index: Any = None
-
-    def add(self, vectors: NDArray[np.float32]) -> None:
-        """Add the next vectors (n, dimensions). Raises LexbenchError for errors of Faiss."""
-        with self._errors_explained():
-            if self._index is None:
-                self._dimensions = vectors.shape[1]
-                self._index = self._empty_index()
-            if self._index.is_trained:
-                self._index.add(vectors)
-                return
-        with self._waiting.open("ab") as file:
-            vectors.tofile(file)
-
-    def write(self, target: Path) -> None:
-        """Train the index if needed, add the waiting vectors, and write it unless it is empty. Raises like `add`."""
-        with self._errors_explained():
-            if self._waiting.exists() and self._waiting.stat().st_size:
-                self._train_and_fill(np.memmap(self._waiting, np.float32, "r").reshape(-1, self._dimensions))
-            if self._index is not None and self._index.ntotal:
-                import_module("faiss").write_index(self._index, str(target))
-
-    def _empty_index(self) -> Any:
-        """Return an empty index with the settings."""
-        index = _empty(self._settings.factory, self._dimensions)
-        for part in _parts(index):
-            if hasattr(part, "hnsw"):
-                part.hnsw.efConstruction = self._settings.ef_construction
-            if hasattr(part, "do_polysemous_training"):
-                part.do_polysemous_training = False  # takes minutes and is for Hamming distances, which nobody uses
-        return index
-
-    def _train_and_fill(self, vectors: NDArray[np.float32]) -> None:
-        """Train the index on a sample of *vectors*, and add all of them."""
-        count = min(self._settings.training, len(vectors))
-        with quiet():  # it prints how many vectors it would like
-            self._index.train(np.asarray(vectors[np.arange(count) * len(vectors) // count]))
-        for start in range(0, len(vectors), _VECTORS):
-            self._index.add(np.asarray(vectors[start : start + _VECTORS]))
-
-    @contextmanager
-    def _errors_explained(self) -> Iterator[None]:
-        """Turn errors of Faiss into LexbenchError."""
-        try:
-            with _threads(self._settings.threads):
-                yield
-        except (RuntimeError, MemoryError) as error:
-            raise LexbenchError(self._explanation(str(error))) from error
-
-    def _explanation(self, reason: str) -> str:
-        """Return a helpful line for *reason*, in which Faiss names a C++ function and a condition."""
-        factory = self._settings.factory
-        few = re.search(r"training points \((\d+)\) should be at least as large as number of clusters \((\d+)\)", reason)
-        if few:
-            vectors, clusters = map(int, few.groups())
-            return (
-                f"faiss cannot learn the {clusters:,} clusters of {factory!r} from {vectors:,} vectors; use fewer, e.g. "
-                f"'IVF{max(1, int(vectors**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
-            )
-        condition = " ".join(reason.rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
-        return (
-            f"faiss cannot make {factory!r} of vectors of {self._dimensions:,} dimensions: {condition}; "
-            "use another factory, e.g. 'HNSW32'"
-        )
 
 
 def _is_factory(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.encodings.counts import query_work
-from lexbench.engines.kernels.checks import impacts, no_hits, ordered, same_width
+from lexbench.engines.kernels.checks import impacts, in_threads, no_hits, ordered, same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -41,20 +39,21 @@ class Impact(Engine):
         return {"layout": _LAYOUT}
 
     def build(
-        self, shards: "Iterable[scipy.sparse.csr_array]", path: Path, window: int | None = None, group: int | None = None
+        self, shards: "Iterable[scipy.sparse.csr_array]", path: Path, window: int | None = None, part: int | None = None
     ) -> None:
-        """Write the index of *shards* (n, vocabulary) of whole weights up to 65,535, in memory that hardly grows with them.
+        """Write the index of *shards* (n, vocabulary) of whole weights up to 65,535, in memory that does not grow with them.
 
-        *window* and *group* (documents, see kernels.impact_index) are for tests. Raises LexbenchError for any other weight.
+        *window* (documents) and *part* (postings), see kernels.impact_index, are for tests. Raises LexbenchError for any other
+        weight.
         """
         from lexbench.engines.kernels import impact_index
 
         with TemporaryDirectory(dir=path) as folder:
-            postings = impact_index.Sorter(Path(folder), window or impact_index.WINDOW, group or impact_index.GROUP)
+            postings = impact_index.Sorter(Path(folder), part or impact_index.PART)
             for shard in shards:
                 postings.add(shard)
             postings.flush()
-            impact_index.write_index(postings, path, _LAYOUT)
+            impact_index.write_index(postings, path, _LAYOUT, window or impact_index.WINDOW)
 
     def open(self, path: Path) -> "ImpactIndex":
         """Map the index into memory, and compile the search if it has not been compiled on this machine before."""
@@ -74,7 +73,6 @@ class ImpactIndex(Index):
         if facts.get("layout", 1) != _LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
-        self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)
         self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
         # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
         packed = (np.asarray(np.memmap(path / f"{name}.bin", np.uint8, "c")) for name in ("gaps", "weights"))
@@ -88,42 +86,18 @@ class ImpactIndex(Index):
         Sums are exact. Scores above 2**24 are then rounded to float32, and ties are put in order of position again. Raises
         LexbenchError for any other weight, or if a sum could reach 2**31.
         """
-        return self.search_counted(queries, k)[0]
-
-    def search_counted(self, queries: "scipy.sparse.csr_array", k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
-        """Return the hits of `search`, and `passes` (queries,), how often the postings of each query were added up.
-
-        That is once, or twice if the first documents were not a fair sample, so that the guess of the k-th score was too high.
-        """
-        query_lists = self._lists_of(queries)
         count, k = queries.shape[0], min(k, self.documents)
         if not (count and k):
-            return no_hits(count, k), {"passes": np.zeros(count, np.int64)}
+            return no_hits(count, k)
+        query_lists = self._lists_of(queries)
         each = count if self._threads == 1 else -(-count // (_PARTS * self._threads))
         parts = [slice(first, min(first + each, count)) for first in range(0, count, each)]
-        if len(parts) == 1:
-            hits, passes = self._search(query_lists, k, parts[0])
-            return hits, {"passes": passes}
-        with ThreadPoolExecutor(self._threads) as pool:
-            found, passes_of_parts = zip(*pool.map(lambda rows: self._search(query_lists, k, rows), parts), strict=True)
-        hits = Hits(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
-        return hits, {"passes": np.concatenate(passes_of_parts)}
-
-    def counters(self, queries: "scipy.sparse.csr_array") -> dict[str, NDArray[np.int64]]:
-        """Return machine-independent costs of *queries*, arrays (queries,): their terms, and the postings of these.
-
-        A weight is one posting, even if it is stored as two.
-        """
-        weighted = scipy.sparse.csr_array(queries, copy=True)
-        weighted.eliminate_zeros()
-        return query_work(weighted, self.document_frequency)
+        found = in_threads(lambda rows: self._search(query_lists, k, rows), parts, self._threads)
+        return Hits(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _lists_of(self, queries: "scipy.sparse.csr_array") -> tuple[NDArray[Any], ...]:
         """Return the lists of postings of *queries*: where those of each query start, the lists, factors and bounds."""
-        if self.documents:
-            same_width(queries.shape[1], self.vocabulary)
-        if not self.documents:
-            return np.zeros(queries.shape[0] + 1, np.int64), *np.zeros((3, 0), np.int32)
+        same_width(queries.shape[1], self.vocabulary)
         columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)
         starts, *of_lists, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
         if not valid:
@@ -134,12 +108,11 @@ class ImpactIndex(Index):
             )
         return starts, *of_lists
 
-    def _search(self, query_lists: tuple[Any, ...], k: int, rows: slice) -> tuple[Hits, NDArray[np.int64]]:
-        """Return the hits (n, k) and the passes (n,) of the queries in *rows*."""
+    def _search(self, query_lists: tuple[Any, ...], k: int, rows: slice) -> Hits:
+        """Return the hits (n, k) of the queries in *rows*."""
         starts, *of_lists = query_lists
-        best, passes = np.full((rows.stop - rows.start, k), ~np.uint64(0)), np.zeros(rows.stop - rows.start, np.int64)
-        some = starts[rows.start : rows.stop + 1], *of_lists, self._expands
-        self._kernel.search(*self._arrays, *some, passes, best)
+        best = np.full((rows.stop - rows.start, k), ~np.uint64(0))
+        self._kernel.search(*self._arrays, starts[rows.start : rows.stop + 1], *of_lists, self._expands, best)
         best.sort(axis=1)
         hits = Hits(*self._kernel.unpacked(best))
-        return ordered(*hits) if hits.scores.max() >= _EXACT else hits, passes
+        return ordered(*hits) if hits.scores.max() >= _EXACT else hits

@@ -101,27 +101,16 @@ class LuceneIndex(Index):
 
 
 def _texts(matrix: sparse.csr_array) -> Iterator[str]:
-    """Yield each row as "term|weight" words, all of one width, so that numpy writes all rows of a shard at once."""
+    """Yield each row as words "term|weight". Raises LexbenchError for a document that Lucene cannot hold."""
     lengths = np.asarray(matrix.sum(axis=1, dtype=np.int64))
     if lengths.max(initial=0) > _MOST_OF_DOCUMENT:
         raise LexbenchError(
             f"lucene takes documents whose weights add up to {_MOST_OF_DOCUMENT:,} at most, and there is {lengths.max():,}; "
             "quantise to smaller weights, e.g. encoder|quantize(100)@lucene"
         )
-    terms = _padded([f"{term}|" for term in range(matrix.shape[1])], right=True)
-    weights = _padded([f"{weight} " for weight in range(int(matrix.data.max(initial=0)) + 1)], right=False)
-    words = np.concatenate([terms[matrix.indices], weights[matrix.data]], axis=1)
-    text, width = words.tobytes().decode("ascii"), words.shape[1]
-    starts = (matrix.indptr.astype(np.int64) * width).tolist()
-    for start, stop in pairwise(starts):
-        yield text[start:stop]
-
-
-def _padded(words: list[str], *, right: bool) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
-    """Return *words* as rows of ASCII codes of one width, aligned *right* or left among blanks."""
-    width = max(map(len, words), default=1)
-    text = "".join(word.rjust(width) if right else word.ljust(width) for word in words)
-    return np.frombuffer(text.encode("ascii"), np.uint8).reshape(len(words), width)
+    words = [f"{term}|{weight}" for term, weight in zip(matrix.indices.tolist(), matrix.data.tolist(), strict=True)]
+    for start, stop in pairwise(matrix.indptr.tolist()):
+        yield " ".join(words[start:stop])
 
 
 def _analyser() -> Any:

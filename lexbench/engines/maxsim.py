@@ -16,7 +16,7 @@ from lexbench.engines.flat import check_storage, map_matrix, write_matrix
 from lexbench.engines.kernels.checks import all_finite, same_width
 from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind, MultiVectors
-from lexbench.vectors import offsets_of
+from lexbench.vectors import offsets_of, pieces
 
 _TOKENS = 32_768  # of documents in memory at a time: 16 MB of float32 at 128 dimensions
 
@@ -77,14 +77,14 @@ class MaxSimIndex(Index):
         Memory: 16 MB for documents, 16 for products, and 16 bytes x queries x k. Raises LexbenchError for queries of another
         width, or with values that are not finite.
         """
-        from lexbench.engines.kernels.dense import Best, max_sim_scores, pieces, single
+        from lexbench.engines.kernels.dense import Best, max_sim_scores, single
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
         all_finite(queries.values, "a query vector")
         best = Best(queries.shape[0], min(k, len(self.offsets) - 1))
-        for first, last in pieces(self.offsets, _TOKENS):
-            offsets = self.offsets[first : last + 1]
+        for some in pieces(self.offsets, _TOKENS):
+            offsets = self.offsets[some.start : some.stop + 1]
             documents = MultiVectors(single(self.vectors[offsets[0] : offsets[-1]]), offsets - offsets[0])
-            best.add(max_sim_scores(queries, documents), first)
+            best.add(max_sim_scores(queries, documents), some.start)
         return best.hits()

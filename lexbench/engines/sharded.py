@@ -8,20 +8,19 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import move
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, ClassVar, NamedTuple, Self
 from weakref import finalize
 
 import numpy as np
 
 from lexbench.encodings.shards import read_shard, write_shard
-from lexbench.engines.kernels.checks import no_hits, ordered
+from lexbench.engines.kernels.checks import in_threads, no_hits, ordered
 from lexbench.errors import CommandError
 from lexbench.executors.here import Here
 from lexbench.plugins import Engine, Executor, Held, Holdable, Index
@@ -97,21 +96,22 @@ class Sharded(Engine):
             belongs = (ends - np.array(counts) / 2) * self.shards // max(total, 1)
             numbers = [np.flatnonzero(belongs == shard).tolist() for shard in range(self.shards)]
             filled = [some for some in numbers if sum(counts[number] for number in some)]
-            self._build(Path(folder), filled, path)
+            self._build(Path(folder).absolute(), filled, path.absolute())
         starts = [int(ends[some[0]] - counts[some[0]]) for some in filled]
         (path / _FACTS).write_text(json.dumps({"documents": total, "starts": starts}), encoding="utf-8")
 
     def _build(self, vectors: Path, shards: Sequence[Sequence[int]], path: Path) -> None:
         """Let workers build the *shards*, each from the files with its numbers in the folder *vectors*."""
-        asked = [ShardToBuild(self.engine, vectors.absolute(), tuple(map(str, numbers))) for numbers in shards]
+        files = files_of(vectors)
+        asked = [ShardToBuild(self.engine, vectors, {str(number): files[str(number)] for number in some}) for some in shards]
 
-        def fetch(at: int, held: Held) -> None:
-            asked[at].fetch(held, _folder(path.absolute(), at))
-            for name in asked[at].names:  # no worker needs them again
+        def fetch(at: int) -> None:
+            asked[at].fetch(built[at], _folder(path, at))
+            for name in asked[at].files:  # no worker needs them again
                 (vectors / name).unlink()
 
         with self.place.executor.hold(asked, self.place.note) as built:
-            _at_once(fetch, built, len({shard.worker for shard in built}) if self.place.elsewhere else 1)
+            in_threads(fetch, range(len(built)), len({shard.worker for shard in built}) if self.place.elsewhere else 1)
 
     def open(self, path: Path) -> "ShardedIndex":
         """Open the index of every shard."""
@@ -131,7 +131,7 @@ class ShardedIndex(Index):
             self._shards = stack.enter_context(settings.place.executor.hold(asked, settings.place.note)) if asked else []
             self._elsewhere = settings.place.elsewhere
             self._threads = len({shard.worker for shard in self._shards}) if self._elsewhere else settings.threads
-            _at_once(lambda _, shard: shard.call("lacking"), self._shards, self._threads)  # the first call loads the shard
+            in_threads(lambda shard: shard.call("lacking"), self._shards, self._threads)  # the first call loads the shard
             finalize(self, stack.pop_all().close)
         self.transfer = 0.0
 
@@ -140,7 +140,7 @@ class ShardedIndex(Index):
         if not self._shards or not queries.shape[0]:
             return no_hits(int(queries.shape[0]), min(k, self._documents))
         begin, before = time.perf_counter(), self._spent()
-        found = _at_once(lambda _, shard: shard.call("search", queries, k), self._shards, self._threads)
+        found = in_threads(lambda shard: shard.call("search", queries, k), self._shards, self._threads)
         last = np.iinfo(np.int32).max  # sorts behind every document of the same score, here -inf
         docs = [np.where(hits.docs >= 0, hits.docs + start, last) for hits, start in zip(found, self._starts, strict=True)]
         scores = [np.where(hits.docs >= 0, hits.scores, np.float32(-np.inf)) for hits in found]
@@ -163,43 +163,66 @@ def _folder(path: Path, number: int) -> Path:
     return path / f"part-{number}"
 
 
-def _at_once(act: Callable[[int, Held], Any], held: Sequence[Held], threads: int) -> list[Any]:
-    """Return the results of *act* for the number of each object and the object, with so many *threads*."""
-    if threads <= 1:
-        return list(map(act, range(len(held)), held))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(act, range(len(held)), held))
-
-
 # ---- shards as workers hold them -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ShardToBuild(Holdable):
-    """What a worker makes a `BuiltShard` from: *names* of files in the folder *vectors*, which has a unique name."""
+class _Recipe(Holdable):
+    """What a worker makes a shard from: *engine*, and files in *folder*, which it is sent if it does not see them."""
 
     engine: Engine
-    vectors: Path
-    names: Sequence[str]
+    folder: Path
+    files: Mapping[str, tuple[int, int]] = field(repr=False)  # see `files_of`
+
+    def fill(self, held: Held) -> None:
+        """Send the files that the worker lacks, in pieces; a file may be empty."""
+        for name in held.call("lacking"):
+            for at in range(0, max(self.files[name][0], 1), _PIECE):
+                held.call("write", name, at, _piece(self.folder / name, at))
+
+    def close(self, made: "_Shard") -> None:
+        """Remove the files of *made*."""
+        made.close()
+
+
+class _Shard:
+    """A shard on a worker, which works in the folder of its files if it sees them, else in one of its own."""
+
+    def __init__(self, asked: _Recipe, *, seen: bool) -> None:
+        self._asked = asked
+        self._sent = None if seen else TemporaryDirectory(prefix="lexbench-")
+        self._folder = asked.folder if self._sent is None else Path(self._sent.name)
+
+    def lacking(self) -> Sequence[str]:
+        """Return the names of the files that the worker needs."""
+        return () if self._sent is None else tuple(self._asked.files)
+
+    def write(self, name: str, at: int, piece: bytes) -> None:
+        """Write one piece of a file at byte *at*."""
+        file = self._folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("r+b" if at else "wb") as out:
+            out.seek(at)
+            out.write(piece)
+
+    def close(self) -> None:
+        """Remove the files that it was sent."""
+        if self._sent:
+            self._sent.cleanup()
+
+
+class ShardToBuild(_Recipe):
+    """A shard of the vectors in the files, which are in a folder with a unique name."""
 
     def make(self) -> "BuiltShard":
         """Return a shard that is not built yet."""
-        return BuiltShard(self, seen=self.vectors.is_dir())
-
-    def fill(self, held: Held) -> None:
-        """Send the vectors to a worker that does not see them."""
-        for name in held.call("lacking"):
-            _send(held, self.vectors, name)
-
-    def close(self, made: "BuiltShard") -> None:
-        """Remove the files of *made*."""
-        made.close()
+        return BuiltShard(self, seen=self.folder.is_dir())
 
     def fetch(self, held: Held, path: Path) -> None:
         """Let the worker build the shard, and move or copy it to the new folder *path*."""
         folder, files = held.call("built")
-        if (self.vectors / folder).is_dir():
-            move(self.vectors / folder, path)
+        if (self.folder / folder).is_dir():
+            move(self.folder / folder, path)
             return
         for name, size in files.items():
             file = path / name
@@ -209,85 +232,43 @@ class ShardToBuild(Holdable):
                     out.write(held.call("piece", name, at))
 
 
-class BuiltShard:
-    """A shard on the worker that builds it: in the folder of the vectors if it is *seen*, else in a folder of its own."""
-
-    def __init__(self, asked: ShardToBuild, *, seen: bool) -> None:
-        self._asked, self._seen = asked, seen
-        self._own = TemporaryDirectory(prefix="lexbench-", dir=asked.vectors if self._seen else None)
-        self._vectors = asked.vectors if self._seen else Path(self._own.name, "vectors")
-
-    def lacking(self) -> Sequence[str]:
-        """Return the names of the files of vectors that the worker needs."""
-        return () if self._seen else self._asked.names
-
-    def write(self, name: str, at: int, piece: bytes) -> None:
-        """Write one piece of a file of vectors."""
-        _write(self._vectors / name, at, piece)
+class BuiltShard(_Shard):
+    """A shard on the worker that builds it, in the folder of the vectors."""
 
     @cached_property
-    def _folder(self) -> Path:
+    def _built(self) -> Path:
         """The folder of the shard, built when it is first asked for."""
-        folder = Path(self._own.name, "part")
-        folder.mkdir()
-        self._asked.engine.build((read_shard(self._vectors / name) for name in self._asked.names), folder)
+        folder = Path(mkdtemp(prefix="lexbench-", dir=self._folder), "part")
+        folder.mkdir()  # not the temporary folder itself, which nobody else may read
+        self._asked.engine.build((read_shard(self._folder / name) for name in self._asked.files), folder)
         return folder
 
     def built(self) -> tuple[str, Mapping[str, int]]:
         """Return the shard's folder, relative to the folder of the vectors, and the size of each of its files."""
-        folder = self._folder
-        return f"{folder.parent.name}/{folder.name}", {name: size for name, (size, _) in files_of(folder).items()}
+        return str(self._built.relative_to(self._folder)), {name: size for name, (size, _) in files_of(self._built).items()}
 
     def piece(self, name: str, at: int) -> bytes:
         """Return the piece of a file that begins at byte *at*."""
-        return _piece(self._folder / name, at)
-
-    def close(self) -> None:
-        """Remove what it wrote."""
-        self._own.cleanup()
+        return _piece(self._built / name, at)
 
 
-@dataclass(frozen=True)
-class ShardToSearch(Holdable):
-    """What a worker makes an `OpenedShard` from: the index of *engine* in *folder*."""
-
-    engine: Engine
-    folder: Path
-    files: Mapping[str, tuple[int, int]] = field(repr=False)  # see `files_of`
+class ShardToSearch(_Recipe):
+    """A shard whose index is in the files."""
 
     def make(self) -> "OpenedShard":
         """Return a shard that is not open yet."""
-        return OpenedShard(self)
+        return OpenedShard(self, seen=self.folder.is_dir() and files_of(self.folder) == self.files)
 
     def fill(self, held: Held) -> None:
-        """Send the files to a worker that does not see them, and let it open them."""
-        for name in held.call("lacking"):
-            _send(held, self.folder, name)
+        """Send the files, and let the worker open them."""
+        super().fill(held)
         held.call("open")
 
-    def close(self, made: "OpenedShard") -> None:
-        """Remove the files of *made*."""
-        made.close()
 
-
-class OpenedShard:
+class OpenedShard(_Shard):
     """A shard on the worker that searches it."""
 
-    def __init__(self, asked: ShardToSearch) -> None:
-        self._asked, self._folder = asked, asked.folder
-        self._index: Any = None
-        self._sent: TemporaryDirectory[str] | None = None
-        if not self._folder.is_dir() or files_of(self._folder) != asked.files:
-            self._sent = TemporaryDirectory(prefix="lexbench-")
-            self._folder = Path(self._sent.name)
-
-    def lacking(self) -> Sequence[str]:
-        """Return the names of the files that the worker needs."""
-        return tuple(self._asked.files) if self._sent else ()
-
-    def write(self, name: str, at: int, piece: bytes) -> None:
-        """Write one piece of a file."""
-        _write(self._folder / name, at, piece)
+    _index: Index | None = None
 
     def open(self) -> None:
         """Open the index."""
@@ -295,14 +276,13 @@ class OpenedShard:
 
     def search(self, queries: Any, k: int) -> Hits:
         """Return the best *k* documents of the shard."""
-        hits: Hits = self._index.search(queries, k)
-        return hits
+        assert self._index  # `ShardToSearch.fill` opened it
+        return self._index.search(queries, k)
 
     def close(self) -> None:
-        """Remove the files that it was sent."""
+        """Close the index, and remove the files that it was sent."""
         self._index = None
-        if self._sent:
-            self._sent.cleanup()
+        super().close()
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -311,22 +291,8 @@ def files_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {file.relative_to(folder).as_posix(): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
 
 
-def _send(held: Held, folder: Path, name: str) -> None:
-    """Send one file, which may be empty."""
-    for at in range(0, max((folder / name).stat().st_size, 1), _PIECE):
-        held.call("write", name, at, _piece(folder / name, at))
-
-
 def _piece(file: Path, at: int) -> bytes:
     """Return the piece of *file* that begins at byte *at*."""
     with file.open("rb") as content:
         content.seek(at)
         return content.read(_PIECE)
-
-
-def _write(file: Path, at: int, piece: bytes) -> None:
-    """Write *piece* to *file* at byte *at*."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("r+b" if at else "wb") as out:
-        out.seek(at)
-        out.write(piece)

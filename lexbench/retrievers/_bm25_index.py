@@ -25,7 +25,7 @@ window of documents, which would cost too much here: most words of a vocabulary 
 import json
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
+from lexbench.vectors import offsets_of, pieces
 
 BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time
@@ -165,7 +166,7 @@ class IndexWriter:
         lengths = [np.zeros(0, np.uint32)]
         with (self._folder / "postings.bin").open("wb") as file:
             waiting: deque[Future[_Packed]] = deque()
-            slices = _slices(self._sizes, self._run)
+            slices = pieces(offsets_of(self._sizes), self._run)
             while True:  # slices are packed at the same time, and written in order
                 for terms in islice(slices, self._threads - len(waiting)):
                     waiting.append(self._submit(_merged, self._runs, self._sizes, terms))
@@ -200,16 +201,6 @@ def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int
     np.save(folder / "frequencies.npy", frequencies)
     classes = length_classes(lengths).tobytes()
     return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.bincount(keys >> _DOCUMENT_BITS))
-
-
-def _slices(sizes: NDArray[np.int64], most: int) -> Iterator[slice]:
-    """Yield slices of the terms that have at most *most* postings together, or one term each; *sizes* (terms,)."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    term = 0
-    while term < len(sizes):
-        after = max(term + 1, int(np.searchsorted(offsets, offsets[term] + most, side="right")) - 1)
-        yield slice(term, after)
-        term = after
 
 
 def _merged(runs: list[Path], sizes: NDArray[np.int64], terms: slice) -> _Packed:

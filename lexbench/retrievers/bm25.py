@@ -9,13 +9,14 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, cycle, islice
+from itertools import chain, cycle, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.engines.kernels.checks import in_threads
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import BuildContext, Rescorer, Searcher
 from lexbench.registry import at_search, optional, runtime
@@ -224,11 +225,7 @@ class BM25Searcher(Searcher, Rescorer):
         """Return the best *k* documents of each query, of those that have a term of it."""
         best = np.zeros((len(encoded.starts) - 1, k), np.uint64)
         bounds = np.linspace(0, len(best), self._settings.threads + 1).astype(int).tolist()
-        if self._settings.threads == 1:
-            self._search(encoded, best, *bounds)
-        else:
-            with ThreadPoolExecutor(self._settings.threads) as pool:
-                list(pool.map(lambda *part: self._search(encoded, best, *part), bounds[:-1], bounds[1:]))
+        in_threads(lambda part: self._search(encoded, best, *part), list(pairwise(bounds)), self._settings.threads)
         best[:, ::-1].sort(axis=1)
         scores = (best >> np.uint64(32)).astype(np.uint32).view(np.float32)
         docs = ((best & _POSITION) ^ self._flip).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Files of vectors that other tools read and write. Each sparse format is a module with `read` and `write`.
+"""Files of vectors that other tools read and write. Each sparse format is a module with `write` and mostly `read`.
 
 Other packages use `FORMATS`, `blocks` (what formats read and write) and `lookup` (sparse and dense vectors by id).
 """
@@ -24,7 +24,7 @@ class Format(NamedTuple):
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
     whole: bool  # weights must be integers from 1
     tokens: bool  # the file has the strings of terms, not their numbers
-    reader: str = "read"
+    reader: str = "read"  # "" for a format that is only written
     writer: str = "write"
     folders: tuple[str, str] | None = None  # names of the folders of documents and of queries, for formats of folders
 
@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Format] = {
     _TOPICS: Format(
         "anserini", "queries, one TSV file", ".tsv", "", whole=True, tokens=True, reader="read_topics", writer="write_topics"
     ),
-    "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True),
+    "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", _TOPICS, whole=True, tokens=True, reader=""),
     "lsr-benchmark": Format(
         "lsr_benchmark",
         "folders of NumPy arrays with ids, without tokens",

@@ -1,10 +1,11 @@
-"""What all engines use: checks of vectors in one wording, how to fill in hits, and silence for libraries that print."""
+"""What all engines use: checks of vectors in one wording, how to fill in hits, threads, silence for libraries that print."""
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy
@@ -16,6 +17,8 @@ from lexbench.types import Hits
 _EXACT = 1 << 24  # float32 represents every whole number below
 _SPARE = 64  # documents asked for beyond k: most ties at the end of a list are among them
 
+T = TypeVar("T")
+R = TypeVar("R")
 Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float32]]  # positions and scores (n,), best first, ties in any order
 # Returns the best documents of a query: at most as many as the first argument, none with a score below the second, if given.
 Ask: TypeAlias = Callable[[int, float | None], Found]
@@ -116,7 +119,15 @@ def ordered(docs: NDArray[np.int32], scores: NDArray[np.float32]) -> Hits:
     return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
-# ---- libraries -------------------------------------------------------------------------------------------------------------
+# ---- threads and libraries -------------------------------------------------------------------------------------------------
+
+
+def in_threads(act: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """Return the results of *act* for *items*, with so many *threads*; one thread, or one item, is this thread."""
+    if min(threads, len(items)) <= 1:
+        return list(map(act, items))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(act, items))
 
 
 @contextmanager

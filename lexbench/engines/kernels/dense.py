@@ -19,6 +19,7 @@ from lexbench.engines.kernels.checks import no_hits, same_width
 from lexbench.engines.kernels.llvm import BLOCK, above_bar, trailing_zeros
 from lexbench.selection import select
 from lexbench.types import Hits, MultiVectors
+from lexbench.vectors import pieces
 
 _QUERIES, _DOCUMENTS = 1024, 4096  # of a tile: BLAS is near its best, and 16 MB of products stay in the caches
 _FEW = 16  # queries for which BLAS is slower than our loop; measured at 384 dimensions
@@ -58,7 +59,8 @@ class Best:
         """Return the best documents; -1 where there are fewer than k. Nothing can be added afterwards."""
         if not self._k:
             return no_hits(len(self._keys), 0)
-        _finish(self._keys, self._counts, self._k)
+        for row, count in zip(self._keys, self._counts, strict=True):
+            select(row, count, self._k)
         keys = ~np.sort(~self._keys[:, : self._k], axis=1)
         docs = (~keys & _LOW).astype(np.int32)  # a key of 0 is no document: -1
         ordered = (keys >> np.uint64(32)).astype(np.uint32)
@@ -107,13 +109,6 @@ def _ordered(bits):  # type: ignore[no-untyped-def]
 def _disordered(number):  # type: ignore[no-untyped-def]
     """Return the bits of the float32 that `_ordered` turned into *number*."""
     return number ^ np.uint32(1 << 31) if number >> np.uint32(31) else ~number
-
-
-@njit(nogil=True, cache=True)
-def _finish(keys, counts, k):  # type: ignore[no-untyped-def]
-    """Move the best *k* keys of each query to the front."""
-    for row in range(len(keys)):
-        select(keys[row], counts[row], k)
 
 
 # ---- products --------------------------------------------------------------------------------------------------------------
@@ -260,20 +255,11 @@ def max_sim_scores(queries: MultiVectors, documents: MultiVectors) -> NDArray[np
         return scores
     same_width(queries.shape[1], documents.shape[1], "dimensions")
     largest, tokens = np.empty(len(queries.values), np.float32), queries.offsets.astype(np.int64)
-    for first, last in pieces(documents.offsets, _PRODUCTS // len(queries.values)):
-        offsets = documents.offsets[first : last + 1]
+    for some in pieces(documents.offsets, _PRODUCTS // len(queries.values)):
+        offsets = documents.offsets[some.start : some.stop + 1]
         products = np.ascontiguousarray(documents.values[offsets[0] : offsets[-1]] @ queries.values.T)
-        _sums_of_maxima(products, offsets - offsets[0], tokens, largest, scores, first)
+        _sums_of_maxima(products, offsets - offsets[0], tokens, largest, scores, some.start)
     return scores
-
-
-def pieces(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of texts with at most *most* tokens together, or of one longer text."""
-    first, texts = 0, len(offsets) - 1
-    while first < texts:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
-        yield first, last
-        first = last
 
 
 @njit(nogil=True, cache=True)

@@ -18,16 +18,14 @@ postings of weight 0 come between.
     weights.bin             the weights of dense lists, list by list
     bitmaps.npy             uint64 (dense lists, windows * window / 64): one word per block of 64 places, see `bit_of`
 
-Both .bin files are bytes, and PADDING more. Only a table of counts grows with the collection in memory, because postings are
-sorted in two steps: a counting sort sorts groups of documents by list as they come and writes them to two files; in the end
-the postings of some lists at a time are gathered from all groups.
+Both .bin files are bytes, and PADDING more. Memory does not grow with the collection: postings are sorted a part at a time into
+files, and the postings of some lists at a time are merged from all of these.
 """
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 from numba import njit
@@ -37,151 +35,110 @@ from scipy import sparse
 from lexbench.engines.kernels.checks import impacts
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
+from lexbench.vectors import offsets_of, pieces
 
 WINDOW = 8192  # positions, a power of 2 up to 2**WIDEST: sums take 32 KB; 4096 and 16,384 were a few per cent slower
-GROUP = 1 << 18  # documents sorted at a time when building; a multiple of WINDOW
+PART = 1 << 22  # postings sorted or merged at a time
 PADDING = 64  # bytes behind the last posting, so that search can read whole vectors
 DENSE = 12  # measured; from 8 to 16 makes little difference
 WIDEST = 13  # bits of a gap: search reads eight gaps as two words of 64 bits
-_GATHERED = 1 << 24  # postings gathered at a time, if no list has more
-
-_Batch: TypeAlias = tuple[slice, NDArray[np.uint16], NDArray[np.uint8]]  # lists, places, weights
+_POSITION, _BYTE = 32, 8  # bits of a key, an int64: a list, above a position, above the byte of a weight
 
 
 # ---- sorting by list -------------------------------------------------------------------------------------------------------
 
 
 class Sorter:
-    """Sorts postings by list within each *group* of documents, in files of the folder *path*.
+    """Sorts postings by list and position in files of the folder *path*, *part* at a time.
 
-    Term t has list t for low bytes and list vocabulary + t for high bytes. *group* is a multiple of *window*, both in
-    documents.
+    Term t has list t for low bytes and list vocabulary + t for high bytes.
     """
 
-    def __init__(self, path: Path, window: int, group: int) -> None:
-        self.path, self.window, self.group = path, window, group
-        self.vocabulary = self.documents = 0
-        self.counts: list[NDArray[np.uint16]] = []  # of each group: (lists, windows) postings
+    def __init__(self, path: Path, part: int) -> None:
+        self.part, self.vocabulary, self.documents = part, 0, 0
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
-        self._waiting: list[sparse.csr_array] = []
+        self.sizes = np.zeros(0, np.int64)  # (lists,) postings
+        self.parts: list[NDArray[np.int64]] = []  # sorted keys, memory-mapped
+        self._path = path
+        self._waiting: list[NDArray[np.int64]] = []
 
     def add(self, shard: sparse.csr_array) -> None:
         """Add the vectors of the next documents (n, vocabulary). Raises LexbenchError if `impacts` refuses a weight."""
         if not self.vocabulary:
             self.vocabulary = shard.shape[1]
             self.frequency, self.largest = np.zeros(self.vocabulary, np.int32), np.zeros(self.vocabulary, np.uint16)
+            self.sizes = np.zeros(2 * self.vocabulary, np.int64)
         if shard.shape[1] != self.vocabulary:
             raise LexbenchError(f"impact got vectors of {self.vocabulary:,} terms and of {shard.shape[1]:,}; use one encoder")
         if not shard.has_canonical_format:
             shard = shard.copy()
             shard.sum_duplicates()
         matrix = impacts(shard, "impact")
-        start, rows = 0, matrix.shape[0]
-        while start < rows:
-            stop = min(rows, start + self.group - self.documents % self.group)
-            self._waiting.append(matrix[start:stop] if (start, stop) != (0, rows) else matrix)
-            self.documents += stop - start
-            start = stop
-            if self.documents % self.group == 0:
-                self.flush()
+        self.frequency += np.bincount(matrix.indices, minlength=self.vocabulary).astype(np.int32)
+        np.maximum.at(self.largest, matrix.indices, matrix.data.astype(np.uint16))
+        positions = np.repeat(np.arange(self.documents, self.documents + matrix.shape[0]), np.diff(matrix.indptr))
+        self.documents += matrix.shape[0]
+        for plane, weights in enumerate((matrix.data & 255, matrix.data >> _BYTE)):
+            used = weights > 0
+            lists = matrix.indices[used].astype(np.int64) + plane * self.vocabulary
+            self.sizes += np.bincount(lists, minlength=len(self.sizes))
+            self._waiting.append((lists << _POSITION | positions[used]) << _BYTE | weights[used])
+        if sum(map(len, self._waiting)) >= self.part:
+            self.flush()
 
     def flush(self) -> None:
-        """Sort and write the postings of the waiting documents: a group, or the last documents."""
-        if not self._waiting:
-            return
-        rows = sum(shard.shape[0] for shard in self._waiting)
-        counts = np.zeros((2 * self.vocabulary, -(-rows // self.window)), np.uint16)
-        first = 0
-        for shard in self._waiting:
-            _count(shard.indptr, shard.indices, shard.data, first, self.window, counts, self.frequency, self.largest)
-            first += shard.shape[0]
-        ends = np.cumsum(counts.sum(axis=1, dtype=np.int64))
-        at = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        places, weights = np.empty(ends[-1], np.uint16), np.empty(ends[-1], np.uint8)
-        first = 0
-        for shard in self._waiting:
-            _place(shard.indptr, shard.indices, shard.data, first, self.window, at, places, weights)
-            first += shard.shape[0]
-        for name, array in (("places", places), ("weights", weights)):
-            with (self.path / f"{name}.sorted").open("ab") as file:
-                array.tofile(file)
-        self.counts.append(counts)
+        """Sort and write the waiting postings."""
+        if any(map(len, self._waiting)):
+            keys = np.concatenate(self._waiting)
+            keys.sort()
+            file = self._path / f"{len(self.parts)}.npy"
+            np.save(file, keys)
+            self.parts.append(np.load(file, mmap_mode="r"))
         self._waiting.clear()
-
-
-@njit(nogil=True, cache=True)
-def _count(starts, terms, weights, first, window, counts, frequency, largest):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Count the postings of each list and window in documents whose first is number *first* of its group."""
-    high = len(frequency)
-    for row in range(len(starts) - 1):
-        inside = (first + row) // window
-        for i in range(starts[row], starts[row + 1]):
-            term, weight = terms[i], weights[i]
-            frequency[term] += 1
-            largest[term] = max(largest[term], weight)
-            counts[term, inside] += (weight & 255) != 0
-            counts[high + term, inside] += weight > 255  # noqa: PLR2004 - bytes
-
-
-@njit(nogil=True, cache=True)
-def _place(starts, terms, weights, first, window, at, places, weight_bytes):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Write the postings of the documents of `_count` to *places* and *weight_bytes*, from *at* (lists,) on, which moves."""
-    high = len(at) // 2
-    for row in range(len(starts) - 1):
-        place = (first + row) % window
-        for i in range(starts[row], starts[row + 1]):
-            term, weight = terms[i], weights[i]
-            if weight & 255:
-                places[at[term]] = place
-                weight_bytes[at[term]] = weight & 255
-                at[term] += 1
-            if weight > 255:  # noqa: PLR2004 - bytes
-                places[at[high + term]] = place
-                weight_bytes[at[high + term]] = weight >> 8
-                at[high + term] += 1
 
 
 # ---- writing lists ---------------------------------------------------------------------------------------------------------
 
 
-def write_index(postings: Sorter, path: Path, layout: int) -> None:
-    """Write the index of *postings*, with the number *layout*, into the folder *path*."""
-    per_group = [part.sum(axis=1, dtype=np.int64) for part in postings.counts]
-    totals = sum(per_group, start=np.zeros(2 * postings.vocabulary, np.int64))
-    used = np.flatnonzero(totals)
-    sizes, dense = totals[used], is_dense(totals[used], postings.documents)
-    counts = np.concatenate([np.zeros((len(used), 0), np.uint16), *(part[used] for part in postings.counts)], axis=1)
-    postings.counts.clear()  # the counts are the largest thing in memory
-    _write_terms(postings, used, path, layout)
-    words = counts.shape[1] * postings.window // BLOCK
+def write_index(postings: Sorter, path: Path, layout: int, window: int) -> None:
+    """Write the index of *postings*, with the number *layout* and windows of *window* positions, into the folder *path*."""
+    used = np.flatnonzero(postings.sizes)
+    sizes, windows = postings.sizes[used], -(-postings.documents // window)
+    dense = is_dense(sizes, postings.documents)
+    words = windows * window // BLOCK
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
     with ExitStack() as files:
         gaps, weights = (files.enter_context((path / name).open("wb")) for name in ("gaps.bin", "weights.bin"))
         bitmaps = files.enter_context(_npy(path / "bitmaps.npy", np.uint64, int(dense.sum()), words))
-        for lists, batch_places, batch_weights in _batches(postings.path, [part[used] for part in per_group], sizes):
-            rows = np.zeros((int(dense[lists].sum()), words), np.uint64)
-            batch = batch_places, batch_weights, sizes[lists], dense[lists], counts[lists]
-            room = np.empty(3 * (len(batch_places) + batch[-1].size), np.uint8)  # the most that lists take, see `_pack_lists`
-            room[: _pack_lists(*batch, forms[lists], lengths[lists], room)].tofile(gaps)
-            room[: _make_bitmaps(*batch, postings.window, rows, room)].tofile(weights)
-            rows.tofile(bitmaps)
+        for some in pieces(offsets_of(sizes + windows), postings.part):  # a list also takes a count per window
+            ends = [int(number) << (_POSITION + _BYTE) for number in (used[some.start], used[some.stop - 1] + 1)]
+            keys = np.concatenate([part[slice(*np.searchsorted(part, ends))] for part in postings.parts])
+            keys.sort(kind="stable")  # merges the parts, because each is sorted
+            positions = keys >> _BYTE & ((1 << _POSITION) - 1)
+            rows = np.repeat(np.arange(len(sizes[some])), sizes[some])
+            counts = np.bincount(rows * windows + positions // window, minlength=len(sizes[some]) * windows)
+            batch = (
+                (positions % window).astype(np.uint16), (keys & 255).astype(np.uint8), sizes[some], dense[some],
+                counts.reshape(-1, windows),
+            )  # fmt: skip
+            maps = np.zeros((int(dense[some].sum()), words), np.uint64)
+            room = np.empty(3 * (len(keys) + counts.size), np.uint8)  # the most that lists take, see `_pack_lists`
+            room[: _pack_lists(*batch, forms[some], lengths[some], room)].tofile(gaps)
+            room[: _make_bitmaps(*batch, window, maps, room)].tofile(weights)
+            maps.tofile(bitmaps)
         for file in (gaps, weights):
             np.zeros(PADDING, np.uint8).tofile(file)
     lengths[dense] = sizes[dense]
     in_gaps, in_weights = (np.cumsum(np.where(kind, lengths, 0)) - lengths for kind in (~dense, dense))
     starts = np.column_stack([np.where(dense, in_weights, in_gaps), np.where(dense, np.cumsum(dense) - 1, forms)])
-    np.save(path / "starts.npy", starts.astype(np.int64))
-
-
-def _write_terms(postings: Sorter, used: NDArray[np.int64], path: Path, layout: int) -> None:
-    """Write the facts and the files with one row per term; *used* are the numbers of the lists that have postings."""
-    facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
-    (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
     lists = np.full(2 * postings.vocabulary, -1, np.int32)
     lists[used] = np.arange(len(used))
+    np.save(path / "starts.npy", starts.astype(np.int64))
     np.save(path / "document_frequency.npy", postings.frequency)
     np.save(path / "largest_weight.npy", postings.largest)
     np.save(path / "lists.npy", lists.reshape(2, -1))
+    facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": window}
+    (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
@@ -191,40 +148,6 @@ def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
     np.lib.format.write_array_header_1_0(file, header)
     file.flush()
     return file
-
-
-def _batches(folder: Path, per_group: list[NDArray[np.int64]], sizes: NDArray[np.int64]) -> Iterator[_Batch]:
-    """Yield the postings of consecutive lists, gathered from all groups in *folder*; the caller may change the arrays."""
-    bases = np.cumsum([0, *(part.sum() for part in per_group)])
-    starts = [base + np.cumsum([0, *part]) for base, part in zip(bases, per_group, strict=False)]
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(sizes):
-        before = ends[first] - sizes[first]
-        last = max(first + 1, int(np.searchsorted(ends, before + _GATHERED, "right")))
-        lists = slice(first, last)
-        places, weights = np.empty(ends[last - 1] - before, np.uint16), np.empty(ends[last - 1] - before, np.uint8)
-        at = ends[lists] - sizes[lists] - before
-        for group_sizes, start in zip(per_group, starts, strict=True):
-            begin, size = int(start[first]), int(start[last] - start[first])
-            group_places = np.fromfile(folder / "places.sorted", np.uint16, size, offset=2 * begin)
-            group_weights = np.fromfile(folder / "weights.sorted", np.uint8, size, offset=begin)
-            _interleave(group_places, group_weights, group_sizes[lists], at, places, weights)
-        yield lists, places, weights
-        first = last
-
-
-@njit(nogil=True, cache=True)
-def _interleave(group_places, group_weights, sizes, at, places, weights):  # type: ignore[no-untyped-def]
-    """Append the postings of one group to each list, at *at* (lists,), which moves."""
-    start = 0
-    for number in range(len(sizes)):
-        place, size = at[number], sizes[number]
-        for i in range(size):
-            places[place + i] = group_places[start + i]
-            weights[place + i] = group_weights[start + i]
-        at[number] += size
-        start += size
 
 
 # ---- forms of lists --------------------------------------------------------------------------------------------------------

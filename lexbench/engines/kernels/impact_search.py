@@ -5,9 +5,7 @@ sums stay in the first-level cache. Gaps become places as they are added. While 
 the next are prefetched, which saves a third of the time where the index is larger than the caches. Dense lists are added while
 the window is swept for its best documents: their sums never leave the registers.
 
-Sums above a *bar* become keys (see `dense.Best`). The bar is the k-th best score when the keys were last sorted out, or a guess
-from the documents so far. If fewer than k sums turn out to be above a guessed bar, the query is searched again without
-guessing, so hits are always exact.
+Sums above a *bar* become keys (see `dense.Best`). The bar is the k-th best score when the keys were last sorted out.
 """
 
 import numpy as np
@@ -19,8 +17,6 @@ from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, SHORT, add, pre
 from lexbench.selection import select
 
 _SPARE = 64  # keys beyond twice k before the bar is raised
-_DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
-_PATIENCE = 6  # a call goes on guessing while at most a third of its guesses, and two, were wrong
 
 
 @njit(nogil=True, cache=True)
@@ -65,29 +61,18 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     factors: NDArray[np.int32],  # (query lists,) what the weights of a list are multiplied with
     bounds: NDArray[np.int32],  # (query lists,) the most that a list adds to a sum
     expands: bool,  # noqa: FBT001 - llvm.machine_expands
-    passes: NDArray[np.int64],  # (queries,) out: how often a query was searched; twice if a guess was wrong
     best: NDArray[np.uint64],  # (queries, k) out: flipped keys of the best in no order; untouched where there are no more
 ) -> None:
     """Find the best k documents of each query. No sum may reach 2**31."""
     k = best.shape[1]
     sums, block_sums = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
     keys = np.empty(2 * k + _SPARE, np.uint64)
-    guessed = wrong = 0  # queries
     for query in range(len(best)):
-        first, last = query_starts[query], query_starts[query + 1]
-        sample = documents if 3 * wrong <= guessed + _PATIENCE else 0
-        guessed += sample > 0
-        while True:
-            passes[query] += 1
-            cursors = np.empty((last - first, CURSOR), np.int64)
-            of_query = lists[first:last], factors[first:last], bounds[first:last]
-            sparse, swept = _point(gaps, weights, bitmaps, starts, *of_query, expands, cursors)
-            kinds = cursors[:sparse], cursors[sparse : sparse + swept], cursors[sparse + swept :]
-            count, guess = _pass(weights, bitmaps, documents, sums, block_sums, *kinds, sample, keys, k)
-            if guess == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > guess):
-                break
-            sample = 0  # search again without guessing
-            wrong += 1
+        own = slice(query_starts[query], query_starts[query + 1])
+        cursors = np.empty((own.stop - own.start, CURSOR), np.int64)
+        sparse, swept = _point(gaps, weights, bitmaps, starts, lists[own], factors[own], bounds[own], expands, cursors)
+        kinds = cursors[:sparse], cursors[sparse : sparse + swept], cursors[sparse + swept :]
+        count = _pass(weights, bitmaps, documents, sums, block_sums, *kinds, keys, k)
         for i in range(min(count, k)):
             best[query, i] = ~keys[i]
 
@@ -143,31 +128,28 @@ def _point(gaps, weights, bitmaps, starts, lists, factors, bounds, expands, curs
 
 
 @njit(nogil=True, cache=True)
-def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, sample, keys, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Go through all windows; return the number of keys, the best k first, and the largest guessed bar, 0 for none.
-
-    *sparse*, *dense* and *wide* are the cursors of `_point`. Guesses are those for *sample* documents; 0 makes none.
-    """
-    count = bar = guess = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again
+def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, keys, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Go through all windows; return the number of keys, the best k first. The last lists are the cursors of `_point`."""
+    count = bar = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again
     for number in range(-(-documents // len(sums))):
         for i in range(len(sparse)):
             row = sparse[i]
             row[0] = add(row[0], row[3], row[1], np.int32(row[2]), sums.ctypes.data, len(sums))
         for i in range(len(wide)):
             _add_bits(bitmaps, weights, wide[i], number, sums)
-        count, bar, guess = _sweep(sums, block_sums, dense, number, sample, keys, count, bar, guess, k)
+        count, bar = _sweep(sums, block_sums, dense, number, keys, count, bar, k)
         if count > k + k // 4:  # there may be room for many more, but a higher bar is worth it
             select(keys, count, k)
             count, bar = k, np.int64(keys[k - 1] >> np.uint64(32))
     select(keys, count, k)
-    return count, guess
+    return count
 
 
 @njit(nogil=True, cache=True)
-def _sweep(sums, block_sums, cursors, number, sample, keys, count, bar, guess, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _sweep(sums, block_sums, cursors, number, keys, count, bar, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Add the dense lists of *cursors* to window *number*, collect what is above the bar, and clear the *sums*.
 
-    Return the number of keys, the new bar and the largest guess.
+    Return the number of keys and the new bar.
     """
     blocks = len(sums) // BLOCK
     for block in range(number * blocks, (number + 1) * blocks):
@@ -182,33 +164,7 @@ def _sweep(sums, block_sums, cursors, number, sample, keys, count, bar, guess, k
                 if count == len(keys):
                     select(keys, count, k)
                     count, bar = k, np.int64(keys[k - 1] >> np.uint64(32))
-        # Guess after 4, 8, 16 ... blocks: each time twice as much is known.
-        if block & (block + 1) == 0 and block > 1 and (block + 1) * BLOCK < sample:
-            count, bar, guess = _guess((block + 1) * BLOCK / sample, keys, count, bar, guess, k)
-    return count, bar, guess
-
-
-@njit(nogil=True, cache=True)
-def _guess(seen, keys, count, bar, guess, k):  # type: ignore[no-untyped-def]
-    """Raise the bar to just below the probable score of the k-th document, after the share *seen* of all documents.
-
-    Return the number of keys, the bar, and the largest guess; all unchanged if it is too early. If the documents so far are a
-    fair sample, the k-th of all has the rank k * seen among them, give or take the root of that: the guess is the score a few
-    deviations further down. Documents equal to that score are kept, because the k-th is often one of many.
-    """
-    expected = k * seen
-    rank = np.int64(expected + _DEVIATIONS * np.sqrt(expected) + _AT_LEAST)
-    if rank < min(count, k):
-        select(keys, count, rank)
-        least = np.int64(keys[rank - 1] >> np.uint64(32)) - 1
-        if least > bar:
-            count_above = rank
-            for i in range(rank, count):
-                if np.int64(keys[i] >> np.uint64(32)) > least:
-                    keys[count_above] = keys[i]
-                    count_above += 1
-            return count_above, least, least
-    return count, bar, guess
+    return count, bar
 
 
 @njit(nogil=True, cache=True)
