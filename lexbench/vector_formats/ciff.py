@@ -4,8 +4,8 @@ The file has protobuf messages, each after its length: a Header; a PostingsList 
 gaps between document numbers and the weights as `tf`; a DocRecord per document, with the sum of its weights as length.
 
 https://github.com/osirrc/ciff (Lin et al., "Supporting Interoperability Between Open-Source Search Engines with the Common
-Index File Format", SIGIR 2020). Weights must be integers. Tokens that no document has are lost. Needs the extra `ciff`. The format is
-only written: lexbench reads documents in the formats of Anserini and Seismic.
+Index File Format", SIGIR 2020). Weights must be integers. Tokens that no document has are lost. The format is only written:
+lexbench reads documents in the formats of Anserini and Seismic. Needs the extra `ciff`.
 """
 
 from collections.abc import Iterable
