@@ -111,14 +111,6 @@ def test_flat_stores_float16_or_float32(tmp_path, storage, size):
     assert np.allclose(hits.scores, expected.scores, rtol=0, atol=1e-6)
 
 
-def test_flat_scores_alone_as_together(tmp_path):
-    """A query searched alone has the scores that it has among others, but for float rounding."""
-    index = opened(Flat(), tmp_path, DOCUMENTS)
-    alone = np.concatenate([index.search(QUERIES[i : i + 1], 50).scores for i in range(len(QUERIES))])
-
-    assert np.allclose(alone, index.search(QUERIES, 50).scores, rtol=0, atol=5e-7)
-
-
 @pytest.mark.parametrize("engine", ["flat", "faiss"])
 def test_an_empty_corpus_has_no_hits(tmp_path, engine):
     """No shards, and shards of nothing, make an index that finds nothing."""
@@ -186,15 +178,6 @@ def test_faiss_finds_its_share_with_its_scores_in_our_order(tmp_path, factory):
             assert np.allclose(scores, DOCUMENTS[docs] @ query, rtol=0, atol=1e-6)
 
 
-def test_faiss_searching_all_lists_is_exact(tmp_path):
-    """With nprobe as large as the number of lists, or larger, inverted lists find what flat finds."""
-    expected = opened(Flat(), tmp_path / "flat", DOCUMENTS).search(QUERIES, 20)
-    for nprobe in (64, 1000):
-        hits = opened(faiss(factory="IVF64,Flat", nprobe=nprobe), tmp_path / str(nprobe), DOCUMENTS).search(QUERIES, 20)
-        assert np.array_equal(hits.docs, expected.docs)
-        assert np.allclose(hits.scores, expected.scores, rtol=0, atol=1e-6)
-
-
 def test_faiss_finds_more_where_it_looks_longer(tmp_path):
     """An index is opened with nprobe and ef_search, and more of either finds more."""
     for factory, setting, values in (("IVF64,Flat", "nprobe", (1, 64)), ("HNSW4", "ef_search", (1, 400))):
@@ -220,17 +203,6 @@ def test_faiss_gives_fewer_hits_where_its_lists_have_no_more(tmp_path):
 def test_faiss_settings_of_searching_share_an_index():
     """The key of an index has the settings of building, and not nprobe, ef_search or threads."""
     assert registry.settings(faiss(), index=True) == {"factory": "HNSW32", "ef_construction": 200, "training": 262_144}
-
-
-@pytest.mark.parametrize("factory", ["HNSW8", "IVF16,PQ12x4"])
-def test_faiss_builds_the_same_bytes_twice(tmp_path, factory):
-    """With one thread an index of vectors that come in the same shards is the same whenever it is built."""
-    files = []
-    for name in "ab":
-        opened(faiss(factory=factory), tmp_path / name, DOCUMENTS[:1000])
-        files.append((tmp_path / name / "index.faiss").read_bytes())
-
-    assert files[0] == files[1]
 
 
 @pytest.mark.parametrize("factory", ["nonsense", "", "HNSW0", "HNSW1", "IVF0,Flat", "LSH", "HNSW32_PQ48", "PQ48x20y"])

@@ -3,13 +3,12 @@
 import json
 import math
 import re
-import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
+from test_resume import tree
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.engines.csr import Csr
@@ -107,49 +106,11 @@ def test_each_list_is_cut_to_the_depth():
     assert searcher.search([[FIRST], [SECOND]], 2).docs.tolist() == [[3, 1]]
 
 
-def reference(lists, weights, scores, missing, rrf_k):
-    """Fuse lists of pairs (position, score), best first, with dictionaries; return {position: score}."""
-    normalised = []
-    for one in lists:
-        values = dict(one)
-        given = list(values.values())
-        if scores == "rrf":
-            values = {doc: 1 / (rrf_k + rank) for rank, doc in enumerate(values, 1)}
-        elif scores == "minmax":
-            values = {doc: (s - min(given)) / (max(given) - min(given)) if max(given) > min(given) else 1 for doc, s in one}
-        elif scores == "z":
-            values = {doc: (s - np.mean(given)) / np.std(given) if np.std(given) > 0 else 0 for doc, s in one}
-        normalised.append(values)
-    least = [min(values.values(), default=0) if missing == "min" else 0 for values in normalised]
-    return {
-        doc: sum(w * values.get(doc, low) for w, values, low in zip(weights, normalised, least, strict=True))
-        for doc in set().union(*normalised)
-    }
-
-
 def random_list(rng, corpus, longest):
     """Return a list in canonical order: up to *longest* of *corpus* positions, with scores that often tie."""
     docs = rng.choice(corpus, rng.integers(0, longest), replace=False)
     scores = (rng.integers(0, 40, len(docs)) / 8).tolist()
     return tuple(sorted(zip(docs.tolist(), scores, strict=True), key=lambda entry: (-entry[1], entry[0])))
-
-
-@pytest.mark.parametrize("missing", ["min", "zero"])
-@pytest.mark.parametrize("scores", ["raw", "minmax", "z", "rrf"])
-def test_random_lists_are_fused_as_dictionaries_are(scores, missing):
-    """Two to four lists of up to fifty of a hundred documents, a batch of queries at once: a few lines of Python agree."""
-    rng = np.random.default_rng(8)
-    for parts in (2, 3, 4):
-        weights = tuple(rng.integers(1, 9, parts) / 4)
-        queries = [[random_list(rng, 100, 50) for _ in range(parts)] for _ in range(20)]
-        searcher = EnsembleSearcher(tuple(Listed() for _ in weights), Rule(weights, scores, missing, 7), 60, None)
-        hits = searcher.search([[query[part] for query in queries] for part in range(parts)], 60)
-        for lists, docs, found in zip(queries, hits.docs, hits.scores, strict=True):
-            expected = reference(lists, weights, scores, missing, 7)
-            ranked = sorted(expected.values(), reverse=True)[:60]
-            there = docs >= 0
-            assert found[there] == pytest.approx(ranked, abs=1e-5)
-            assert [expected[doc] for doc in docs[there].tolist()] == pytest.approx(ranked, abs=1e-5)
 
 
 @pytest.mark.parametrize("scores", ["minmax", "rrf"])
@@ -478,15 +439,6 @@ def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
 
     assert interruptions > 5
     assert tree(tmp_path / "hurried") == tree(tmp_path / "calm")
-
-
-@pytest.mark.slow
-def test_kills_cost_nothing(plugin_environment, folder, tmp_path):  # noqa: F811 - a fixture
-    """Killed at random moments and started again, an ensemble and a pipeline end in the same bytes."""
-    systems = ["-r", "ensemble(bm25, letters@flat)", "-r", "pipeline(bm25, letters@flat, k=20)"]
-    command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *systems]
-
-    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=3) == 10  # two are the parts' indexes
 
 
 def fused(lists, own=None, *, scores="minmax", missing="min", depth=3):

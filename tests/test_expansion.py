@@ -147,14 +147,6 @@ def test_blocks(kind, hits, expansions, monkeypatch):
     assert hits(kind, "fruit plum", expansions=expansions) == at_once
 
 
-def test_both_engines_agree(hits, expansions, weights):
-    """bm25@lucene gives the scores of bm25, float for float."""
-    if not find_spec("pyserini"):
-        pytest.skip("pyserini is not installed; pip install 'lexbench[lucene]'")
-    for settings in ({"expansions": expansions}, {"term_weights": weights}):
-        assert hits(BM25, "plum apple fruit", **settings) == hits(BM25Lucene, "plum apple fruit", **settings)
-
-
 @pytest.mark.parametrize("weight", [0.43, -1, 1e9])
 def test_weights_that_are_no_frequencies(tmp_path, hits, weight):
     """A fraction is refused with its line and what to do; so are a negative number and one that would fill the memory."""

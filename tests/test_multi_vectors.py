@@ -7,24 +7,20 @@ from typing import ClassVar
 import fruit
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
-from staged import encode
 
 from lexbench import api
 from lexbench.contracts import contract_of
-from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
-from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
+from lexbench.encodings.shards import Encodings, read_rows, read_shard, write_shard
 from lexbench.engines import maxsim
 from lexbench.engines.kernels import dense
-from lexbench.engines.kernels.dense import max_sim_scores
 from lexbench.engines.maxsim import MaxSim
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.runner import plan
 from lexbench.runner.systems import system
-from lexbench.types import Document, Kind, MultiVectors
+from lexbench.types import Kind, MultiVectors
 from lexbench.vectors import kind_of, pieces, stacked
 
 WIDTH = 16
@@ -78,12 +74,6 @@ class Letters(Encoder):
     encode_query = encode_document
 
 
-def written(tmp_path, texts):
-    """Write a corpus."""
-    (tmp_path / "corpus").mkdir()
-    return write_corpus((Document(f"{i:04d}", text) for i, text in enumerate(texts)), tmp_path / "corpus")
-
-
 def built(path, vectors, **settings):
     """Build an index of one shard and open it."""
     path.mkdir(exist_ok=True)
@@ -100,16 +90,6 @@ def test_a_shard_reads_back_as_it_was(tmp_path):
     assert kind_of(found) is Kind.MULTI
     assert lists(found) == lists(multi(ROWS))
     assert Encodings(tmp_path).truncated() == 3
-
-
-def test_vectors_may_be_kept_in_two_bytes(tmp_path):
-    """Half precision has eleven bits: 3 stays, 0.1 becomes 0.0999756; reading returns float32."""
-    write_shard(tmp_path / "shard-00000.safetensors", multi(ROWS), storage="float16")
-    found = read_shard(tmp_path / "shard-00000.safetensors")
-
-    assert load_file(tmp_path / "shard-00000.safetensors")["vectors"].dtype == np.float16
-    assert found.values.dtype == np.float32
-    assert lists(found)[3][1] == pytest.approx([9, 0.0999756], abs=1e-7)
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16"])
@@ -129,25 +109,6 @@ def test_offsets_that_do_not_fit_the_vectors_are_refused(tmp_path, offsets):
     """Offsets that leave vectors out, descend, or exceed the vectors are refused with a reason."""
     with pytest.raises(LexbenchError, match="not those of its 2 vectors"):
         write_shard(tmp_path / "x", MultiVectors(np.ones((2, 3), np.float32), np.array(offsets)))
-
-
-def test_a_corpus_is_encoded_shard_by_shard_and_resumed(tmp_path, monkeypatch):
-    """A plain encoder object gets its texts in batches; the shard that is missing is made again, with the same bytes."""
-    monkeypatch.setattr(format_, "SHARD", 3)
-    monkeypatch.setattr("lexbench.plugins._BATCH", 2)
-    texts = ["apple fig", "", "pear", "fig", "fig apple pear", "plum", "kiwi kiwi"]
-    corpus = written(tmp_path, texts)
-    (tmp_path / "out").mkdir()
-    encode(Letters(), corpus, tmp_path / "out")
-    kept = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    (tmp_path / "out" / "shard-00001.safetensors").unlink()
-    encode(Letters(), corpus, tmp_path / "out")
-
-    assert len(kept) == 3
-    assert not missing(7, tmp_path / "out")
-    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == kept
-    expected = Letters().encode_document([document.text for document in corpus.documents()])
-    assert lists(stacked(list(Encodings(tmp_path / "out").shards()))) == lists(expected)
 
 
 def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
@@ -185,14 +146,6 @@ def test_half_precision_takes_half_the_disk_and_finds_what_its_vectors_give(tmp_
     assert hits.docs[1].tolist() == np.argsort(np.negative(expected), kind="stable")[:5].tolist()
 
 
-def test_what_half_precision_cannot_hold_is_refused(tmp_path):
-    """65,520 rounds to infinity."""
-    with pytest.raises(LexbenchError, match="a document vector has inf at dimension 1, which is no finite float16 number"):
-        MaxSim(storage="float16").build(iter([multi([[[1, 65_520]]])]), tmp_path)
-    with pytest.raises(CommandError, match="takes 'float32' or 'float16', not 'int8'"):
-        MaxSim(storage="int8")
-
-
 def test_a_corpus_without_any_token_is_searched(tmp_path):
     """Nothing is found, and nothing fails."""
     hits = built(tmp_path, multi([[], []])).search(multi([[[1, 0]], []]), 2)
@@ -207,12 +160,6 @@ def test_pieces_have_no_more_tokens_than_allowed():
     assert list(pieces(offsets, 3)) == [slice(0, 3), slice(3, 4)]
     assert list(pieces(offsets, 2)) == [slice(0, 2), slice(2, 3), slice(3, 4)]
     assert list(pieces(offsets[:1], 2)) == []
-
-
-def test_queries_of_another_width_are_refused():
-    """Queries and documents come from one encoder."""
-    with pytest.raises(LexbenchError, match="the queries have 3 dimensions and the index has 2"):
-        max_sim_scores(multi([[[1, 2, 3]]], 3), multi(ROWS))
 
 
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
@@ -231,20 +178,6 @@ def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
 
     for row, found, expected in zip(docs, scores, plain(queries, documents), strict=True):
         assert found[:-3] == pytest.approx([expected[doc] or 0 for doc in row[:-3]], abs=1e-5)
-
-
-def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
-    """A query is multiplied only with its own documents."""
-    write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
-    seen = []
-    original = dense.max_sim_scores
-    monkeypatch.setattr(
-        "lexbench.engines.kernels.dense.max_sim_scores", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
-    )
-    docs = np.array([[3, 5, 9], [10, 20, 30], [3, 20, -1]], np.int32)
-    VectorRescorer(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)
-
-    assert seen == [3, 3, 2]
 
 
 def test_an_encoder_object_runs_without_naming_an_engine(tmp_path):

@@ -14,7 +14,7 @@ from scipy import sparse
 from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
 from lexbench.encodings.shards import SHARD
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
 from lexbench.plugins import Encoder
@@ -222,14 +222,6 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
     assert np.ptp(whole[docs >= 0]) > 1
 
 
-def test_queries_of_another_width_are_refused(bench):
-    """Vectors of two encoders do not multiply; one line says so."""
-    made = encoded(Folded(), "@flat")
-    scorer = VectorRescorer(made, made.rescoring_inputs(bench.artifacts)[0])
-    with pytest.raises(LexbenchError, match="the queries have 3 terms and the index has 16"):
-        scorer.score(np.ones((1, 3), np.float32), np.array([[5]], np.int32))
-
-
 def test_the_recall_of_the_candidates_is_told(folder, store):
     """A pipeline's result has a note with the recall of its first retriever at k, as that retriever alone reports it."""
     made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
@@ -263,11 +255,8 @@ def test_a_document_that_is_not_there_scores_nothing():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("pipeline(bm25)", "takes two retrievers or more"),
         ("pipeline(bm25, bm25, k=0)", "pipeline(k=0): a whole number from 1"),
-        ("pipeline(bm25, bm25, weights=[1])", "takes as many weights; 1 given"),
         ("pipeline(bm25, bm25, k='a')", "takes int, not 'a'"),
-        ("pipeline(bm25, bm25, scores='ranks')", "scores are one of minmax, raw, rrf, z"),
         ("pipeline(ensemble(bm25, bm25, depth=50), bm25)", "ensemble(depth=50) is asked for 100 documents per query"),
         ("pipeline(run_file(path='x'), bm25)", "RunFile has no index to search"),
     ],

@@ -22,7 +22,7 @@ from lexbench.models.pair_scoring import pair_lengths
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
-from lexbench.runner import jobs, plan
+from lexbench.runner import plan
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
@@ -358,18 +358,6 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
 
 
-def test_the_recall_of_the_candidates_is_told(folder, models, tmp_path):
-    """A result has a note with the recall of the candidates, and the index size of the retriever."""
-    planned = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=30), "bm25"], ["nDCG@10", "R@30"], 1000)
-    ranked, first = (outcome.result for outcome in jobs.run(planned, Store(tmp_path)))
-
-    assert 0 < first.means["R@30"] < 1
-    assert ranked.means["R@30"] == first.means["R@30"]
-    assert ranked.means["nDCG@10"] != first.means["nDCG@10"]
-    assert ranked.notes == [f"the candidates that its first retriever found have R@30 {first.means['R@30']:.4f}"]
-    assert {name: ranked.sizes[name] for name in first.sizes} == first.sizes
-
-
 def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
     """Without the stored corpus, the error names it."""
     bench = workbench(folder, Store(tmp_path))
@@ -465,9 +453,3 @@ def test_a_device_that_is_not_there_is_said(models):
     """A missing GPU is an error of one line."""
     with pytest.raises(CannotStart, match=r"device=cuda:99: torch .* finds"):
         CrossEncoder(str(models[0]), device="cuda:99").score(["a"], [Document("d", "b")])
-
-
-def test_fewer_kept_than_ranked_is_refused(folder, models):
-    """A depth below k is refused, because the recall of the candidates would be unknown."""
-    with pytest.raises(CommandError, match=re.escape("rerank(k=20) ranks 20 candidates and 10 are kept")):
-        plan.plan_dataset(str(folder), [written(models[0])], ["nDCG@10"], 10)

@@ -114,5 +114,6 @@ class ImpactIndex(Index):
         best = np.full((rows.stop - rows.start, k), ~np.uint64(0))
         self._kernel.search(*self._arrays, starts[rows.start : rows.stop + 1], *of_lists, self._expands, best)
         best.sort(axis=1)
-        hits = Hits(*self._kernel.unpacked(best))
+        docs = (best & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)  # of an untouched key: -1
+        hits = Hits(docs, np.where(docs < 0, np.float32(-np.inf), (~best >> np.uint64(32)).astype(np.float32)))
         return ordered(*hits) if hits.scores.max() >= _EXACT else hits

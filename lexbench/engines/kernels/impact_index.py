@@ -11,7 +11,7 @@ postings of weight 0 come between.
     document_frequency.npy  int32 (vocabulary,)
     largest_weight.npy      uint16 (vocabulary,)
     lists.npy               int32 (2, vocabulary): numbers of the lists of each term's low and high bytes; -1 = no list
-    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form (see `form_of`); for a dense list
+    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form, below 0; for a dense list
                             where it starts in weights.bin, and its row of bitmaps.npy
     gaps.bin                list by list, window by window: the number of postings, in one byte or two; the gaps, packed from
                             the lowest bit of each byte upwards to a whole byte; the weights
@@ -104,7 +104,7 @@ def write_index(postings: Sorter, path: Path, layout: int, window: int) -> None:
     """Write the index of *postings*, with the number *layout* and windows of *window* positions, into the folder *path*."""
     used = np.flatnonzero(postings.sizes)
     sizes, windows = postings.sizes[used], -(-postings.documents // window)
-    dense = is_dense(sizes, postings.documents)
+    dense = sizes * DENSE >= postings.documents  # as bitmaps these are faster and smaller
     words = windows * window // BLOCK
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
     with ExitStack() as files:
@@ -153,23 +153,6 @@ def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
 # ---- forms of lists --------------------------------------------------------------------------------------------------------
 
 
-def is_dense(postings: NDArray[np.int64], documents: int) -> NDArray[np.bool_]:
-    """Return which lists, with *postings* (lists,) each, are stored as bitmaps: these are then faster and smaller."""
-    return postings * DENSE >= documents
-
-
-@njit(nogil=True, cache=True)
-def form_of(bits, counters):  # type: ignore[no-untyped-def]
-    """Return the form, below 0, of a list with gaps of *bits* bits that counts its postings in *counters* bytes."""
-    return -(counters << 4 | bits)
-
-
-@njit(nogil=True, cache=True)
-def formed(form):  # type: ignore[no-untyped-def]
-    """Return the (bits, counters) of a *form*."""
-    return -form & 15, -form >> 4
-
-
 @njit(nogil=True, cache=True)
 def bit_of(place):  # type: ignore[no-untyped-def]
     """Return which bit of its block's bitmap stands for a place; a dense list keeps its weights in this order.
@@ -213,7 +196,8 @@ def _make_bitmaps(places, weights, sizes, dense, counts, window, bitmaps, ordere
 def _pack_lists(places, weights, sizes, dense, counts, forms, lengths, packed):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Write the lists that are not dense to *packed* as gaps.bin has them, fill *forms* and *lengths*, and return the end.
 
-    A posting takes less than three bytes, a window three more.
+    A posting takes less than three bytes, a window three more. A form has the bits of a gap and, above these, the bytes of a
+    count.
     """
     stored = np.empty(counts.shape[1], np.int64)
     start = at = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again for another integer type
@@ -233,7 +217,7 @@ def _pack_lists(places, weights, sizes, dense, counts, forms, lengths, packed): 
                 last = first + counts[number, window_number]
                 at = _pack(places, weights, first, last, width, stored[window_number], packed, at)
                 first = last
-            forms[number], lengths[number] = form_of(width, counters), at - begin
+            forms[number], lengths[number] = -(counters << 4 | width), at - begin
         start += sizes[number]
     return at
 

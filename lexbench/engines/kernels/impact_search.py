@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.impact_index import formed, place_of
+from lexbench.engines.kernels.impact_index import place_of
 from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, SHORT, add, prefetch, sweep, trailing_zeros
 from lexbench.selection import select
 
@@ -78,18 +78,6 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
 
 
 @njit(nogil=True, cache=True)
-def unpacked(best):  # type: ignore[no-untyped-def]
-    """Return positions and scores of the keys that `search` leaves (queries, k), -1 and -inf where there is none."""
-    docs, scores = np.empty(best.shape, np.int32), np.empty(best.shape, np.float32)
-    for query in range(len(best)):
-        for i in range(best.shape[1]):
-            key = best[query, i]
-            docs[query, i] = np.int32(np.uint32(key))  # of an untouched key: -1
-            scores[query, i] = np.float32(~key >> np.uint64(32)) if docs[query, i] >= 0 else -np.inf
-    return docs, scores
-
-
-@njit(nogil=True, cache=True)
 def _point(gaps, weights, bitmaps, starts, lists, factors, bounds, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Fill *cursors* with one row per list; return how many lists are sparse and how many are for `sweep`.
 
@@ -111,7 +99,7 @@ def _point(gaps, weights, bitmaps, starts, lists, factors, bounds, expands, curs
         row[2] = factors[i]
         if kind == 0:
             row[0] = gaps.ctypes.data + start
-            row[1], row[3] = formed(form)
+            row[1], row[3] = -form & 15, -form >> 4  # see `_pack_lists`
         else:
             row[0], row[1], row[3] = bitmaps.ctypes.data + 8 * bitmaps.shape[1] * form, weights.ctypes.data + start, 1
             prefetch(row[1])
