@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import tiny
 
 from lexbench import registry
 from lexbench.cli import code
@@ -90,12 +91,7 @@ def test_numbers_are_float32_whatever_they_were(tmp_path):
 def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
     """Runs rank by dot product, or by cosine."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    for name, text in (("d1", "a"), ("d2", "b"), ("10", "c")):
-        with (tmp_path / "corpus.jsonl").open("a") as file:
-            file.write(json.dumps({"_id": name, "text": text}) + "\n")
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "x"}) + "\n")
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    tiny.write(tmp_path, {"d1": "a", "d2": "b", "10": "c"}, {"q1": "x"}, [("q1", "d1", 1)])
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "asked.jsonl", rows(QUERIES, "qid", "vector"))
     files = f'documents="{tmp_path / "documents.jsonl"}", queries="{tmp_path / "asked.jsonl"}"'

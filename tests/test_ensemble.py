@@ -1,6 +1,5 @@
 """Several retrievers fused into one list: every rule by hand, by an independent reference, and through the whole harness."""
 
-import json
 import math
 import re
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from test_resume import tree
+from tiny import write as beir_folder
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.engines.csr import Csr
@@ -142,14 +142,9 @@ TEXTS = ("red fox", "a red red car", "blue sky", "blue blue car park", "the fox 
 def tiny(tmp_path, monkeypatch):
     """Write a BEIR folder of seven documents and three queries; its store is empty."""
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    place = tmp_path / "tiny"
-    (place / "qrels").mkdir(parents=True)
-    lines = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(TEXTS)]
-    (place / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    queries = enumerate(("red car", "fox sky", "blue"))
-    (place / "queries.jsonl").write_text("".join(json.dumps({"_id": f"q{i}", "text": text}) + "\n" for i, text in queries))
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\nq1\td4\t1\nq1\td6\t1\nq2\td3\t1\n")
-    return place
+    documents = {f"d{i}": text for i, text in enumerate(TEXTS)}
+    judged = [("q0", "d1", 1), ("q1", "d4", 1), ("q1", "d6", 1), ("q2", "d3", 1)]
+    return beir_folder(tmp_path / "tiny", documents, {"q0": "red car", "q1": "fox sky", "q2": "blue"}, judged)
 
 
 def outcomes(place, store, *given, depth=1000):

@@ -12,20 +12,19 @@ import numpy as np
 import pytest
 import tiny
 import transformers
+import workbench
 from scipy import sparse
+from workbench import BM25, Bag, Folded
 
 from lexbench import registry
-from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.passages import Windows, passages, sentences, words
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
-from lexbench.plugins import Encoder
 from lexbench.progress import Silent
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.passages import Passages
 from lexbench.runner import jobs, plan
-from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve
 from lexbench.storage.store import Store
 from lexbench.types import Document, Kind, MultiVectors
@@ -33,38 +32,6 @@ from lexbench.vectors import offsets_of
 
 DOCUMENTS, QUERIES, SIZE, STRIDE = 150, 9, 10, 4
 VOCABULARY = [f"w{number}" for number in range(60)]
-BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
-
-
-@dataclass(frozen=True)
-class Bag(Encoder):
-    """A sparse encoder: a term a word, with a made-up weight."""
-
-    kind: ClassVar[Kind] = Kind.SPARSE
-
-    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return weights (texts, 60)."""
-        rows = np.zeros((len(texts), len(VOCABULARY)), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in text.split():
-                row[int(word[1:])] += np.float32(0.25 + int(word[1:]) * 37 % 100 / 32)
-        return sparse.csr_array(rows)
-
-    encode_query = encode_document
-
-
-@dataclass(frozen=True)
-class Folded(Bag):
-    """A dense encoder: the same, folded into 8 dimensions, so that scores below 0 occur."""
-
-    kind: ClassVar[Kind] = Kind.DENSE
-
-    def encode_document(self, texts: Sequence[str]) -> np.ndarray:
-        """Return vectors (texts, 8)."""
-        folding = np.random.default_rng(0).normal(size=(len(VOCABULARY), 8)).astype(np.float32)
-        return np.asarray(Bag.encode_document(self, texts) @ folding)
-
-    encode_query = encode_document
 
 
 @dataclass(frozen=True)
@@ -102,10 +69,7 @@ def folder(tmp_path_factory, texts):
 @pytest.fixture(scope="module")
 def bench(folder, tmp_path_factory):
     """Open the dataset in a store for all tests of this file."""
-    store = Store(tmp_path_factory.mktemp("store"))
-    store.prepare()
-    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    return workbench.opened(folder, Store(tmp_path_factory.mktemp("store")))
 
 
 def cut(text, size=SIZE, stride=STRIDE):
@@ -132,13 +96,8 @@ def results(folder, systems):
 
 def ranked(bench, retriever, k=1000):
     """Return the ids that a retriever finds, with their scores, in the order of its list, for each query."""
-    searcher = retriever.open(bench.artifacts.index(retriever))
-    hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     ids = [name.decode() for name in bench.corpus.doc_ids]
-    return [
-        [(ids[doc], score) for doc, score in zip(docs.tolist(), scores.tolist(), strict=True) if doc >= 0]
-        for docs, scores in zip(hits.docs, hits.scores, strict=True)
-    ]
+    return [[(ids[doc], score) for doc, score in found.items()] for found in workbench.searched(bench, retriever, k)]
 
 
 def products(encoder, queries, pieces):

@@ -1,90 +1,29 @@
 """Candidates of one retriever, scored by others from stored data: the scores equal those of full exact searches."""
 
-import json
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy import sparse
+import tiny
+import workbench
+from workbench import BM25, Bag, Folded, searched
 
 from lexbench import registry
-from lexbench.datasets.dataset import open_dataset
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
-from lexbench.plugins import Encoder
-from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
-from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
-from lexbench.types import Kind
 
 DOCUMENTS, QUERIES = 2 * SHARD + 300, 12
+BAG, HALF, FOLDED = Bag(300), Bag(300, "float16"), Folded(300)
 WORDS = [f"w{i}" for i in range(300)]
-
-
-@dataclass(frozen=True)
-class Bag(Encoder):
-    """A sparse encoder: a term a word, with a made-up weight; texts without words have no term."""
-
-    kind: ClassVar[Kind] = Kind.SPARSE
-    storage: ClassVar[str] = "float32"
-
-    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return weights (texts, 300) from .01 to 3."""
-        rows = np.zeros((len(texts), len(WORDS)), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in text.split():
-                row[int(word[1:])] += np.float32(0.01 + (int(word[1:]) * 37 % 100) / 33)
-        return sparse.csr_array(rows)
-
-    encode_query = encode_document
-
-
-@dataclass(frozen=True)
-class Half(Bag):
-    """The same, stored in half precision."""
-
-    storage: ClassVar[str] = "float16"
-
-
-@dataclass(frozen=True)
-class Folded(Bag):
-    """A dense encoder: the same weights, folded into 16 dimensions."""
-
-    kind: ClassVar[Kind] = Kind.DENSE
-
-    def encode_document(self, texts: Sequence[str]) -> np.ndarray:
-        """Return vectors (texts, 16)."""
-        folding = np.random.default_rng(0).normal(size=(len(WORDS), 16)).astype(np.float32)
-        return np.asarray(Bag.encode_document(self, texts) @ folding)
-
-    encode_query = encode_document
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Write a BEIR folder of three shards of documents, some of them empty."""
-    path = tmp_path_factory.mktemp("words")
-    chance = random.Random(4)
-    texts = [" ".join(chance.choices(WORDS, k=chance.randrange(12))) for _ in range(DOCUMENTS)]
-    lines = [{"_id": f"d{i:05d}", "title": "", "text": text} for i, text in enumerate(texts)]
-    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    lines = [{"_id": f"q{i}", "text": " ".join(chance.choices(WORDS, k=4))} for i in range(QUERIES)]
-    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    (path / "qrels").mkdir()
-    judged = "".join(f"q{i}\td{j:05d}\t1\n" for i in range(QUERIES) for j in range(i, DOCUMENTS, 400))
-    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +33,19 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BEIR folder of three shards of documents, some of them empty."""
+    chance = random.Random(4)
+    texts = {f"d{i:05d}": " ".join(chance.choices(WORDS, k=chance.randrange(12))) for i in range(DOCUMENTS)}
+    queries = {f"q{i}": " ".join(chance.choices(WORDS, k=4)) for i in range(QUERIES)}
+    judged = [(f"q{i}", f"d{j:05d}", 1) for i in range(QUERIES) for j in range(i, DOCUMENTS, 400)]
+    return tiny.write(tmp_path_factory.mktemp("words") / "words", texts, queries, judged)
+
+
+@pytest.fixture(scope="module")
 def bench(folder, store):
     """Open the dataset in the store."""
-    store.prepare()
-    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    return workbench.opened(folder, store)
 
 
 def encoded(encoder, written):
@@ -108,34 +55,15 @@ def encoded(encoder, written):
     return Encoded(encoder, registry.create("engines", part.engine), tuple(made))
 
 
-def opened(bench, retriever):
-    """Build and open a retriever; return its searcher and its encoded queries."""
-    searcher = retriever.open(bench.artifacts.index(retriever))
-    return searcher, searcher.encode([query.text for query in bench.dataset.queries])
-
-
-def searched(bench, retriever, k):
-    """Return what a retriever finds: {position: score} of each query."""
-    searcher, queries = opened(bench, retriever)
-    hits = searcher.search(queries, k)
-    return [
-        dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True))
-        for docs, scores in zip(hits.docs, hits.scores, strict=True)
-    ]
-
-
-BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
-
-
 @pytest.mark.parametrize(
     ("encoder", "written", "exactly"),
     [
-        (Bag(), "|quantize(100)@impact", True),
-        (Bag(), "|top_k(3)|quantize(50)@impact", True),
-        (Bag(), "|quantize(100)@csr", True),
-        (Bag(), "@csr", False),
-        (Half(), "|top_k(4)@csr", False),
-        (Folded(), "@flat", False),
+        (BAG, "|quantize(100)@impact", True),
+        (BAG, "|top_k(3)|quantize(50)@impact", True),
+        (BAG, "|quantize(100)@csr", True),
+        (BAG, "@csr", False),
+        (HALF, "|top_k(4)@csr", False),
+        (FOLDED, "@flat", False),
     ],
 )
 def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly):
@@ -154,7 +82,7 @@ def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly)
 
 def test_bm25_scores_what_another_found(bench):
     """The candidates of a dense retriever have the BM25 scores of a full search to the bit, those without its words 0."""
-    first = encoded(Folded(), "@flat")
+    first = encoded(FOLDED, "@flat")
     found = searched(bench, Pipeline(members=(first, resolve(parse(BM25))), weights=(0, 1), scores="raw", k=200), 1000)
     candidates = searched(bench, first, 200)
     everything = searched(bench, resolve(parse(BM25)), DOCUMENTS)
@@ -168,7 +96,7 @@ def test_bm25_scores_what_another_found(bench):
 
 def test_no_second_index_is_built(folder, tmp_path):
     """The later part's vectors are made and its engine is not asked for an index; the sizes are index and vectors."""
-    made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=50)
+    made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=50)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
     both = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
     (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
@@ -180,7 +108,7 @@ def test_no_second_index_is_built(folder, tmp_path):
 
 def test_a_pipeline_adds_normalised_scores(bench):
     """With minmax and weights 2 and 1 each candidate has twice its BM25 score, and its second score, on scales from 0 to 1."""
-    second = encoded(Bag(), "|quantize(100)@impact")
+    second = encoded(BAG, "|quantize(100)@impact")
     found = searched(bench, Pipeline(members=(resolve(parse(BM25)), second), weights=(2, 1), k=30), 1000)
     first, full = searched(bench, resolve(parse(BM25)), 30), searched(bench, second, DOCUMENTS)
     for scored, ones, every in zip(found, first, full, strict=True):
@@ -193,7 +121,7 @@ def test_a_pipeline_adds_normalised_scores(bench):
 
 def test_parts_can_be_nested(bench):
     """A pipeline of an ensemble and a pipeline: raw sums are the sums of what each part alone scores."""
-    bm25, bag, dense = resolve(parse(BM25)), encoded(Bag(), "|quantize(100)@impact"), encoded(Folded(), "@flat")
+    bm25, bag, dense = resolve(parse(BM25)), encoded(BAG, "|quantize(100)@impact"), encoded(FOLDED, "@flat")
     finds = Ensemble(members=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
     scores = Pipeline(members=(Ensemble(members=(dense, bm25), scores="raw"), bag), scores="raw", weights=(1, 0.5))
     found = searched(bench, Pipeline(members=(finds, scores), scores="raw", weights=(1, 2), k=25), 25)
@@ -208,7 +136,7 @@ def test_parts_can_be_nested(bench):
 
 def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
     """How many documents are in memory at a time changes no score."""
-    made = encoded(Folded(), "@flat")
+    made = encoded(FOLDED, "@flat")
     docs = np.full((3, 5000), -1, np.int32)
     chance = np.random.default_rng(2)
     for row, count in enumerate((DOCUMENTS, 700, 0)):
@@ -224,7 +152,7 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
 
 def test_the_recall_of_the_candidates_is_told(folder, store):
     """A pipeline's result has a note with the recall of its first retriever at k, as that retriever alone reports it."""
-    made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
+    made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=70)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
     ranked, first = (outcome.result for outcome in jobs.run(planned, store))
 

@@ -8,22 +8,21 @@ import re
 import checkpoints
 import numpy as np
 import pytest
+import tiny
 import torch
 import transformers
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
+from workbench import BM25, opened, searched
 
-from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
 from lexbench.models.pair_scoring import pair_lengths
 from lexbench.notation import parse
-from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner import plan
-from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -31,7 +30,6 @@ from lexbench.types import Document
 DOCUMENTS, QUERIES = 300, 32
 WORDS = checkpoints.WORDS[4:]  # those that no stop list has
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
-BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
 
 
 @pytest.fixture(scope="module")
@@ -44,50 +42,31 @@ def models(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write a BEIR folder of 300 documents, every second one with a title, some longer than models read."""
-    path = tmp_path_factory.mktemp("words")
     chance = random.Random(5)
-    lines = [
-        {
-            "_id": f"d{i:03d}",
-            "title": chance.choice(WORDS) * (i % 2),
-            "text": " ".join(chance.choices(WORDS, k=1 + i % 20 * (1 + 3 * (i % 7 == 0)))),
-        }
+    documents = {
+        f"d{i:03d}": (
+            chance.choice(WORDS) * (i % 2),
+            " ".join(chance.choices(WORDS, k=1 + i % 20 * (1 + 3 * (i % 7 == 0)))),
+        )
         for i in range(DOCUMENTS)
-    ]
+    }
+    queries = {f"q{i}": " ".join(chance.choices(WORDS, k=3)) for i in range(QUERIES)}
+    judged = [(f"q{i}", f"d{j:03d}", 1) for i in range(QUERIES) for j in range(i, DOCUMENTS, 40)]
+    path = tiny.write(tmp_path_factory.mktemp("words") / "words", documents, queries, judged)
+    lines = [{"_id": name, "title": title, "text": text} for name, (title, text) in documents.items()]
     (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    lines = [{"_id": f"q{i}", "text": " ".join(chance.choices(WORDS, k=3))} for i in range(QUERIES)]
-    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    (path / "qrels").mkdir()
-    judged = "".join(f"q{i}\td{j:03d}\t1\n" for i in range(QUERIES) for j in range(i, DOCUMENTS, 40))
-    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     return path
 
 
 @pytest.fixture(scope="module")
 def bench(folder, tmp_path_factory):
     """Open the dataset in a store for all tests of this file."""
-    return workbench(folder, Store(tmp_path_factory.mktemp("store")))
-
-
-def workbench(folder, store):
-    """Open the dataset in *store*."""
-    store.prepare()
-    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    return opened(folder, Store(tmp_path_factory.mktemp("store")))
 
 
 def written(model, first=BM25, k=20, settings=""):
     """Return the system as a user types it."""
     return f'rerank({first}, cross_encoder(model="{model}"{settings}), k={k})'
-
-
-def searched(bench, text, k=1000):
-    """Return the hits of the retriever *text*: {position: score} for each query, best first."""
-    retriever = resolve(parse(text))
-    searcher = retriever.open(bench.artifacts.index(retriever))
-    hits = searcher.search(searcher.encode([query.text for query in bench.dataset.queries]), k)
-    rows = zip(hits.docs, hits.scores, strict=True)
-    return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
 
 
 def reference(model, query, text, length=64):
@@ -244,7 +223,7 @@ def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
     """Two members that rerank by one model score a common pair once."""
     spy = Spy(monkeypatch)
     parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)")
-    bench = workbench(folder, Store(tmp_path))
+    bench = opened(folder, Store(tmp_path))
     bench.run(system(f"ensemble({', '.join(parts)})"), 1000)
     pairs = [pair for call in spy.calls for pair in call]
     lists = [searched(bench, text, 20) for text in (BM25, "bm25(k1=0.1, b=1.0)")]
@@ -257,15 +236,15 @@ def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
-    calm = workbench(folder, Store(tmp_path / "calm")).run(job.system, 1000).folder
+    calm = opened(folder, Store(tmp_path / "calm")).run(job.system, 1000).folder
     with pytest.MonkeyPatch.context() as patch:
         Spy(patch, most=2)
         with pytest.raises(KeyboardInterrupt):
-            workbench(folder, Store(tmp_path / "hurried")).run(job.system, 1000)
+            opened(folder, Store(tmp_path / "hurried")).run(job.system, 1000)
     (draft,) = (tmp_path / "hurried" / "runs").iterdir()
     parts = sorted(path.name for path in draft.iterdir())
     spy = Spy(monkeypatch)
-    bench = workbench(folder, Store(tmp_path / "hurried"))
+    bench = opened(folder, Store(tmp_path / "hurried"))
     run = bench.run(job.system, 1000).folder
 
     assert parts == ["part-0000000.safetensors", "part-0000015.safetensors"]
@@ -280,7 +259,7 @@ def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
     text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
     runs = []
     for place, on in (("alone", None), ("elsewhere", executor(text))):
-        bench = workbench(folder, Store(tmp_path / place))
+        bench = opened(folder, Store(tmp_path / place))
         bench.executor = on
         runs.append(bench.run(system(written(models[0], k=100)), 1000).folder)
 
@@ -308,7 +287,7 @@ def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_p
     for place, on in (("alone", None), ("elsewhere", Recording())):
         with pytest.MonkeyPatch.context() as patch:
             spy = Spy(patch)
-            bench = workbench(folder, Store(tmp_path / place))
+            bench = opened(folder, Store(tmp_path / place))
             bench.executor = on
             runs.append(bench.run(named, 100).folder)
             scored.append(sorted(pair for call in spy.calls for pair in call))
@@ -324,9 +303,9 @@ def test_scores_that_an_executor_has_made_are_kept(folder, models, tmp_path, mon
     store = Store(tmp_path)
     spy = Spy(monkeypatch, most=1)
     with pytest.raises(KeyboardInterrupt):
-        on_executor(workbench(folder, store)).run(system(written(models[0], k=100)), 1000)
+        on_executor(opened(folder, store)).run(system(written(models[0], k=100)), 1000)
     spy.most = 10**9
-    on_executor(workbench(folder, store)).run(system(written(models[0], k=100)), 1000)
+    on_executor(opened(folder, store)).run(system(written(models[0], k=100)), 1000)
     pairs = [pair for call in spy.calls for pair in call]
 
     assert len(spy.calls) == 3
@@ -341,7 +320,7 @@ def on_executor(bench):
 
 def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     """Another model, length or k makes another run of the same index; another path or batch size does not."""
-    bench = workbench(folder, Store(tmp_path))
+    bench = opened(folder, Store(tmp_path))
     (tmp_path / "copy").mkdir()
     copy = checkpoints.cross_encoder(tmp_path / "copy")
     given = [
@@ -360,7 +339,7 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
 
 def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
     """Without the stored corpus, the error names it."""
-    bench = workbench(folder, Store(tmp_path))
+    bench = opened(folder, Store(tmp_path))
     retriever = resolve(parse(written(models[0])))
     index = bench.artifacts.index(retriever)
     bench.corpus.path.rename(tmp_path / "elsewhere")

@@ -388,7 +388,7 @@ def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, wei
 
 def test_a_folder_of_files(tmp_path, monkeypatch):
     """A path without a known ending is a folder of files, and reads back in order; there is a file even if it is empty."""
-    monkeypatch.setattr("lexbench.vector_formats.anserini._DOCUMENTS", 2)
+    monkeypatch.setattr("lexbench.vector_formats.json_lines._DOCUMENTS", 2)
     FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "v", Vocabulary(TOKENS))
     FORMATS["anserini"].write(iter([]), tmp_path / "none", Vocabulary(TOKENS))
 

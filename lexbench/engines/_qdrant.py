@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lexbench.engines.kernels.checks import Found, fill_exactly, no_hits, one_width, quiet, same_width
+from lexbench.engines.kernels.checks import Found, fill_exactly, impacts, no_hits, one_width, quiet, same_width, sums_fit
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -26,7 +26,7 @@ from lexbench.storage.artifact_folder import digest
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"
-_FACTS = "collection.json"
+_FACTS, LARGEST = "collection.json", "largest_weight.npy"  # the largest weight of each term is of sparse vectors
 _NAME = "v"  # of the one vector of a point
 _POINTS = 1000  # sent at a time
 _WAIT = 3600.0  # seconds in which a server must have indexed what it was sent
@@ -43,7 +43,6 @@ class QdrantEngine(Engine):
 
     url: str = ""
     shards: int = runtime(1)
-    replicas: int = runtime(1)
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True
@@ -55,8 +54,8 @@ class QdrantEngine(Engine):
         """Raise CommandError for keys in addresses, which results show, and for impossible numbers."""
         if "@" in self.url:
             raise CommandError(f"a url of qdrant has no name and no key in it, for results show it; set {KEY_VARIABLE}")
-        if min(self.shards, self.replicas) < 1:
-            raise CommandError("qdrant: shards and replicas are 1 or more")
+        if self.shards < 1:
+            raise CommandError("qdrant: shards is 1 or more")
 
     def rows(self, vectors: Any, what: str) -> Iterator[Any]:
         """Yield each of *vectors* (n, width) in Qdrant's form, None for an empty one.
@@ -108,7 +107,7 @@ class QdrantEngine(Engine):
         """Return a new collection."""
         if self.url:
             server = Server(self.url, self._collection(path), self.kind)
-            server.make(width, self.shards, self.replicas)
+            server.make(width, self.shards)
             return server
         return Edge(path / "edge", self.kind, width)
 
@@ -120,6 +119,7 @@ class QdrantIndex(Index):
         facts = json.loads((path / _FACTS).read_bytes())
         self._settings = settings
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
+        self._largest = np.load(path / LARGEST) if (path / LARGEST).exists() else None  # (vocabulary,)
         self._backend: Edge | Server | None = None  # if there is no point
         if facts["points"]:
             name, kind = facts["collection"], settings.kind
@@ -131,9 +131,14 @@ class QdrantIndex(Index):
                 )
 
     def search(self, queries: Any, k: int) -> Hits:
-        """Return the best *k* documents of each of *queries* (queries, width); an empty one finds nothing."""
+        """Return the best *k* documents of each of *queries* (queries, width); an empty one finds nothing.
+
+        Raises LexbenchError if a sum of whole weights could be too large for float32.
+        """
         if self._documents:
             same_width(queries.shape[1], self._width, "terms" if self._settings.kind is Kind.SPARSE else "dimensions")
+        if self._documents and self._largest is not None:
+            sums_fit(impacts(queries, "qdrant"), self._largest, "qdrant")
         hits = no_hits(queries.shape[0], min(k, self._documents))
         for row, vector in enumerate(self._settings.rows(queries, "a query vector")):
             if self._backend is not None and vector is not None and hits.docs.shape[1]:
@@ -211,11 +216,11 @@ class Server:
     def __init__(self, url: str, name: str, kind: Kind) -> None:
         self._client, self._name, self._kind, self._url = connect(url), name, kind, url
 
-    def make(self, width: int, shards: int, replicas: int) -> None:
+    def make(self, width: int, shards: int) -> None:
         """Make the collection, and delete what an interrupted build may have left."""
         from qdrant_client import models
 
-        settings: dict[str, Any] = {"shard_number": shards, "replication_factor": replicas}
+        settings: dict[str, Any] = {"shard_number": shards}
         if self._kind is Kind.SPARSE:
             settings |= {"vectors_config": {}, "sparse_vectors_config": {_NAME: models.SparseVectorParams()}}
         else:

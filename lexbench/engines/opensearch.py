@@ -43,14 +43,13 @@ class OpenSearch(Engine):
     """Each query term is a clause `rank_feature` with `linear`, so that the score is the dot product of the weights.
 
     *url*: of the server. Credentials are only read from the environment: OPENSEARCH_API_KEY, or OPENSEARCH_USER and
-    OPENSEARCH_PASSWORD; OPENSEARCH_CA_CERTS names a file of certificates. *shards* and *replicas* are set when the index is
-    made. Refused are weights above 512, which Lucene rounds, queries of more than 1,024 terms, and queries whose scores could
+    OPENSEARCH_PASSWORD; OPENSEARCH_CA_CERTS names a file of certificates. *shards* are set when the index is made.
+    Refused are weights above 512, which Lucene rounds, queries of more than 1,024 terms, and queries whose scores could
     be above 2**24. `neural_sparse` on `sparse_vector` is not used, because it leaves documents out.
     """
 
     url: str = "http://localhost:9200"
     shards: int = runtime(1)
-    replicas: int = runtime(0)
 
     kind: ClassVar[Kind] = Kind.SPARSE
     exact: ClassVar[bool] = True
@@ -60,8 +59,8 @@ class OpenSearch(Engine):
     def __post_init__(self) -> None:
         """Raise CommandError for an address that is none or has a key in it, and for impossible numbers."""
         Client(self.url)
-        if self.shards < 1 or self.replicas < 0:
-            raise CommandError(f"{self}: shards is 1 or more, replicas 0 or more")
+        if self.shards < 1:
+            raise CommandError(f"{self}: shards is 1 or more")
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
         """Index *shards* (n, vocabulary) of whole weights up to 512, under a name made from *path*."""
@@ -87,7 +86,7 @@ class OpenSearch(Engine):
         """Return the settings and fields of an index: `v` has the weights, `p` the position."""
         index = {
             "number_of_shards": self.shards,
-            "number_of_replicas": self.replicas,
+            "number_of_replicas": 0,
             "max_result_window": _DEEPEST,
             "refresh_interval": "-1",  # off while the index is filled
         }

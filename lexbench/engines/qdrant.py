@@ -9,11 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._qdrant import QdrantEngine, QdrantIndex
-from lexbench.engines.kernels.checks import impacts, largest_weights, sums_fit
-from lexbench.types import Hits, Kind
-
-_LARGEST = "largest_weight.npy"
+from lexbench.engines._qdrant import LARGEST, QdrantEngine
+from lexbench.engines.kernels.checks import impacts, largest_weights
+from lexbench.types import Kind
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,8 @@ class Qdrant(QdrantEngine):
     """An inverted index of whole weights: their sums are the same in every engine, so its lists are those of `csr`.
 
     *url*: of a server or cluster, e.g. "http://localhost:6333"; "" keeps the index in the store and searches it in this
-    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* and *replicas* of a collection on a
-    server are set when it is made. Weights above 65,535, and queries whose scores could be above 2**24, are refused.
+    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server
+    are set when it is made. Weights above 65,535, and queries whose scores could be above 2**24, are refused.
     """
 
     name: ClassVar[str] = "qdrant"
@@ -47,22 +45,4 @@ class Qdrant(QdrantEngine):
                 yield shard
 
         super().build(watched(), path)
-        np.save(path / _LARGEST, largest)
-
-    def open(self, path: Path) -> "SparseQdrantIndex":
-        """Open the folder, or the collection on the server. Raises MissingData if the server has lost it."""
-        return SparseQdrantIndex(self, path)
-
-
-class SparseQdrantIndex(QdrantIndex):
-    """An opened index of whole weights."""
-
-    def __init__(self, settings: Qdrant, path: Path) -> None:
-        super().__init__(settings, path)
-        self._largest = np.load(path / _LARGEST)
-
-    def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights."""
-        if self._documents and queries.shape[1] == self._width:
-            sums_fit(impacts(queries, "qdrant"), self._largest, "qdrant")
-        return super().search(queries, k)
+        np.save(path / LARGEST, largest)

@@ -17,8 +17,8 @@ class QdrantDense(QdrantEngine):
     """Dot products of float32, without a graph; a last bit may differ from those of `flat`, which adds in another order.
 
     *url*: of a server or cluster, e.g. "http://localhost:6333"; "" keeps the index in the store and searches it in this
-    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* and *replicas* of a collection on a
-    server are set when it is made.
+    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server
+    are set when it is made.
     """
 
     name: ClassVar[str] = "qdrant_dense"

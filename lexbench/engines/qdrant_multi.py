@@ -15,8 +15,8 @@ class QdrantMulti(QdrantEngine):
     """Late interaction in float32; a last bit may differ from that of `maxsim`. A document without tokens is never found.
 
     *url*: of a server or cluster, e.g. "http://localhost:6333"; "" keeps the index in the store and searches it in this
-    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* and *replicas* of a collection on a
-    server are set when it is made.
+    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server
+    are set when it is made.
     """
 
     name: ClassVar[str] = "qdrant_multi"

@@ -20,6 +20,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
+from lexbench.vectors import canonical
 
 _MOST = float(np.finfo(np.float16).max)  # Seismic keeps weights in half precision
 _NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes
@@ -137,11 +138,9 @@ def _library(part: str, vocabulary: int) -> Any:
 
 def _checked(vectors: sparse.csr_array, most: float) -> sparse.csr_array:
     """Return *vectors* with ascending columns and no stored zeros. Raises LexbenchError for weights outside 0 to *most*."""
-    matrix = sparse.csr_array(vectors, copy=True)
+    matrix = canonical(vectors)
     wrong = ~((matrix.data >= 0) & (matrix.data <= most))
     if wrong.any():
         weight = matrix.data[wrong][0]
         raise LexbenchError(f"seismic takes weights from 0 to {most:,g}, and there is {weight:g}; scale the vectors")
-    matrix.eliminate_zeros()
-    matrix.sort_indices()
     return matrix

@@ -97,13 +97,6 @@ class _Run(NamedTuple):
     sizes: NDArray[np.int64]  # (terms,) postings
 
 
-class _Packed(NamedTuple):
-    """The packed postings of some terms."""
-
-    content: NDArray[np.uint8]
-    lengths: NDArray[np.uint32]  # (terms,) bytes
-
-
 class IndexWriter:
     """Collects the terms of documents, given as numbers, and writes their index into *folder*.
 
@@ -165,16 +158,16 @@ class IndexWriter:
         self._end_run()
         lengths = [np.zeros(0, np.uint32)]
         with (self._folder / "postings.bin").open("wb") as file:
-            waiting: deque[Future[_Packed]] = deque()
+            waiting: deque[Future[tuple[NDArray[np.uint8], NDArray[np.uint32]]]] = deque()
             slices = pieces(offsets_of(self._sizes), self._run)
             while True:  # slices are packed at the same time, and written in order
                 for terms in islice(slices, self._threads - len(waiting)):
                     waiting.append(self._submit(_merged, self._runs, self._sizes, terms))
                 if not waiting:
                     break
-                packed = waiting.popleft().result()
-                packed.content.tofile(file)
-                lengths.append(packed.lengths)
+                content, sizes = waiting.popleft().result()
+                content.tofile(file)
+                lengths.append(sizes)
             np.zeros(PADDING, np.uint8).tofile(file)
         used, classes = np.unique(np.frombuffer(self._classes, np.uint8), return_inverse=True)
         np.save(self._folder / "sizes.npy", self._sizes.astype(np.int32))
@@ -203,8 +196,8 @@ def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int
     return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.bincount(keys >> _DOCUMENT_BITS))
 
 
-def _merged(runs: list[Path], sizes: NDArray[np.int64], terms: slice) -> _Packed:
-    """Merge and pack the postings of some *terms*. Raises LexbenchError if a frequency is above LARGEST_FREQUENCY."""
+def _merged(runs: list[Path], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    """Return the merged and packed postings of some *terms*, and the bytes of each (terms,); LexbenchError as `finish`."""
     parts = [_read_run(run, terms.start << _DOCUMENT_BITS, terms.stop << _DOCUMENT_BITS) for run in runs]
     keys = np.concatenate([part[0] for part in parts])
     order = np.argsort(keys, kind="stable")  # merges, because each part is sorted
@@ -214,7 +207,7 @@ def _merged(runs: list[Path], sizes: NDArray[np.int64], terms: slice) -> _Packed
     sizes = sizes[terms]
     packed, lengths = np.empty(room(len(keys), len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
     docs = (keys[order] & (2**_DOCUMENT_BITS - 1)).astype(np.int32)
-    return _Packed(packed[: pack(docs, frequencies, sizes, packed, lengths)], lengths)
+    return packed[: pack(docs, frequencies, sizes, packed, lengths)], lengths
 
 
 def _read_run(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -298,10 +291,7 @@ def _bits(number):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the arguments
-    """Return the eight bytes at *address*, which need not be aligned, as a little-endian uint64. Nothing is checked.
-
-    It takes an address: numba counts references to arrays that are passed on, which costs more.
-    """
+    """Return the eight bytes at *address* as a little-endian uint64, unchecked; numba would count references to an array."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         word = builder.load(builder.inttoptr(args[0], ir.PointerType(ir.IntType(64))))

@@ -36,7 +36,6 @@ _CODES, _WORD = 16, 57  # most codes taken from one word, a power of 2; bits of 
 _WORTHWHILE = 128  # postings from which on a term's scores are worked out once
 _PAYS = 64  # postings that waiting must save for each document that is looked up
 _EXACT = 2.0**28  # largest ratio of the sum of all scores to the least score at which float64 adds exactly
-_SPARSE = 32  # if fewer than one in so many positions of a window has a posting, sums are looked up by posting
 _NEXT, _LEFT, _BEFORE, _AT, _STOP, _BITS = range(6)  # columns of a cursor, see `_cursors`
 _UNIT, _STEP = np.float32(1e-4), np.float32(1e-6)  # of Anserini's ties
 
@@ -71,7 +70,7 @@ def _worth(weight, frequency, inverse_norm):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def search(  # noqa: C901, PLR0912, PLR0913, PLR0917 - tuples of arrays would take numba five times as long to compile
+def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five times as long to compile
     packed: NDArray[np.uint8],  # see _bm25_index
     offsets: _Ints,  # (terms,) start of each term's postings in it
     sizes: NDArray[np.int32],  # (terms,) number of postings
@@ -87,7 +86,7 @@ def search(  # noqa: C901, PLR0912, PLR0913, PLR0917 - tuples of arrays would ta
     """Find the best k documents for each query."""
     k, allowed = best.shape[1], share
     sums = np.zeros(WINDOW)
-    keys, seen = np.empty(2 * k + _SPARE, np.uint64), np.empty(WINDOW // _SPARSE + BLOCK, np.int32)
+    keys = np.empty(2 * k + _SPARE, np.uint64)
     found, found_sums = np.empty(WINDOW + 1, np.int32), np.empty(WINDOW + 1)  # documents of the window above the bar
     for query in range(len(best)):
         own = slice(starts[query], starts[query + 1])
@@ -98,26 +97,20 @@ def search(  # noqa: C901, PLR0912, PLR0913, PLR0917 - tuples of arrays would ta
         first: Any = np.int64(0)
         while first < len(classes):
             length: Any = min(WINDOW if first or share == 0 else _FIRST, len(classes) - first)
-            few, touched, least = length // _SPARSE, np.int64(0), below(bar)
+            least: Any = below(bar)
             waiting = _lightest(bounds, allowed * least)
             for i in order[waiting:]:
                 common = sizes[terms[own][i]] >= _WORTHWHILE
-                touched = _add_term(
+                _add_term(
                     packed, cursors[i], docs[i], frequencies[i], classes, weights[own][i], inverse_norms, common, scores[i],
-                    first, first + length, sums, seen, touched, few,
+                    first, first + length, sums,
                 )  # fmt: skip
-            blocks = (length + COMPARED - 1) // COMPARED
+            swept = sums[: (length + COMPARED - 1) // COMPARED * COMPARED]
             if not waiting:
-                if touched > few:
-                    count, bar = _collect_window(sums[: blocks * COMPARED], first, flip, keys, count, bar, k)
-                else:
-                    count, bar = _collect_seen(seen[:touched], first, sums, flip, keys, count, bar, k)
+                count, bar = _collect_window(swept, first, flip, keys, count, bar, k)
             else:
                 least -= bounds[waiting - 1]  # what the waiting terms can add at most
-                if touched > few:
-                    size = above(sums[: blocks * COMPARED], first, least, found, found_sums)
-                else:
-                    size = seen_above(seen[:touched], first, sums, least, found, found_sums)
+                size = above(swept, first, least, found, found_sums)
                 found[size], found_sums[size] = first + length, 0.0  # a sentinel, so that cursors pass the window's end
                 postings: Any = np.int64(0)
                 for i in order[:waiting]:
@@ -151,10 +144,7 @@ def score(packed, offsets, sizes, classes, inverse_norms, terms, weights, wanted
 
 @njit(nogil=True, cache=True)
 def _scores(sizes, terms, weights, inverse_norms):  # type: ignore[no-untyped-def]
-    """Return what a posting of each of *terms* is worth, (terms, classes * COMMON), by length class and common frequency.
-
-    A score depends on nothing else, so it is worked out once and not for each posting.
-    """
+    """Return what a posting of each of *terms* is worth, (terms, classes * COMMON), by length class and common frequency."""
     scores = np.empty((len(terms), len(inverse_norms) * COMMON))
     for i in range(len(terms)):
         if sizes[terms[i]] >= _WORTHWHILE:
@@ -169,10 +159,7 @@ def _scores(sizes, terms, weights, inverse_norms):  # type: ignore[no-untyped-de
 
 @njit(nogil=True, cache=True)
 def _by_weight(weights, inverse_norms, share):  # type: ignore[no-untyped-def]
-    """Return the terms ordered from the lightest, and bounds: the first i + 1 terms are worth at most bounds[i] together.
-
-    If no term may wait, terms keep their order and all bounds are infinite.
-    """
+    """Return the terms from the lightest on, and bounds: the first i + 1 are worth at most bounds[i], inf if none may wait."""
     order, bounds = np.empty(len(weights), np.int64), np.empty(len(weights))
     total, lightest, longest = 0.0, np.float32(np.inf), np.float32(np.inf)
     for i in range(len(weights)):
@@ -249,23 +236,19 @@ def _first_at(docs, low, high, position):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    packed, cursor, docs, frequencies, classes, weight, inverse_norms, common, scores, first, end, sums, seen, touched, few
+    packed, cursor, docs, frequencies, classes, weight, inverse_norms, common, scores, first, end, sums
 ):
-    """Add a term's scores from position *first* to *end*; return *touched*, the postings added in this window so far.
-
-    The documents of the first *few* postings are put into *seen*. *common* says whether the term has *scores*.
-    """
+    """Add a term's scores from position *first* to *end*; *common* says whether it has *scores*."""
     while True:
-        # A whole block inside the window is added without unpacking. While the window is sparse, `seen` needs the documents.
-        if cursor[_AT] == cursor[_STOP] and common and cursor[_LEFT] >= BLOCK and touched + BLOCK > few:
+        # A whole block inside the window is added without unpacking.
+        if cursor[_AT] == cursor[_STOP] and common and cursor[_LEFT] >= BLOCK:
             behind, last = skip(packed, cursor[_NEXT])
             if last < end and packed[cursor[_NEXT] + 1] <= COMMON_BITS:
                 _add_block(packed, cursor[_NEXT], cursor[_BEFORE], classes, scores, first, sums)
                 cursor[_NEXT], cursor[_LEFT], cursor[_BEFORE] = behind, cursor[_LEFT] - BLOCK, last
-                touched += BLOCK
                 continue
         if not _ready(packed, cursor, docs, frequencies) or docs[cursor[_AT]] >= end:
-            return touched
+            return
         start, stop = cursor[_AT], _first_at(docs, cursor[_AT], cursor[_STOP], end)
         if common and cursor[_BITS] <= COMMON_BITS:
             for i in range(start, stop):
@@ -275,10 +258,6 @@ def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
         else:
             for i in range(start, stop):
                 sums[np.uint64(docs[i] - first)] += _worth(weight, frequencies[i], inverse_norms[classes[docs[i]]])
-        if touched + stop - start <= few:
-            for i in range(stop - start):  # numba takes a second to compile the copy of a slice
-                seen[touched + i] = docs[start + i]
-        touched += stop - start
         cursor[_AT] = stop
 
 
@@ -330,10 +309,8 @@ def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, 
 
 @njit(nogil=True, cache=True)
 def below(bar):  # type: ignore[no-untyped-def]
-    """Return a score that the float64 sum of any document that beats the *bar*, a key, exceeds.
-
-    Sums are not rounded to float32 yet: those above the float32 number below the bar's score can become equal to it.
-    """
+    """Return a score that the float64 sum of any document that beats the *bar*, a key, exceeds."""
+    # Sums are not rounded to float32 yet: those above the float32 number below the bar's score can become equal to it.
     return np.uint32(max(bar >> np.uint64(32), np.uint64(1)) - np.uint64(1)).view(np.float32)
 
 
@@ -371,17 +348,6 @@ def _collect_window(sums, first, flip, keys, count, bar, k):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def _collect_seen(docs, first, sums, flip, keys, count, bar, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Collect the documents above the bar among *docs*, in any order and with repetitions, and clear their sums."""
-    for i in range(len(docs)):
-        total = sums[docs[i] - first]
-        if total > 0:  # else it is a repetition
-            count, bar = _collect(total, docs[i] ^ flip, keys, count, bar, k)
-            sums[docs[i] - first] = 0.0
-    return count, bar
-
-
-@njit(nogil=True, cache=True)
 def above(sums, first, least, found, found_sums):  # type: ignore[no-untyped-def]
     """Fill *found* with the documents whose sums are above *least*, ascending, and *found_sums*; return how many they are.
 
@@ -399,29 +365,6 @@ def above(sums, first, least, found, found_sums):  # type: ignore[no-untyped-def
                     count += 1
         for i in range(COMPARED):
             sums[np.uint64(start + i)] = 0.0
-    return count
-
-
-@njit(nogil=True, cache=True)
-def seen_above(docs, first, sums, least, found, found_sums):  # type: ignore[no-untyped-def]
-    """Fill *found* and *found_sums* like `above`, from *docs*, in any order and with repetitions, and clear their sums."""
-    count = np.int64(0)
-    for i in range(len(docs)):
-        total = sums[docs[i] - first]
-        if total > least:
-            found[count], found_sums[count] = docs[i], total
-            count += 1
-        sums[docs[i] - first] = 0.0  # so that a repetition is passed over
-    # Shell's sort: numba takes seconds to compile numpy's.
-    step: Any = count // 2
-    while step:
-        for i in range(step, count):
-            doc, total, at = found[i], found_sums[i], i
-            while at >= step and found[at - step] > doc:
-                found[at], found_sums[at] = found[at - step], found_sums[at - step]
-                at -= step
-            found[at], found_sums[at] = doc, total
-        step //= 2
     return count
 
 

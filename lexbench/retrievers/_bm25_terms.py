@@ -36,21 +36,15 @@ _UPPER = np.uint64(0xFFFFFFFF00000000)
 _Ints: TypeAlias = NDArray[np.int64]
 
 
-class _Found(NamedTuple):
-    """The result of `_find`."""
-
-    chunks: NDArray[np.int32]  # numbers, text by text
-    counts: _Ints  # (texts,) chunks of each text
-    stop: int  # the first text that the tables had no room for
-
-
 class Started(NamedTuple):
     """Texts whose chunks have been looked up."""
 
     texts: Sequence[str]
     content: NDArray[np.uint8]  # their bytes
     bounds: _Ints  # (texts + 1,) text i is content[bounds[i]:bounds[i + 1]]
-    found: _Found
+    chunks: NDArray[np.int32]  # numbers, text by text
+    counts: _Ints  # (texts,) chunks of each text
+    stop: int  # the first text that the tables had no room for
 
 
 class TermsOfTexts:
@@ -81,26 +75,23 @@ class TermsOfTexts:
         self._ends = array("q", [0])
 
     def start(self, texts: Sequence[str]) -> Started:
-        """Look up the chunks of *texts* as far as the tables have room; this part needs no interpreter lock.
-
-        Call `finish` before the next `start`.
-        """
+        """Look up the chunks of *texts* as far as there is room, without the interpreter lock; call `finish` afterwards."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         content = np.frombuffer(bytearray().join(encoded).lower(), np.uint8)  # writable: numba compiles for one type only
         bounds = np.concatenate([[0], np.cumsum([len(text) for text in encoded], dtype=np.int64)])
-        return Started(texts, content, bounds, self._look_up(content, bounds, 0))
+        return self._look_up(texts, content, bounds, 0)
 
     def finish(self, started: Started, times: Sequence[int]) -> tuple[NDArray[np.int32], _Ints]:
         """Return the terms of all texts, each text as often as *times* says, and how many terms each text then has (texts,)."""
-        texts, content, bounds, found = started
+        texts = started.texts
         repeated = np.array(times, np.int64)
         blocks, lengths, start = [np.zeros(0, np.int32)], np.zeros(len(texts), np.int64), 0
         while start < len(texts):
-            stop = found.stop
+            stop = started.stop
             if stop > start:
                 self._number_new()
                 part = slice(start, stop)
-                blocks.append(self._joined(found.chunks, found.counts[part], repeated[part], lengths[part]))
+                blocks.append(self._joined(started.chunks, started.counts[part], repeated[part], lengths[part]))
             elif self._chunks.size[0]:  # the tables are full
                 self._clear()
             else:  # the text is larger than the tables
@@ -109,15 +100,16 @@ class TermsOfTexts:
                 stop, lengths[start] = start + 1, len(blocks[-1])
             start = stop
             if start < len(texts):
-                found = self._look_up(content, bounds, start)
+                started = self._look_up(texts, started.content, started.bounds, start)
         return np.concatenate(blocks), lengths
 
-    def _look_up(self, content: NDArray[np.uint8], bounds: _Ints, start: int) -> _Found:
+    def _look_up(self, texts: Sequence[str], content: NDArray[np.uint8], bounds: _Ints, start: int) -> Started:
         """Look up the chunks of the texts from number *start* on."""
         chunks = np.empty((int(bounds[-1] - bounds[start]) + len(bounds)) // 2 + 1, np.int32)
         counts = np.zeros(len(bounds) - 1, np.int64)
         tables = self._chunks, self._spellings, self._spelled, self._spelled_ends
-        return _Found(chunks, counts, _find(content, bounds, start, self._analyzer, *tables, chunks, counts))
+        stop = _find(content, bounds, start, self._analyzer, *tables, chunks, counts)
+        return Started(texts, content, bounds, chunks, counts, stop)
 
     def _number_new(self) -> None:
         """Assign numbers to the terms of new chunks, in the order in which they were met."""
@@ -308,10 +300,9 @@ def _count_terms(found, counts, times, ends, lengths):  # type: ignore[no-untype
 
 @njit(nogil=True, cache=True)
 def _join(found, counts, times, ends, terms, joined):  # type: ignore[no-untyped-def]
-    """Write the terms of texts one after the other into *joined*.
+    """Write the terms of texts into *joined*: *counts* (texts,) of the chunks *found*, all that *times* (texts,).
 
-    *found* has the chunks, text by text: *counts* (texts,) of each text, which is repeated *times* (texts,). The terms of chunk
-    c are terms[ends[c]:ends[c + 1]].
+    The terms of chunk c are terms[ends[c]:ends[c + 1]].
     """
     at = written = 0
     for text in range(len(counts)):

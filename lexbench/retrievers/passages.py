@@ -79,7 +79,7 @@ class Passages(Retriever):
             must_rescore('passages(score="sum")', self.members)
 
     def _check_size(self) -> None:
-        """Raise CommandError unless one unit is given, with a size and a stride that leave nothing out."""
+        """Raise CommandError unless one unit is given, with a size and a stride that can be."""
         given = [unit for unit in _UNITS if getattr(self, unit)]
         if len(given) != 1:
             what = f"{' and '.join(given)} are given" if given else "none is given"
@@ -95,11 +95,8 @@ class Passages(Retriever):
                 f"passages({unit}={size}, stride={self.stride}): give at most {size}, or text between passages is left out; "
                 f"0 is {size}"
             )
-        if unit == "tokens":
-            self._check_tokens()
-
-    def _check_tokens(self) -> None:
-        """Raise CommandError unless the member has an encoder that reads that many tokens."""
+        if unit != "tokens":
+            return
         (member,) = self.members
         encoder = member.encoder if isinstance(member, Encoded) else member
         if not isinstance(encoder, Encoder) or encoder.document_length is None:

@@ -1,4 +1,4 @@
-"""Files of vectors that other tools read and write. Each sparse format is a module with `write` and mostly `read`.
+"""Files of vectors that other tools read and write. Each sparse format has functions that write and mostly read it.
 
 Other packages use `FORMATS`, `blocks` (what formats read and write) and `lookup` (sparse and dense vectors by id).
 """
@@ -19,13 +19,13 @@ class Format(NamedTuple):
     """A file format. Its module is imported when it is used."""
 
     module: str
+    reader: str  # its functions; "" for a format that is only written
+    writer: str
     holds: str  # what is in such a file, shown to users
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
     whole: bool  # weights must be integers from 1
     tokens: bool  # the file has the strings of terms, not their numbers
-    reader: str = "read"  # "" for a format that is only written
-    writer: str = "write"
     folders: tuple[str, str] | None = None  # names of the folders of documents and of queries, for formats of folders
 
     def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
@@ -42,20 +42,20 @@ class Format(NamedTuple):
 _TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
     "anserini": Format(
-        "anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl", queries=_TOPICS, whole=True, tokens=True
+        "json_lines", "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl",
+        queries=_TOPICS, whole=True, tokens=True,
     ),
     _TOPICS: Format(
-        "anserini", "queries, one TSV file", ".tsv", "", whole=True, tokens=True, reader="read_topics", writer="write_topics"
+        "json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries="", whole=True, tokens=True
     ),
-    "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", _TOPICS, whole=True, tokens=True, reader=""),
+    "ciff": Format(
+        "ciff", "", "write", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True
+    ),
     "lsr-benchmark": Format(
-        "lsr_benchmark",
-        "folders of NumPy arrays with ids, without tokens",
-        "",
-        queries="lsr-benchmark",
-        whole=False,
-        tokens=False,
-        folders=("doc", "query"),
+        "lsr_benchmark", "read", "write", "folders of NumPy arrays with ids, without tokens", "",
+        queries="lsr-benchmark", whole=False, tokens=False, folders=("doc", "query"),
     ),
-    "seismic": Format("seismic", "JSON lines", ".jsonl", queries="seismic", whole=False, tokens=True),
-}
+    "seismic": Format(
+        "json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic", whole=False, tokens=True
+    ),
+}  # fmt: skip

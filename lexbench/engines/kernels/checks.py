@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits
+from lexbench.vectors import canonical
 
 _EXACT = 1 << 24  # float32 represents every whole number below
 _SPARE = 64  # documents asked for beyond k: most ties at the end of a list are among them
@@ -56,17 +57,14 @@ def impacts(vectors: "scipy.sparse.csr_array", engine: str, most: int = 65_535) 
 
     Raises LexbenchError, naming *engine*, unless every weight is a whole number from 0 to *most*.
     """
-    matrix = scipy.sparse.csr_array(vectors, copy=True)
+    matrix = canonical(vectors)
     wrong = (matrix.data < 0) | (matrix.data > most) | (matrix.data != np.floor(matrix.data))
     if wrong.any():
         raise LexbenchError(
             f"{engine} takes whole weights from 0 to {most:,}, and there is {matrix.data[wrong][0]:g}; "
             f"quantise the vectors, e.g. encoder|quantize(100)@{engine}"
         )
-    matrix.data = matrix.data.astype(np.int32)
-    matrix.eliminate_zeros()
-    matrix.sort_indices()
-    return matrix
+    return scipy.sparse.csr_array((matrix.data.astype(np.int32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def largest_weights(known: NDArray[np.float32], shard: "scipy.sparse.csr_array") -> NDArray[np.float32]:

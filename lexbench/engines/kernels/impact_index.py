@@ -70,9 +70,6 @@ class Sorter:
             self.sizes = np.zeros(2 * self.vocabulary, np.int64)
         if shard.shape[1] != self.vocabulary:
             raise LexbenchError(f"impact got vectors of {self.vocabulary:,} terms and of {shard.shape[1]:,}; use one encoder")
-        if not shard.has_canonical_format:
-            shard = shard.copy()
-            shard.sum_duplicates()
         matrix = impacts(shard, "impact")
         self.frequency += np.bincount(matrix.indices, minlength=self.vocabulary).astype(np.int32)
         np.maximum.at(self.largest, matrix.indices, matrix.data.astype(np.uint16))

@@ -4,7 +4,7 @@ Only compiled code calls these intrinsics. LLVM translates them into the instruc
 numbers, `array.ctypes.data` plus bytes. Nothing is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -26,7 +26,11 @@ _TABLE = ir.ArrayType(_BYTE, 8 * 256)
 _cgutils: Any = cgutils
 _config: Any = config
 _Value: TypeAlias = Any  # llvmlite has no types
-intrinsic: Any = extending.intrinsic  # nor has numba
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Decorate like `numba.extending.intrinsic`, which has no types."""
+    return extending.intrinsic(function)
 
 
 def machine_expands() -> bool:

@@ -1,11 +1,13 @@
-r"""Vectors in the format of Anserini and Pyserini: documents as a JsonVectorCollection, queries as pretokenised topics.
+r"""Vectors with one text per line: in the format of Seismic, and in that of Anserini and Pyserini, whose queries are topics.
 
-    {"id": "d1", "contents": "", "vector": {"token": 3, ...}}      one document per line
-    q1<TAB>token token token other other                           one query per line, each token as often as its weight
+    {"id": "d1", "content": "", "vector": {"token": 1.25, ...}}    Seismic: documents and queries
+    {"id": "d1", "contents": "", "vector": {"token": 3, ...}}      Anserini: a JsonVectorCollection, of documents
+    q1<TAB>token token token other other                           its topics: each token as often as its weight
 
-https://github.com/castorini/anserini. Weights must be integers; the order of tokens means nothing. Anserini splits tokens of
-more than 255 characters (its issue 1843) or with white space, so such tokens are refused. Queries without terms are refused
-because Anserini stops at them. Documents without terms are fine.
+https://github.com/castorini/anserini: weights must be integers. Anserini splits tokens of more than 255 characters (its issue
+1843) or with white space, so such tokens are refused. Queries without terms are refused because Anserini stops at them.
+https://github.com/TusKANNy/seismic: weights read back to the same float32. An id that is a number is read as the string of its
+digits, texts are ignored, and a repeated id is yielded twice.
 """
 
 import shutil
@@ -27,7 +29,7 @@ _SUFFIXES = (".json", ".jsonl", ".gz")
 _DOCUMENTS = 500_000  # per file of a folder, so that all threads of Anserini have work
 
 
-def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+def read_anserini(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     """Yield the document vectors of a file, or of the `.json`, `.jsonl` and `.gz` files in a folder and below, by name.
 
     *vocabulary* numbers the tokens and may grow. Raises InvalidFile with the file and number of a faulty line.
@@ -40,7 +42,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
         yield from blocks_of_rows(file, json_rows(file), known, whole=True)
 
 
-def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+def write_anserini(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the documents of *blocks* into one file if *path* ends in `.json`, `.jsonl` or `.gz`, else into a new folder.
 
     Raises CommandError for weights that are no integers, tokens that Anserini would split, and a folder that is not empty.
@@ -48,7 +50,7 @@ def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     rows = token_vectors(blocks, vocabulary, "Anserini")
     if path.suffix in _SUFFIXES:
         with writer(path) as file:
-            _write_documents(file, rows)
+            _write_rows(file, rows)
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CommandError(f"{path} is there already and is no empty folder; remove it, or give another name")
@@ -66,23 +68,34 @@ def _write_folder(folder: Path, rows: Iterator[TokenVector]) -> None:
     number, first = 0, next(rows, None)
     while first or not number:  # at least one file, so that the folder can be read
         with writer(folder / f"part-{number:05d}.jsonl") as file:
-            _write_documents(file, [first] if first else [])
-            _write_documents(file, islice(rows, _DOCUMENTS - 1))
+            _write_rows(file, [first] if first else [])
+            _write_rows(file, islice(rows, _DOCUMENTS - 1))
         number, first = number + 1, next(rows, None)
 
 
-def _write_documents(file: BinaryIO, rows: Iterable[TokenVector]) -> None:
-    """Write one JSON object per line."""
+def _write_rows(file: BinaryIO, rows: Iterable[TokenVector], text: str = "contents", *, split: bool = True) -> None:
+    """Write one JSON object per line, with the empty field *text*; refuse tokens that Anserini would *split*."""
     encode = msgspec.json.Encoder().encode
     checked: set[str] = set()
     for text_id, tokens, weights in rows:
-        _refuse_split(tokens, checked)
-        vector = dict(zip(tokens, weights, strict=True))
-        file.write(encode({"id": text_id, "contents": "", "vector": vector}) + b"\n")
+        if split:
+            _refuse_split(tokens, checked)
+        file.write(encode({"id": text_id, text: "", "vector": dict(zip(tokens, weights, strict=True))}) + b"\n")
+
+
+def read_seismic(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+    """Yield the vectors of a file of Seismic, with *vocabulary* and errors as in `read_anserini`."""
+    return blocks_of_rows(path, json_rows(path), Vocabulary() if vocabulary is None else vocabulary, whole=False)
+
+
+def write_seismic(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+    """Write the vectors of *blocks*, one per line. Raises CommandError for weights that are no finite numbers."""
+    with writer(path) as file:
+        _write_rows(file, token_vectors(blocks, vocabulary), "content", split=False)
 
 
 def read_topics(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
-    """Yield the query vectors of a file of topics, with *vocabulary* and errors as in `read`."""
+    """Yield the query vectors of a file of topics, with *vocabulary* and errors as in `read_anserini`."""
     known = Vocabulary() if vocabulary is None else vocabulary
     return blocks_of_rows(path, _topics(path), known, whole=True)
 
@@ -103,7 +116,7 @@ def _topics(path: Path) -> Iterator[Row]:
 def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the query vectors of *blocks* as topics.
 
-    Raises CommandError like `write`, and for an id with white space or a query without terms.
+    Raises CommandError like `write_anserini`, and for an id with white space or a query without terms.
     """
     checked: set[str] = set()
     with writer(path) as file:

@@ -1,0 +1,68 @@
+"""A dataset opened for searching without a command, and encoders of the words w0, w1, ..., for tests of fused retrievers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.datasets.dataset import open_dataset
+from lexbench.notation import parse
+from lexbench.plugins import Encoder
+from lexbench.progress import Silent
+from lexbench.runner import plan
+from lexbench.runner.search import DatasetRunner
+from lexbench.runner.systems import resolve
+from lexbench.types import Kind
+
+BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
+
+
+@dataclass(frozen=True)
+class Bag(Encoder):
+    """A sparse encoder: a term a word, with a made-up weight; texts without words have no term."""
+
+    words: int = 60
+    storage: str = "float32"
+    kind: ClassVar[Kind] = Kind.SPARSE
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return weights (texts, words), in quarters and thirty-seconds."""
+        rows = np.zeros((len(texts), self.words), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[int(word[1:])] += np.float32(0.25 + int(word[1:]) * 37 % 100 / 32)
+        return sparse.csr_array(rows)
+
+    encode_query = encode_document
+
+
+@dataclass(frozen=True)
+class Folded(Bag):
+    """A dense encoder: the same, folded into 8 dimensions, so that scores below 0 occur."""
+
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def encode_document(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors (texts, 8)."""
+        folding = np.random.default_rng(0).normal(size=(self.words, 8)).astype(np.float32)
+        return np.asarray(Bag.encode_document(self, texts) @ folding)
+
+    encode_query = encode_document
+
+
+def opened(folder, store):
+    """Open the dataset in *folder* with *store*."""
+    store.prepare()
+    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
+    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+
+
+def searched(bench, retriever, k=1000):
+    """Return the hits of a retriever, or of its expression: {position: score} for each query, best first."""
+    retriever = resolve(parse(retriever)) if isinstance(retriever, str) else retriever
+    searcher = retriever.open(bench.artifacts.index(retriever))
+    hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
+    rows = zip(hits.docs, hits.scores, strict=True)
+    return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
