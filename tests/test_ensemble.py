@@ -2,8 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownNam
 from lexbench.fusion.normalise import Rule, weighted_sum
 from lexbench.plugins import Encoder, Searcher
 from lexbench.progress import Silent
-from lexbench.retrievers._fusion import FusionRescorer
-from lexbench.retrievers.encoded import Encoded, VectorQueries
+from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
@@ -27,7 +25,7 @@ from lexbench.runner.plan import systems_of
 from lexbench.runner.systems import describe, system, variants
 from lexbench.storage.artifact_folder import read_references
 from lexbench.storage.store import Store
-from lexbench.types import Hits, Kind, Query
+from lexbench.types import Hits, Kind
 
 # Two lists over four documents at the positions 0 to 3; document 1 is in both.
 FIRST = ((1, 4.0), (0, 2.0), (2, 1.0))
@@ -245,53 +243,6 @@ def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
 
     assert found[0].error is None, found[0].error
     assert found[0].result.per_query == found[1].result.per_query
-
-
-@dataclass(frozen=True)
-class Listening(Encoder):
-    """A dense encoder that writes down of how many queries it was asked; two with one *scale* are the same."""
-
-    scale: float
-    asked: ClassVar[list[tuple[float, int]]] = []
-    kind: ClassVar[Kind] = Kind.DENSE
-
-    def encode_document(self, texts):
-        """Return lengths (texts, 1)."""
-        return np.array([[self.scale * len(text)] for text in texts], np.float32)
-
-    def encode_query(self, texts):
-        """Return lengths (texts, 1)."""
-        self.asked.append((self.scale, len(texts)))
-        return self.encode_document(texts)
-
-
-def test_an_encoder_of_several_parts_encodes_queries_once(tiny, tmp_path):
-    """Parts that are searched or score, nested or not, share what equal encoders make of a query; others encode their own."""
-    one, same, other = (system(Listening(scale)).retriever for scale in (1.0, 1.0, 2.0))
-    Listening.asked.clear()
-    alone = Ensemble(members=(one, system("bm25").retriever))
-    nested = Pipeline(members=(Ensemble(members=(one, same, other)), alone, same), k=5)
-    (ended,) = jobs.run(plan.plan_dataset(str(tiny), {"nested": nested}, ["nDCG@10"], 1000), Store(tmp_path / "store"))
-
-    assert ended.error is None, ended.error
-    assert Listening.asked == [(1.0, 3), (2.0, 3)]
-
-
-class Changing(Listening):
-    """One that has no hash, so that nobody can look for another like it."""
-
-    __hash__ = None
-
-
-def test_an_encoder_without_a_hash_is_like_itself_alone():
-    """The same object encodes once, and another of the same settings for itself."""
-    one, other = Changing(1.0), Changing(1.0)
-    parts = tuple(VectorQueries(system(encoder).retriever) for encoder in (one, other, one))
-    Listening.asked.clear()
-    found = FusionRescorer(parts, Rule((1.0,) * 3, "raw", "min", 60)).encode_queries([Query("q", "abc")])
-
-    assert found == [[[3]]] * 3
-    assert Listening.asked == [(1.0, 1)] * 2
 
 
 def test_missing_documents_can_be_rescored(tiny, tmp_path):

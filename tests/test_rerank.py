@@ -219,20 +219,6 @@ def test_a_pipeline_has_it_as_its_first_part(bench, models):
     assert [set(one) for one in found] == best
 
 
-def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
-    """Two members that rerank by one model score a common pair once."""
-    spy = Spy(monkeypatch)
-    parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)")
-    bench = opened(folder, Store(tmp_path))
-    bench.run(system(f"ensemble({', '.join(parts)})"), 1000)
-    pairs = [pair for call in spy.calls for pair in call]
-    lists = [searched(bench, text, 20) for text in (BM25, "bm25(k1=0.1, b=1.0)")]
-    texts = [query.text for query in bench.dataset.queries]
-    wanted = {(text, doc) for one in lists for text, docs in zip(texts, one, strict=True) for doc in docs}
-
-    assert len(pairs) == len(set(pairs)) == len(wanted) < sum(len(docs) for one in lists for docs in one)
-
-
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]

@@ -3,7 +3,7 @@
 `ensemble` and `pipeline` derive from `WeightedFusion`; `rerank` and `passages` use its helpers.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
@@ -18,7 +18,6 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers.encoded import VectorQueries
 from lexbench.storage.artifact_folder import write_references
 from lexbench.types import Corpus, Hits, Query
 
@@ -165,36 +164,15 @@ class OpenedMembers(QueryEncoder):
         """Let each member encode query texts."""
         return FusedQueries(member.encode(queries) for member in self.members)
 
-    def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> Any:
-        """Do the same for queries with their ids. *cache* has the vectors of encoders, so that a shared one runs once."""
-        cache = {} if cache is None else cache
-        return FusedQueries(_encoded(member, queries, cache) for member in self.members)
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Let each member encode queries with their ids."""
+        return FusedQueries(member.encode_queries(queries) for member in self.members)
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries for which no member's list has the document *own* (queries,), a position, or -1 for none."""
         fused = FusedQueries(member.without(queries, own) for member, queries in zip(self.members, encoded, strict=True))
         fused.own = own
         return fused
-
-
-def _encoded(member: Any, queries: Sequence[Query], cache: dict[Any, Any]) -> Any:
-    """Let *member* encode *queries*; vectors of an equal encoder are taken from *cache*."""
-    if isinstance(member, OpenedMembers):
-        return member.encode_queries(queries, cache)
-    if not isinstance(member, VectorQueries):
-        return member.encode_queries(queries)
-    if (key := cache_key(member.retriever.encoder)) not in cache:
-        cache[key] = member.retriever.encoder.encode_queries(queries)
-    return member.retriever.as_queries(cache[key])
-
-
-def cache_key(plugin: Any) -> Hashable:
-    """Return a key that plug-ins with the same settings share; one that cannot be hashed shares it with nobody."""
-    try:
-        hash(plugin)
-    except TypeError:
-        return id(plugin)
-    return plugin  # type: ignore[no-any-return]  # it has a hash
 
 
 @dataclass(frozen=True)

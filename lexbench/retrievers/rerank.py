@@ -17,7 +17,7 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import BuildContext, Reranker, Retriever, Searcher
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, cache_key, has_index, search_without
+from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, has_index, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references, write_references
 from lexbench.types import Corpus, Hits, Query
@@ -71,11 +71,10 @@ class Rerank(CandidateRanker, Retriever):
 
 @dataclass(frozen=True)
 class PairQueries:
-    """Queries as texts and as the retriever encoded them, with the known scores of pairs."""
+    """Queries as texts and as the retriever encoded them."""
 
     texts: Sequence[str]
     encoded: Any
-    known: dict[tuple[str, int], float] = field(default_factory=dict)  # by query and position
     own: NDArray[np.int32] | None = None  # (queries,) position of the document to leave out of each, or -1
 
 
@@ -96,13 +95,9 @@ class RerankSearcher(OpenedMembers, Searcher):
         """Let the retriever encode query texts."""
         return PairQueries(queries, self.members[0].encode(queries))
 
-    def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> PairQueries:
-        """Do the same for queries with their ids. Members of one system with equal rerankers share the scores in *cache*."""
-        cache = {} if cache is None else cache
-        (encoded,) = super().encode_queries(queries, cache)
-        return PairQueries(
-            [query.text for query in queries], encoded, cache.setdefault(("pairs", cache_key(self.reranker)), {})
-        )
+    def encode_queries(self, queries: Sequence[Query]) -> PairQueries:
+        """Do the same for queries with their ids."""
+        return PairQueries([query.text for query in queries], self.members[0].encode_queries(queries))
 
     def without(self, encoded: PairQueries, own: NDArray[np.int32]) -> PairQueries:
         """Return *encoded* queries for which the document *own* (queries,) is not a candidate."""
@@ -115,18 +110,11 @@ class RerankSearcher(OpenedMembers, Searcher):
         return top_k(docs, self._scores(encoded, docs), k)
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of *docs*, -inf where there is none; known pairs are not scored again."""
-        if new := [pair for pair in dict.fromkeys(_pairs(queries, docs)) if pair not in queries.known]:
-            positions = sorted({position for _, position in new})
-            documents = {position: next(self.corpus.documents(position, position + 1)) for position in positions}
-            values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
-            queries.known.update(zip(new, np.asarray(values, np.float32).tolist(), strict=True))
-        scores = np.full(docs.shape, -np.inf, np.float32)
-        scores[docs >= 0] = [queries.known[pair] for pair in _pairs(queries, docs)]
+        """Return the scores (queries, n) of *docs*, -inf where there is none."""
+        scores, there = np.full(docs.shape, -np.inf, np.float32), docs >= 0
+        positions = docs[there].tolist()
+        if positions:
+            documents = {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}
+            texts = [queries.texts[row] for row in np.nonzero(there)[0].tolist()]
+            scores[there] = self.reranker.score(texts, [documents[position] for position in positions])
         return scores
-
-
-def _pairs(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:
-    """Return the pairs of *queries* and their *docs* (queries, n), query by query."""
-    rows, columns = np.nonzero(docs >= 0)
-    return list(zip((queries.texts[row] for row in rows.tolist()), docs[rows, columns].tolist(), strict=True))
