@@ -66,10 +66,7 @@ class Flat(Engine):
         check_storage("flat", self.storage)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
-        """Write the vectors of *shards* (n, dimensions) into *path*.
-
-        Raises LexbenchError for shards of different widths, and for values that are not finite in the storage's type.
-        """
+        """Write the vectors of *shards* (n, dimensions) into *path*. Raises LexbenchError as `write_matrix` does."""
         write_matrix("flat", self.storage, shards, path)
 
     def open(self, path: Path) -> FlatIndex:

@@ -41,10 +41,7 @@ class MaxSim(Engine):
         check_storage("maxsim", self.storage)
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
-        """Write the vectors of all tokens as one matrix (tokens, dimensions), and the first token of each document.
-
-        Raises LexbenchError for shards of different widths, and for values that are not finite in the storage's type.
-        """
+        """Write the vectors of all tokens and the first token of each document. Raises LexbenchError as `write_matrix` does."""
         counts = [np.zeros(0, np.int64)]
 
         def values() -> Iterator[NDArray[np.float32]]:

@@ -166,10 +166,7 @@ class BM25(Settings):
 def _add_blocks(
     documents: Iterator[list[RepeatedText]], tables: "list[TermsOfTexts]", writer: "IndexWriter", submit: "Submit"
 ) -> None:
-    """Add *documents* to *writer* by a compiled loop, a block per table at the same time.
-
-    Blocks are finished in order, so terms get the same numbers as with one table.
-    """
+    """Add *documents* to *writer* by a compiled loop, a block per table at the same time; blocks are finished in order."""
     turns = cycle(tables)
     waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Started]]] = deque()
 

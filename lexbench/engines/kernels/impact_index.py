@@ -152,10 +152,7 @@ def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
 
 @njit(nogil=True, cache=True)
 def bit_of(place):  # type: ignore[no-untyped-def]
-    """Return which bit of its block's bitmap stands for a place; a dense list keeps its weights in this order.
-
-    It is such that masks and shifts alone turn bytes in the order of bits into sums in the order of places (`llvm.sweep`).
-    """
+    """Return which bit of its block's bitmap stands for a place, and so the order of weights: that of `llvm._add_dense`."""
     return (place & 15) << 2 | place >> 4
 
 

@@ -135,10 +135,7 @@ def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, ke
 
 @njit(nogil=True, cache=True)
 def _sweep(sums, block_sums, cursors, number, keys, count, bar, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Add the dense lists of *cursors* to window *number*, collect what is above the bar, and clear the *sums*.
-
-    Return the number of keys and the new bar.
-    """
+    """Add the dense lists of *cursors* to window *number*, collect keys, and clear the *sums*; return (keys, bar)."""
     blocks = len(sums) // BLOCK
     for block in range(number * blocks, (number + 1) * blocks):
         at = sums.ctypes.data + 4 * BLOCK * (block - number * blocks)

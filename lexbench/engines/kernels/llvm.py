@@ -250,12 +250,9 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
 
 
 def _spread_by_mask(write: _Writer, weights: _Value, word: _Value) -> _Value:
-    """Return BLOCK bytes: those at the address *weights* in order where *word* has ones, else 0; by one instruction.
-
-    The loaded bytes pass through an empty piece of assembler. Else LLVM would make one instruction of loading and spreading,
-    which takes 1.5 times as long on a Zen 4.
-    """
+    """Return BLOCK bytes: those at the address *weights* in order where *word* has ones, else 0; by one instruction."""
     builder, nothing = write.builder, ir.Constant(_BYTES, None)
+    # An empty piece of assembler keeps LLVM from one instruction that loads and spreads: on a Zen 4 it takes 1.5 times as long.
     apart = ir.InlineAsm(ir.FunctionType(_BYTES, [_BYTES]), "", "=v,0")
     loaded = builder.call(apart, [write.load(weights, _BYTES)])
     return write.call("llvm.x86.avx512.mask.expand.v64i8", _BYTES, loaded, nothing, builder.bitcast(word, _BITS))
