@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
-from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start
-from lexbench.models import exact_terms
+from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start, TextHead
+from lexbench.models import exact_terms, text_head
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.runner import systems
 from lexbench.types import CollectionStatistics, Document
@@ -117,14 +117,22 @@ def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
     assert encoding.document_terms or (whole > 0).sum() == (expected > 0).sum()
 
 
-def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
-    """The Python lines of a card with exact terms count them too."""
+@pytest.mark.parametrize("text_terms", [0, 3])
+def test_the_python_of_a_card_with_other_weights_gives_the_same_vectors(draft, text_terms):
+    """The Python lines of a card with exact terms, and a text head, count them too."""
     vocabulary = json.loads((draft / "config.json").read_text())["vocab_size"]
     predicted, exact = torch.rand(2, vocabulary, generator=torch.Generator().manual_seed(1))
     terms = exact_terms.ExactTerms(predicted, exact - 0.2, mean_length=5.5)
     exact_terms.write(terms, draft)
     encoding = msgspec.structs.replace(ENCODINGS[0], query_counts="whole", query_idf=0.5)
     recipe = msgspec.structs.replace(RECIPE, encoding=encoding, exact_terms=ExactTerms(corpora=("any",)))
+    extra = {}
+    if text_terms:
+        width = json.loads((draft / "config.json").read_text())["hidden_size"]
+        text_head.write(text_head.TextHead(torch.randn(5, width), torch.zeros(5), torch.arange(9, 4, -1)), draft)
+        encoding = msgspec.structs.replace(encoding, document_terms=5, text_terms=text_terms, query_text_terms=2)
+        recipe = msgspec.structs.replace(recipe, encoding=encoding, text_head=TextHead())
+        extra = {"text_terms": 2}
     text = finished(draft, recipe)
     place = {}
     exec(block(text, "python").replace("FOLDER", str(draft)), place)
@@ -136,10 +144,11 @@ def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
         encoder.encode_query(["what is a query"])
     )
 
-    np.testing.assert_allclose(place["encode"](again, length=9, whole=True), query, **same)
+    np.testing.assert_allclose(place["encode"](again, length=9, whole=True, **extra), query, **same)
     np.testing.assert_allclose(place["scores"], (weighted @ documents.T).toarray(), **same)
     assert "*exact terms*" in text
     assert "*collection idf*" in text
+    assert ("*text head*" in text) == bool(text_terms)
     (draft / EXACT_TERMS_FILE).unlink()
     reconfigure(draft, lexbench={})
     without = systems.system(f'sparse_mlm(model="{draft}", positions="text", query_length=9)').retriever.encoder

@@ -21,10 +21,10 @@ from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
 from lexbench.lexmae.model.finetuner import FineTuner
-from lexbench.lexmae.recipe import Stage
-from lexbench.lexmae.training import finetune, selection
+from lexbench.lexmae.recipe import Stage, TextHead
+from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import Ranking
 from lexbench.models.exact_terms import ExactTerms
 from lexbench.progress import Silent
@@ -260,6 +260,23 @@ def test_trained_weights_are_averaged_with_the_start(asked):
         torch.testing.assert_close(one, other + 0.75)
     assert encoder.exact_terms.exact.unique().tolist() == [1.0]
     assert encoder.exact_terms.predicted.unique().tolist() == [3.0]
+
+
+def test_a_text_head_is_trained_on_the_texts_of_a_stage(asked, stage, tmp_path):
+    """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
+    initial = start.make(asked, Silent())
+    (encoder, tokenizer), settings = load_encoder(initial), TextHead(terms=6, texts=20, steps=3)
+    encoding = msgspec.structs.replace(asked.encoding, text_terms=4, query_text_terms=2)
+    with_head = msgspec.structs.replace(asked, text_head=settings, encoding=encoding)
+    rows = stage.sample(settings.texts, asked.seed)
+    encoder.text_head = text_head.train(encoder, stage.reader, rows, with_head, Silent())
+    save(encoder, tokenizer, tmp_path)
+    again = load_encoder(tmp_path)[0].text_head
+
+    assert len(rows) == 20
+    assert all(len(word) > 2 and word[0] != "[" for word in tokenizer.convert_ids_to_tokens(again.words.tolist()))
+    torch.testing.assert_close(again.weight, encoder.text_head.weight, rtol=1e-3, atol=1e-3)
+    assert again.words.tolist() == encoder.text_head.words.tolist()
 
 
 def batch(generator, lengths):

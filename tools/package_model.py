@@ -21,7 +21,7 @@ import torch
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Score, Training
-from lexbench.models.stated_settings import EXACT_TERMS_FILE
+from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
 from lexbench.results import load_system
 from lexbench.storage import atomic
 
@@ -30,10 +30,10 @@ MEASURE = "nDCG@10"
 BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": "sentence-transformers/all-MiniLM-L6-v2"}
 LIMITS = (
     "Its teachers are BM25 and all-MiniLM-L6-v2, on queries made of titles, headings and sentences; no person judged them.",
-    "Exact terms and collection idf are additions to the paper's model.",
+    "Exact terms, collection idf and text heads are additions to the paper's model.",
     "It knows English: scientific abstracts, nutrition, short web passages, and texts about software.",
 )
-CHOSE = "chose start_share, exact_scale, query_counts and query_idf"
+CHOSE = "chose start_share, exact_scale, query_counts, query_idf, and the text head's scale and numbers of terms"
 DEVELOPMENT = tuple(  # the collections of tools/development.py
     Data(dataset=name, use="selection", counts={"queries": queries}, note=CHOSE)
     for name, queries in {
@@ -74,7 +74,8 @@ def main() -> None:
     tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())
     half = {name: tensor.to(torch.float16) for name, tensor in tensors.items()}
     atomic.write_bytes(options.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
-    for name in (*COPIED, *([EXACT_TERMS_FILE] if (options.trained / EXACT_TERMS_FILE).is_file() else [])):
+    heads = [name for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE) if (options.trained / name).is_file()]
+    for name in (*COPIED, *heads):
         shutil.copyfile(options.trained / name, options.folder / name)
     trained = relative(card.read(options.trained), options.root)
     facts = msgspec.structs.replace(

@@ -29,6 +29,8 @@ from lexbench.models.architectures import (
     masked_lm_files,
 )
 from lexbench.models.checkpoint import fetch
+from lexbench.models.stated_settings import TEXT_HEAD_FILE
+from lexbench.models.text_head import means
 from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
 from lexbench.models.transformer_model import ModelSpec, PackedLinear, TransformerModel
 
@@ -149,27 +151,39 @@ def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda val
 
 
 class MaskedLMModel(VocabularyModel):
-    """A masked-language model, with the weights of a text's own word pieces if its folder has them."""
+    """A masked-language model, with exact terms and a text head if its folder has them."""
 
     def __init__(self, spec: ModelSpec) -> None:
         files = masked_lm_files(fetch(spec.name, spec.revision), documents_only=True)
         checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, checkpoint)
-        self.exact_terms = checkpoint.exact_terms
+        self.exact_terms, self.text_head = checkpoint.exact_terms, checkpoint.text_head
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, activation: str, *, whole_counts: bool = False) -> sparse.csr_array:
+    def vectors(
+        self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
+    ) -> sparse.csr_array:
         """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
 
-        With *whole_counts*, exact terms count a piece as often as the text has it.
+        With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
+        within *most_terms* (0: any number). Raises CommandError if there is no text head.
         """
         ids, mask = _on_device(batch, self.device)
-        maxima = self._maxima(batch, self.body(input_ids=ids, attention_mask=mask).last_hidden_state)
+        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        maxima = self._maxima(batch, states)
+        if self.exact_terms is None and not text_terms:
+            return _sparse(maxima, _ACTIVATIONS[activation])
+        weights = _ACTIVATIONS[activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
             pools = torch.from_numpy(batch.pools).to(self.device)
-            predicted = _ACTIVATIONS[activation](maxima.clamp(min=0))
-            return _sparse(self.exact_terms(predicted, ids, pools, whole=whole_counts))
-        return _sparse(maxima, _ACTIVATIONS[activation])
+            weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
+        if text_terms:
+            if self.text_head is None:
+                raise CommandError(f"{self.name} has no text head ({TEXT_HEAD_FILE}); type text_terms=0, query_text_terms=0")
+            real = torch.from_numpy(batch.real).to(self.device)
+            kept = max(most_terms - text_terms, 0)
+            weights = self.text_head.added(weights, means(states, real), text_terms, kept)
+        return _sparse(weights)
 
 
 class CausalLMModel(VocabularyModel):

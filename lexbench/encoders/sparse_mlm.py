@@ -34,10 +34,11 @@ class SparseMLM(SparseTransformer):
 
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
-    weights of a document, like `top_k`; 0 keeps all. *query_counts* is for models with exact terms: "saturated" counts the
-    word pieces of a query as in a document, "whole" counts a piece as often as the query has it. *query_idf* above 0 puts
-    `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most terms of the vocabulary,
-    which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+    weights of a document, like `top_k`; 0 keeps all. *text_terms* and *query_text_terms* are for models with a text head: the
+    number of terms that it adds to a document, within *document_terms*, and to a query. *query_counts* is for models with exact
+    terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
+    *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
+    terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
     """
 
     query_length: int = at_search(256)
@@ -45,6 +46,8 @@ class SparseMLM(SparseTransformer):
     positions: str = "all"
     activation: str = "log1p_relu"
     document_terms: int = optional(0)
+    text_terms: int = optional(0)
+    query_text_terms: int = optional_at_search(0)
     query_counts: str = optional_at_search("saturated")
     query_idf: float = optional_at_search(0.0)
     dense_ok: bool = runtime(False)
@@ -61,8 +64,9 @@ class SparseMLM(SparseTransformer):
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        if self.document_terms < 0:
-            raise CommandError(f"{self.plugin}(document_terms={self.document_terms}): give a number above 0, or 0 for all")
+        for name, none in ("document_terms", "all"), ("text_terms", "none"), ("query_text_terms", "none"):
+            if getattr(self, name) < 0:
+                raise CommandError(f"{self.plugin}({name}={getattr(self, name)}): give a number above 0, or 0 for {none}")
         if not 0 <= self.query_idf < inf:
             raise CommandError(f"{self.plugin}(query_idf={self.query_idf:g}): give a number above 0, or 0 for none")
 
@@ -83,8 +87,8 @@ class SparseMLM(SparseTransformer):
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of queries, with exact terms counted as `query_counts` says."""
-        if self.query_counts == "saturated":
+        """Return the vectors (texts, vocabulary) of queries, as `query_counts` and `query_text_terms` say."""
+        if self.query_counts == "saturated" and self.query_text_terms == self.text_terms:
             return super().encode_query(texts)
         model = self._query_model()
         tokens = tokenise(model.cutter(self.query_length, "query_length"), texts)
@@ -103,8 +107,10 @@ class SparseMLM(SparseTransformer):
         return self._checked(model, self._weights(model, batch))
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch of queries whose word pieces count whole. Raises the errors of `_checked`."""
-        return self._checked(model, model.vectors(batch, self.activation, whole_counts=True))
+        """Return the vectors of one batch of queries. Raises the errors of `_checked`."""
+        whole = self.query_counts == "whole"
+        vectors = model.vectors(batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms)
+        return self._checked(model, vectors)
 
     def _checked(self, model: Any, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *vectors*. Raises LexbenchError if one contains NaN, or if they have most terms without *dense_ok*."""
@@ -119,5 +125,7 @@ class SparseMLM(SparseTransformer):
 
     def _weights(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors (n, vocabulary) of *batch*, unchecked."""
-        vectors: scipy.sparse.csr_array = model.vectors(batch, self.activation)
+        vectors: scipy.sparse.csr_array = model.vectors(
+            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
+        )
         return vectors

@@ -123,18 +123,31 @@ model = AutoModelForMaskedLM.from_pretrained("FOLDER", dtype=torch.float32).eval
 {exact_terms}{silent}
 
 @torch.inference_mode()
-def encode(*texts, length{whole_setting}):
+def encode(*texts, length{whole_setting}{text_setting}):
     cut = {{"truncation": True, "max_length": length, "padding": True, "return_token_type_ids": False}}
     tokens = tokenizer(*texts, **cut, return_tensors="pt")
     pooled = {pooled}
     {weights}
 
 
-queries = encode(["what is a query"], length={query_length}{whole})
-documents = encode({call}, length={document_length})
+queries = encode(["what is a query"], length={query_length}{whole}{query_text})
+documents = encode({call}, length={document_length}{document_text})
 {largest}{idf}scores = queries @ documents.T
 ```"""
 _PREDICTED = "model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()"
+_ADDED = """
+    if most_words:  # the largest weights of words, more if some are equal
+        weights = weights * (weights >= weights.topk(most_words).values[:, -1:])
+    real = tokens["attention_mask"].float()
+    means = torch.einsum("nlw,nl->nw", model.base_model(**tokens).last_hidden_state, real)
+    text = (torch.nn.functional.normalize(means) @ head["weight"].float().T + head["bias"].float()).relu()
+    largest, chosen = text.topk(text_terms)
+    return weights.index_add(1, head["words"], torch.zeros_like(text).scatter(1, chosen, largest))"""
+_TEXT_HEAD = """
+
+It has a second head, the *text head*, in text_head.safetensors: a linear map turns the mean of all states of a text into
+weights of words. The {document_terms} largest are added to the weights of a document, {query_terms} to those of a query. The
+paper's model has a lexicon bottleneck in pretraining, and does not search with it."""
 _WITH_EXACT_TERMS = f"""\
 predicted = {_PREDICTED}
     counts = torch.zeros_like(predicted).scatter_add_(1, tokens["input_ids"], pooled.float())
@@ -180,6 +193,8 @@ def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
     encoding: dict[str, Any] = msgspec.to_builtins(recipe.encoding)
     if recipe.exact_terms:
         encoding[EXACT_TERMS] = True
+    if not has_text_head(recipe, what):
+        encoding |= {"text_terms": 0, "query_text_terms": 0}
     atomic.write_text(folder / "config.json", _json(config | {"lexbench": encoding}))
     training = Training(schema=1, what=what, recipe=recipe, facts=facts)
     atomic.write_text(folder / "training.json", _json(msgspec.to_builtins(training)))
@@ -195,13 +210,18 @@ def read(folder: Path) -> Training:
         raise InvalidFile(f"{path}: {error}; it records the training: copy the file there, or train the model again") from None
 
 
+def has_text_head(recipe: Recipe, what: What) -> bool:
+    """Return whether the model *what* has a text head: those of the stages do."""
+    return recipe.text_head is not None and what != "pretrained"
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def text(recipe: Recipe, what: What, facts: Facts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
-    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe), _data(recipe, facts))
+    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe, what), _data(recipe, facts))
     return "\n\n".join([*about, _recipe(recipe), _training(recipe, facts), *_scores(facts), _limits(recipe, facts)]) + "\n"
 
 
@@ -259,10 +279,12 @@ def _about(recipe: Recipe, what: What) -> str:
     idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
     stage = recipe.stage(int(what[-1])) if what != "pretrained" else None
     merged = _MERGED.format(share=stage.start_share) if stage and stage.start_share else ""
-    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + idf + merged
+    kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
+    head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
+    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + head + idf + merged
 
 
-def _use(recipe: Recipe) -> str:
+def _use(recipe: Recipe, what: What) -> str:
     encoding = recipe.encoding
     document, call = _DOCUMENT[encoding.titles]
     silent, pooled = "", 'tokens["attention_mask"].bool()'
@@ -271,10 +293,20 @@ def _use(recipe: Recipe) -> str:
         pooled += ' & ~torch.isin(tokens["input_ids"], silent)'
     whole = encoding.query_counts == "whole" and recipe.exact_terms is not None
     with_exact_terms = _WITH_EXACT_TERMS.replace("COUNTED", "(counts if whole else saturated)" if whole else "saturated")
+    weights, files = f"return {_PREDICTED}", ""
+    if recipe.exact_terms:
+        weights, files = with_exact_terms, 'terms = load_file("FOLDER/exact_terms.safetensors")\n'
+    words = max(encoding.document_terms - encoding.text_terms, 0)
+    if has_head := has_text_head(recipe, what):
+        weights = weights.replace("return ", "weights = ") + _ADDED
+        files += 'head = load_file("FOLDER/text_head.safetensors")\n'
     return _USE.format(
-        imports="from safetensors.torch import load_file\n" if recipe.exact_terms else "",
-        exact_terms='terms = load_file("FOLDER/exact_terms.safetensors")\n' if recipe.exact_terms else "",
-        weights=with_exact_terms if recipe.exact_terms else f"return {_PREDICTED}",
+        imports="from safetensors.torch import load_file\n" if files else "",
+        exact_terms=files,
+        weights=weights,
+        text_setting=", text_terms, most_words=0" if has_head else "",
+        query_text=f", text_terms={encoding.query_text_terms}" if has_head else "",
+        document_text=f", text_terms={encoding.text_terms}, most_words={words}" if has_head else "",
         whole=", whole=True" if whole else "",
         whole_setting=", whole=False" if whole else "",
         idf=_IDF.format(power=encoding.query_idf) if encoding.query_idf else "",

@@ -15,7 +15,7 @@ _REMEDY = "remove it, or give another --output"
 _DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # settings of a recipe
 _DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
 _LATER = {  # sections that cannot change a model because they are about later ones
-    "pretrained": {"stage1", "stage2", "stage3", "selection"},
+    "pretrained": {"stage1", "stage2", "stage3", "selection", "text_head"},
     "stage1": {"stage2", "stage3"},
     "stage2": {"stage3"},
     "stage3": set[str](),

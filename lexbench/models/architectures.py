@@ -26,7 +26,13 @@ from lexbench.models.checkpoint import (
     weight_files,
 )
 from lexbench.models.lora import adapted_tensors, adapts_classifier, merged, model_files, saved_shape
-from lexbench.models.stated_settings import EXACT_TERMS, EXACT_TERMS_FILE, sparse_encoder_modules, sparse_mlm_defaults
+from lexbench.models.stated_settings import (
+    EXACT_TERMS,
+    EXACT_TERMS_FILE,
+    TEXT_HEAD_FILE,
+    sparse_encoder_modules,
+    sparse_mlm_defaults,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
     from lexbench.models.bert import BertConfig, WordPiece
     from lexbench.models.exact_terms import ExactTerms
+    from lexbench.models.text_head import TextHead
 
 CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 RERANKER = "a reranker"  # the role of a classifier, in messages
@@ -75,6 +82,7 @@ class LanguageModel:
     tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
     config: "transformers.PretrainedConfig | BertConfig"
     exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, if the folder has them
+    text_head: "TextHead | None" = None  # terms of a text as a whole, if the folder has the head
 
 
 def masked_lm_files(folder: Path, *, documents_only: bool = False) -> CheckpointFiles:
@@ -87,12 +95,12 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
-    exact_terms = [path] if (path := files.folder / EXACT_TERMS_FILE).is_file() else []
-    if stated and not exact_terms:
-        raise MissingData(
-            f"{folder}: config.json says {EXACT_TERMS}, and {path.name} is missing; copy it from the model's source"
-        )
-    return replace(files, defaults=defaults, heads=exact_terms)
+    heads = [path for name in (EXACT_TERMS_FILE, TEXT_HEAD_FILE) if (path := files.folder / name).is_file()]
+    needed = {EXACT_TERMS: (stated, EXACT_TERMS_FILE), "text_terms": (defaults.get("text_terms"), TEXT_HEAD_FILE)}
+    for setting, (value, file) in needed.items():
+        if value and files.folder / file not in heads:
+            raise MissingData(f"{folder}: config.json says {setting}, and {file} is missing; copy it from the model's source")
+    return replace(files, defaults=defaults, heads=heads)
 
 
 def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
@@ -100,7 +108,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
     Raises InvalidFile if its files do not read or the weights do not fit config.json.
     """
-    from lexbench.models import exact_terms, loading
+    from lexbench.models import exact_terms, loading, text_head
     from lexbench.models.bert import read_wordpiece
 
     tokenizer = read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
@@ -114,9 +122,10 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     projection = model.get_output_embeddings()
     weight, bias = projection.weight.detach(), None if projection.bias is None else projection.bias.detach()
     loading.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
-    terms = exact_terms.read(files.folder, len(weight))
-    terms = terms and terms.to(device).eval().requires_grad_(requires_grad=False)
-    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, terms)
+    terms, head = exact_terms.read(files.folder, len(weight)), text_head.read(files.folder, *weight.shape)
+    for part in filter(None, (terms, head)):
+        part.to(device).eval().requires_grad_(requires_grad=False)
+    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, terms, head)
 
 
 def _empty_masked_lm(files: CheckpointFiles) -> Any:

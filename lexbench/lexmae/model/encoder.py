@@ -19,8 +19,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from lexbench.models import exact_terms as terms
+from lexbench.models import text_head as text_heads
 from lexbench.models.architectures import body_and_transform
 from lexbench.models.exact_terms import ExactTerms
+from lexbench.models.text_head import TextHead
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision
@@ -52,11 +54,13 @@ class Learner(nn.Module):
 class LexiconEncoder(nn.Module):
     """A masked-language model as an encoder of texts into weights of words: paper, Eq. 8.
 
-    With *exact_terms* a text's own word pieces have weights beside the predicted ones, unlike in the paper's model.
+    With *exact_terms* a text's own word pieces have weights beside the predicted ones, unlike in the paper's model. The
+    *text_head*, if any, is only kept here, for `save`: it is trained when everything else is finished.
     """
 
-    def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None) -> None:
+    def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None, text_head: TextHead | None = None) -> None:
         super().__init__()
+        self.text_head = text_head
         self.language_model, self.exact_terms = language_model, exact_terms
 
     @property
@@ -124,7 +128,8 @@ def load(folder: Path) -> tuple[Any, Any]:
 def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
     """Return the encoder in *folder*, with its exact terms if it has any, and its tokenizer."""
     model, tokenizer = load(folder)
-    return LexiconEncoder(model, terms.read(folder, model.config.vocab_size)), tokenizer
+    head = text_heads.read(folder, model.config.vocab_size, model.config.hidden_size)
+    return LexiconEncoder(model, terms.read(folder, model.config.vocab_size), head), tokenizer
 
 
 def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
@@ -134,6 +139,8 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     if encoder.exact_terms is not None:
         terms.write(encoder.exact_terms, folder)
+    if encoder.text_head is not None:
+        text_heads.write(encoder.text_head, folder)
     for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
         path.chmod((folder / "config.json").stat().st_mode)
 

@@ -36,10 +36,10 @@ _RIDGE = 1e-3  # relative to the mean square of an embedding's components
 _LIFT = 10.0  # GELU leaves values well above 0 unchanged; the normalisation after it removes the constant
 
 
-def sample_texts(corpora: Sequence[TokenisedCorpus], seed: int) -> list[NDArray[np.int64]]:
-    """Return the tokens of some texts of *corpora*, the same number of each."""
+def sample_texts(corpora: Sequence[TokenisedCorpus], seed: int, most: int = _DRAWN) -> list[NDArray[np.int64]]:
+    """Return the tokens of about *most* texts of *corpora*, the same number of each."""
     rng = np.random.default_rng((seed, len(corpora)))
-    share = -(-_DRAWN // len(corpora))
+    share = -(-most // len(corpora))
     chosen = [(corpus, rng.permutation(len(corpus))[:share].tolist()) for corpus in corpora]
     rows = [corpus[position] for corpus, positions in chosen for position in positions]
     return [rows[index] for index in rng.permutation(len(rows)).tolist()]

@@ -21,6 +21,7 @@ from lexbench.lexmae.recipe.settings import (
     Selection,
     Stage,
     Start,
+    TextHead,
     placeholders,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "Selection",
     "Stage",
     "Start",
+    "TextHead",
     "find",
     "placeholders",
     "read",

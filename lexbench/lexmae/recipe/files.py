@@ -116,7 +116,7 @@ def _value(override: str) -> Any:
 
 
 def _optional_sections() -> set[str]:
-    """Return the sections that a recipe can leave out: exact terms, pretraining and the stages."""
+    """Return the sections that a recipe can leave out: exact terms, the text head, pretraining and the stages."""
     return {field.name for field in fields(Recipe) if field.default is None}
 
 

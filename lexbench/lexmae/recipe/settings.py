@@ -40,6 +40,8 @@ class Encoding(Strict, frozen=True, kw_only=True):
     query_length: Length = 32  # tokens, including special ones
     document_length: Length = 144
     document_terms: Count = 0  # keep this many of a document's largest weights; 0: all. Training has its own, `top_k`
+    text_terms: Count = 0  # of a document, from the text head; training and selection have none
+    query_text_terms: Count = 0
     query_counts: Literal["saturated", "whole"] = "saturated"  # of exact terms in queries; training saturates them
     query_idf: Weight = 0.0  # power of `collection_idf` in search, 0: none; training and selection have no collection idf
 
@@ -65,6 +67,15 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
     idf: Weight = 0.5
     predicted_idf: Weight = 0.25  # exponent of the inverse document frequency that predicted weights are multiplied by
     scale: Scale = 0.35  # of both kinds of weights
+
+
+class TextHead(Strict, frozen=True, kw_only=True):
+    """A second head, see `lexbench.models.text_head`. It is trained when a stage of fine-tuning has ended, on its texts."""
+
+    terms: Positive = 8192  # the most common whole words
+    texts: Positive = 12_000  # documents and queries, half each; the same number of each training set
+    steps: Positive = 600
+    scale: Scale = 2.0  # of its weights; with 1 the dot product of two texts is about their cosine
 
 
 class Fitting(Strict, frozen=True, kw_only=True):
@@ -163,6 +174,7 @@ class Recipe(Strict, frozen=True, kw_only=True):
     encoding: Encoding = Encoding()
     start: Start
     exact_terms: ExactTerms | None = None
+    text_head: TextHead | None = None
     pretrain: Pretrain | None = None
     stage1: Stage | None = None
     stage2: Stage | None = None
@@ -228,6 +240,8 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
         if stage := recipe.stage(number):
             yield from _fitting_errors(stage, f"stage{number}", recipe.hardware.accumulate)
             yield from _stage_errors(stage, number, recipe)
+    if (recipe.encoding.text_terms or recipe.encoding.query_text_terms) and not recipe.text_head:
+        yield "Needs a [text_head], and the recipe has none - at `$.encoding.text_terms`"
     try:
         parse_measure(recipe.selection.measure)
     except LexbenchError as error:

@@ -20,11 +20,11 @@ from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.examples import Example, Examples, Source
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set
-from lexbench.lexmae.model import start
+from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, load_encoder
 from lexbench.lexmae.model.finetuner import FineTuner
 from lexbench.lexmae.recipe import Hardware, Paths, Recipe, Stage, placeholders
-from lexbench.lexmae.training import processes, publishing, resuming, selection, teachers, trainer
+from lexbench.lexmae.training import processes, publishing, resuming, selection, teachers, text_head, trainer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -59,6 +59,9 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
     fitted = trainer.fit(tuned, draws, ranking.collate, fit, progress, score)
     merge_with_start(encoder, initial, stage)
+    if settings := recipe.text_head:
+        rows = ranking.sample(settings.texts, recipe.seed)
+        encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *ranking.data()], candidates)
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
@@ -140,6 +143,14 @@ class Ranking:
     def __len__(self) -> int:
         """Return the number of examples per epoch."""
         return len(self.examples)
+
+    def sample(self, most: int, seed: int) -> list[NDArray[np.int64]]:
+        """Return the tokens of at most *most* texts: half documents, half queries, the same number of each training set."""
+        share = most // (2 * len(self.corpora))
+        queries = [
+            query.text for training_set in self.training_sets for query in training_set.sample(share, seed).queries[:share]
+        ]
+        return [*heads.sample_texts(self.corpora, seed, share * len(self.corpora)), *self.reader.queries(queries)]
 
     def draw(self, example: int, rng: np.random.Generator) -> Example:
         """Return example number *example* with its negatives drawn."""

@@ -1,0 +1,149 @@
+"""Training of the text head of a finished model (see `lexbench.models.text_head`). No judgement is used.
+
+Texts are encoded once. Then a linear map learns to rank a text's nearest neighbours by the dot product of terms as the cosine
+of their mean states does. Batches consist of texts with some of their nearest neighbours, because strangers are easy to rank.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from lexbench.errors import CannotStart
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.recipe import Recipe
+from lexbench.models.text_head import TextHead, means
+from lexbench.progress import Progress
+
+Rows = Sequence[NDArray[np.int64]]  # tokens of texts, (length,) each
+
+_LONGEST = 128  # tokens of a text
+_ENCODED = 32  # texts encoded at a time
+_BLOCK = 2048  # texts compared with all others at a time
+_NEIGHBOURS = 32  # of each text, that batches draw from
+_SEEDS, _DRAWN = 48, 7  # texts of a batch, and neighbours drawn for each of them
+_QUERIES = 160  # texts of a batch that the others are ranked for
+_SHARPNESS = 20.0  # of cosines in the softmax, as in the training of sentence-transformers
+_ACTIVE = 96  # terms of a text before training
+_WARMUP = 20  # steps
+_LETTERS = 3  # of a word
+_RATE = 1.5e-3  # of learning
+
+
+def train(encoder: LexiconEncoder, reader: TextReader, rows: Rows, recipe: Recipe, progress: Progress) -> TextHead:
+    """Return a text head for *encoder*, trained on texts with the tokens *rows*."""
+    settings, encoding = recipe.text_head, recipe.encoding
+    assert settings is not None
+    rows = [row if len(row) <= _LONGEST else np.append(row[: _LONGEST - 1], row[-1]) for row in rows]  # keep the separator
+    words = torch.from_numpy(common_words(reader, rows, settings.terms))
+    first, *rest = reader.queries([""])[0].tolist()
+    precision = torch.bfloat16 if recipe.hardware.precision == "bf16" else torch.float32
+    progress.start("text head", "encode", len(rows) + len(words), "texts")
+    of_words = _encode(encoder, reader, [np.array([first, word, *rest]) for word in words.tolist()], precision, progress)
+    of_texts = _encode(encoder, reader, rows, precision, progress)
+    progress.end()
+    progress.start("text head", "train", settings.steps, "steps")
+    head = fit(
+        of_texts, of_words, words, (encoding.query_text_terms, encoding.text_terms), settings.steps, recipe.seed, progress
+    )
+    progress.end()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.mul_(settings.scale)
+    return head
+
+
+def common_words(reader: TextReader, rows: Rows, most: int) -> NDArray[np.int64]:
+    """Return the ids of the *most* words that the most of *rows* have, most common first.
+
+    Words begin with a letter and have at least 3 characters. Raises CannotStart if the tokenizer has none.
+    """
+    vocabulary = reader.tokenizer.get_vocab()
+    counts = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=max(vocabulary.values()) + 1)
+    whole = [token for token in vocabulary if token.isascii() and token.isalnum() and len(token) >= _LETTERS]
+    words = [vocabulary[token] for token in whole if token[0].isalpha()]
+    if not words:
+        raise CannotStart("a text head needs whole words, and the tokenizer has none; leave [text_head] out")
+    return np.array(sorted(words, key=lambda word: (-counts[word], word))[:most])
+
+
+def fit(
+    texts: Tensor, words: Tensor, ids: Tensor, kept: tuple[int, int], steps: int, seed: int, progress: Progress
+) -> TextHead:
+    """Return a head whose dot products are near the cosines of *texts* (n, width), in rank.
+
+    Its terms begin as the directions of *words* (terms, width), whose word pieces are *ids* (terms,). A text has *kept* terms,
+    as a query and as a document.
+    """
+    head = _initial(texts, words, ids)
+    neighbours, rng = _neighbours(texts), np.random.default_rng(seed)
+    factor = torch.nn.Parameter(_ratio(head, texts, kept).log())  # of dot products, so that they are as large as cosines
+    optimizer = torch.optim.Adam([*head.parameters(), factor], lr=_RATE, betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / _WARMUP) * (1 - step / steps))
+    for _ in range(steps):
+        seeds = rng.integers(0, len(texts), _SEEDS)
+        drawn = rng.integers(0, neighbours.shape[1], (_SEEDS, _DRAWN))
+        batch = np.unique(np.append(seeds, neighbours[seeds[:, None], drawn]))
+        queries = rng.choice(len(batch), min(_QUERIES, len(batch)), replace=False)
+        vectors = texts[torch.from_numpy(batch)]
+        scores = head(vectors[queries], kept[0]) @ head(vectors, kept[1]).T * factor.exp()
+        cosines = vectors[queries] @ vectors.T
+        itself = functional.one_hot(torch.from_numpy(queries), len(batch)).bool()
+        student, teacher = (_SHARPNESS * value.masked_fill(itself, -1.0) for value in (scores, cosines))
+        loss = functional.kl_div(student.log_softmax(1), teacher.log_softmax(1), log_target=True, reduction="batchmean")
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        progress.advance()
+    progress.note(f"text head: divergence {loss.item():.3f} in the last step")
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.mul_((factor / 2).exp())
+    return head
+
+
+def _initial(texts: Tensor, words: Tensor, ids: Tensor) -> TextHead:
+    """Return the head whose rows are the centred *words*, with the one bias that gives a text about 96 terms."""
+    weight = functional.normalize(words - words.mean(0), dim=1)
+    largest = (texts[:_BLOCK] @ weight.T).topk(min(_ACTIVE, len(words)), dim=1).values
+    return TextHead(weight, torch.full((len(words),), -float(largest[:, -1].mean())), ids)
+
+
+@torch.no_grad()
+def _ratio(head: TextHead, texts: Tensor, kept: tuple[int, int]) -> Tensor:
+    """Return the standard deviation of cosines over that of the dot products of terms."""
+    some = texts[:_BLOCK]
+    ratio: Tensor = (some @ some.T).std() / (head(some, kept[0]) @ head(some, kept[1]).T).std()
+    return ratio
+
+
+def _neighbours(texts: Tensor) -> NDArray[np.int64]:
+    """Return the positions of the nearest neighbours of each text (texts, neighbours), itself left out."""
+    blocks = []
+    for start in range(0, len(texts), _BLOCK):
+        cosines = texts[start : start + _BLOCK] @ texts.T
+        cosines.diagonal(start).fill_(-1.0)
+        blocks.append(cosines.topk(min(_NEIGHBOURS, len(texts) - 1), dim=1).indices)
+    return torch.cat(blocks).numpy()
+
+
+@torch.no_grad()
+def _encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, precision: torch.dtype, progress: Progress) -> Tensor:
+    """Return the mean states of texts (n, width), with length 1, on the processor."""
+    encoder.eval()
+    device = encoder.embeddings.device
+    order = np.argsort([len(row) for row in rows], kind="stable")
+    parts = []
+    for start in range(0, len(rows), _ENCODED):
+        tensors = reader.tensors([rows[at] for at in order[start : start + _ENCODED]])
+        texts = Texts(**{name: tensor.to(device) for name, tensor in tensors.items()})
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            states = encoder.hidden(texts.ids, texts.real)
+        parts.append(means(states, texts.real).cpu())
+        progress.advance(len(texts.ids))
+    return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
