@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,16 +123,20 @@ class Artifacts:
         continues if it is given again.
         """
         store, facts, label = self.workspace.store, self._encoding_facts(encoder), f"{self.name} {type(encoder).__name__}"
-        draft = store.shared_draft("encodings", label, facts)
-        if draft.unfinished is None:
-            return 0
-        shards = missing(len(self.corpus), draft.unfinished)
-        with suppress(FileNotFoundError):  # a process with another number of parts has made the same shards, and finished
-            # The part of a shard does not depend on which shards are finished already.
-            self._encode(encoder, [shard for shard in shards if shard.start // SHARD % parts == part], draft.unfinished)
-        if left := len(missing(len(self.corpus), draft.unfinished)) if draft.unfinished.is_dir() else 0:
-            return left
-        self.encodings(encoder)
+        with store.part("encodings", label, facts, f"{part}-of-{parts}"):
+            draft = store.shared_draft("encodings", label, facts)
+            if draft.unfinished is None:
+                return 0
+            shards = missing(len(self.corpus), draft.unfinished)
+            try:
+                # The part of a shard does not depend on which shards are finished already.
+                self._encode(encoder, [shard for shard in shards if shard.start // SHARD % parts == part], draft.unfinished)
+            except FileNotFoundError:
+                if draft.unfinished.is_dir():  # otherwise a process with other parts has made the same shards, and finished
+                    raise
+            if left := len(missing(len(self.corpus), draft.unfinished)) if draft.unfinished.is_dir() else 0:
+                return left
+            self.encodings(encoder)
         return 0
 
     def _encoding_facts(self, encoder: Encoder) -> KeyFacts:

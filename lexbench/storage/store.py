@@ -201,6 +201,12 @@ class Store:
         unfinished.mkdir(parents=True, exist_ok=True)
         return Draft(target, unfinished)
 
+    @contextmanager
+    def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> Iterator[None]:
+        """Hold *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until this one has ended."""
+        with self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}"):
+            yield
+
     def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None]) -> Path:
         """Return the artifact. *work* is called with the folder to fill only if it is not there yet."""
         with self.draft(kind, label, facts) as draft:
