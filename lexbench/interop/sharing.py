@@ -29,7 +29,7 @@ from lexbench.storage.store import Store, finished_folders
 _CHUNK = 8 << 20  # bytes read at a time
 _KIND, _FOLDER = re.compile(r"[a-z]+"), re.compile(r"[A-Za-z0-9.-]*-[0-9a-f]{16}")
 _RESULTS = "results/*/*.json"
-_RESULTS_COMMAND = "results push and pull"
+_COMMAND = "store push and pull"
 
 # ---- artifacts -------------------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
         return names
     if private:
         raise CommandError(f"--private is for datasets of the hub, e.g. hf:ORG/NAME; the owner of {place} decides who reads it")
-    there = Place(place, _RESULTS_COMMAND)
+    there = Place(place)
     for name in names:
         there.write(name, folder / name, Silent())
     return names
@@ -156,7 +156,7 @@ def pull_results(place: str, folder: Path) -> list[str]:
         if place.startswith(PREFIX):
             contents = _download(_hub_name(place))
         else:
-            there = Place(place, _RESULTS_COMMAND)
+            there = Place(place)
             contents = ((name, content) for name in there.names(_RESULTS) if (content := there.read(name)) is not None)
         fresh = [name for name, content in contents if _is_fresh(name, content, Path(drafts), folder)]
         if not any(Path(drafts).rglob("*.json")):
@@ -208,9 +208,9 @@ def _one_line(where: str) -> Iterator[None]:
 class Place:
     """A folder somewhere, by its URL or path. Every error of its client becomes CannotStart."""
 
-    def __init__(self, url: str, what: str = "store push and pull") -> None:
-        """Connect to *url*; *what* is the command that needs the extra `remote`."""
-        require(what, ("fsspec",), "remote")
+    def __init__(self, url: str) -> None:
+        """Connect to *url*."""
+        require(_COMMAND, ("fsspec",), "remote")
         import fsspec
 
         self.url = url.rstrip("/")
@@ -287,7 +287,7 @@ def _hub_name(place: str) -> HubName:
     if named is None or named.split:
         why = "results have no splits" if named else "it names no dataset of the hub"
         raise CommandError(f"{place}: {why}; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
-    require(_RESULTS_COMMAND, ("huggingface_hub",), "neural")
+    require(_COMMAND, ("huggingface_hub",), "neural")
     return named
 
 
