@@ -211,17 +211,12 @@ def save(result: Any, path: Path) -> None:
 
 def load(path: Path) -> Result:
     """Read a file of one result. Raises InvalidFile if it does not read; `runner.soundness` checks what it says."""
-    result = _decoded(path, Result)
-    _refuse_newer(result.schema, path)
-    return result
+    return _decoded(path, Result)
 
 
 def load_system(path: Path) -> SystemResults:
     """Read a file of a folder of results. Raises InvalidFile if it does not read."""
-    entry = _decoded(path, SystemResults)
-    for schema in (entry.schema, *(result.schema for result in entry.results)):
-        _refuse_newer(schema, path)
-    return entry
+    return _decoded(path, SystemResults)
 
 
 def load_any(path: Path) -> list[Result]:
@@ -235,14 +230,13 @@ def load_any(path: Path) -> list[Result]:
 
 def _decoded(path: Path, kind: type[R]) -> R:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        found = msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidFile(f"{path}: {error}") from None
-
-
-def _refuse_newer(schema: int, path: Path) -> None:
-    if schema != _SCHEMA:
-        raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")
+    for one in (found, *getattr(found, "results", ())):
+        if (schema := getattr(one, "schema", _SCHEMA)) != _SCHEMA:
+            raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")
+    return found
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -38,7 +38,10 @@ class IrDatasets(Source):
         """Return the dataset if it is here or can be downloaded. Otherwise raises MissingData, within seconds."""
         source = cls(contract)
         if source.present():
-            source.check_archive()
+            expected, actual = contract.source.md5, source._md5()
+            if expected and actual and expected != actual:  # the library uses an archive without checking it
+                archive = source._archive()
+                raise ContractMismatch(f"{contract.id}: MD5 of {archive}: {expected} expected, {actual} found; remove it")
             return source
         looked = ", ".join(str(folder) for folder in (*folders, home_folder() / contract.corpus))
         if offline():
@@ -70,14 +73,6 @@ class IrDatasets(Source):
         # A failed download leaves `irds_version.txt`, `*.tmp*` and a store without `bin.pos` behind.
         whole = (path for path in folder.glob("*") if path.name != "irds_version.txt" and ".tmp" not in path.name)
         return any(path.is_file() for path in whole) or any(folder.glob("*.pklz4/bin.pos"))
-
-    def check_archive(self) -> None:
-        """Raise ContractMismatch if the archive is not the published one. The library uses an archive without checking it."""
-        expected, actual = self.contract.source.md5, self._md5()
-        if expected and actual and expected != actual:
-            raise ContractMismatch(
-                f"{self.contract.id}: MD5 of {self._archive()}: {expected} expected, {actual} found; remove it"
-            )
 
     def _md5(self) -> str | None:
         """Return the MD5 of the archive in the library's folder, None if there is none."""
