@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -186,11 +187,11 @@ def _library(home: str) -> Any:
     if taken != Path(home):
         raise CommandError(f"ir_datasets was imported with the folder {taken}, now it is {home}; set IR_DATASETS_HOME before")
     ir_datasets.log.easy().logger().setLevel("CRITICAL")  # `easy` creates the logger and would reset its level
-    bar, nowhere = ir_datasets.lazy_libs.tqdm().tqdm, Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for all later bars
+    bar = ir_datasets.lazy_libs.tqdm().tqdm
 
     def quiet(*args: Any, **options: Any) -> Any:
         # Not `disable=True`: a disabled bar does not count, and the library resumes a download by that count.
-        return bar(*args, **options | {"file": nowhere})
+        return bar(*args, **options | {"file": StringIO()})
 
     ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
     return ir_datasets
