@@ -46,10 +46,19 @@ def dense(folders):
 
 
 def sparse_mlm(folders):
-    """Return one of a BERT whose positive logits are as few as those of a learned sparse model."""
+    """Return one of a BERT with a text head, whose positive logits are as few as those of a learned sparse model."""
+    import torch
     from checkpoints import sparsified, tiny
 
-    return model_case("sparse_mlm", folders, lambda path, seed: sparsified(tiny(path, "bert", seed=seed)), titles="pair")
+    from lexbench.models import text_head
+
+    def write(path, seed):
+        folder = sparsified(tiny(path, "bert", seed=seed))
+        weight = torch.randn(8, json.loads((folder / "config.json").read_text())["hidden_size"])
+        text_head.write(text_head.TextHead(weight, torch.zeros(8), torch.arange(8, 16)), folder)
+        return folder
+
+    return model_case("sparse_mlm", folders, write, titles="pair", text_terms=3, query_text_terms=2)
 
 
 def sparse_clm(folders):
