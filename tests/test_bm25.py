@@ -319,19 +319,6 @@ def test_kernel(k, flip, share):
         assert scores.tolist() == np.where(wanted < 0, 0, sums[wanted]).tolist()
 
 
-def test_terms_wait_by_weight():
-    """Bounds are sums of the lightest weights; none waits where scores are so far apart that the order of adding could show."""
-    weights, norms = np.array([2, 0.5, 1], np.float32), np.array([3, 1], np.float32)  # worth at least half in the longer one
-    order, worth = search._by_weight(weights, norms, 0.2)
-    assert order.tolist() == [1, 2, 0]
-    assert worth == pytest.approx([0.5, 1.5, 3.5])
-    assert (worth > [0.5, 1.5, 3.5]).all()
-
-    for none in (search._by_weight(weights, norms, 0.0), search._by_weight(weights, norms / np.float32(2**28), 0.2)):
-        assert none[0].tolist() == [0, 1, 2]
-        assert np.isinf(none[1]).all()
-
-
 def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
     """An index of an earlier version has another key, and is not read as if it were of this one: a line says what to do."""
     searcher(BM25, THREE)

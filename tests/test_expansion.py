@@ -105,13 +105,6 @@ def test_what_does_not_read(tmp_path, name, content, line):
         Expansions(tmp_path / name)
 
 
-def test_all_lines_empty(tmp_path):
-    """A file whose expansions are all empty adds nothing."""
-    (tmp_path / "x.tsv").write_text("1\t\n")
-
-    assert Expansions(tmp_path / "x.tsv").find(["1", "2"]) == ["", None]
-
-
 @both
 def test_an_expansion_makes_a_document_findable(kind, hits, expansions):
     """A word that only the expansion has finds the document; one that has no expansion is found by its text."""

@@ -5,8 +5,6 @@ the local mode of its client, and OpenSearch's with `rank_feature_server`, which
 """
 
 import os
-import re
-from collections import Counter
 from importlib import import_module
 
 import numpy as np
@@ -15,8 +13,6 @@ import rank_feature_server
 from scipy import sparse
 
 from lexbench import registry
-from lexbench.contracts import contract_of
-from lexbench.datasets.location import find_source
 from lexbench.engines import _qdrant
 from lexbench.engines.csr import Csr
 from lexbench.engines.kernels.java import java_class
@@ -85,50 +81,10 @@ class TestQdrantServer(EngineContract):
         return made
 
 
-def counted(texts, terms):
-    """Return the words of *texts* that are among *terms*, as vectors (texts, terms) of how often each is there, times 7."""
-    rows = [Counter(terms[word] for word in re.findall(r"[a-z]+", text.lower()) if word in terms) for text in texts]
-    pairs = [sorted(row.items()) for row in rows]
-    entries = [min(7 * count, 511) for row in pairs for _, count in row], [term for row in pairs for term, _ in row]
-    return sparse.csr_array(
-        (np.array(entries[0], np.float32), np.array(entries[1], np.int32), np.cumsum([0, *map(len, pairs)])),
-        shape=(len(pairs), len(terms)),
-    )
-
-
-@pytest.fixture(scope="module")
-def real_vectors(real_home):
-    """Return vectors of NFCorpus: of its documents, and of a thousand of its queries."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("IR_DATASETS_HOME", str(real_home))
-        source = find_source(contract_of("beir/nfcorpus/train"))
-        documents = [document.text for document in source.documents()]
-        queries = [query.text for query in source.queries()]
-    words = sorted({word for text in documents for word in re.findall(r"[a-z]+", text.lower())})
-    terms = {word: number for number, word in enumerate(words)}
-    return counted(documents, terms), counted(queries[:1000], terms)
-
-
 def same(found, expected):
     """Check that hits equal those of an exact engine, bit for bit."""
     assert np.array_equal(found.docs, expected.docs)
     assert np.array_equal(found.scores, expected.scores)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [10, 1000])
-def test_qdrant_is_csr_on_real_queries(real_vectors, tmp_path, k):
-    """A thousand real queries have, with counts that tie all the time, the ids, order and scores of `csr`."""
-    documents, queries = real_vectors
-    answers = []
-    for made in (Csr(), engine("qdrant")):
-        path = tmp_path / type(made).__name__
-        path.mkdir()
-        made.build(iter([documents[:2000], documents[2000:]]), path)
-        answers.append(made.open(path).search(queries, k))
-
-    assert queries.shape[0] == 1000
-    same(answers[1], answers[0])
 
 
 def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):

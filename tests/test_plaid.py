@@ -71,17 +71,6 @@ def test_it_finds_what_exact_search_finds(plaid, tmp_path):
         assert not set(docs.tolist()) & set(EMPTY)
 
 
-def test_fewer_bits_take_less_disk(plaid, tmp_path):
-    """Two bits a number are 16 bytes a token less than four, of 64 numbers."""
-    documents = texts(300, 3)
-    sizes = []
-    for nbits in (2, 4):
-        built(plaid(nbits=nbits), tmp_path / str(nbits), documents)
-        sizes.append(sum(file.stat().st_size for file in (tmp_path / str(nbits)).rglob("*.npy")))
-
-    assert sizes[1] - sizes[0] == pytest.approx(16 * len(documents.values), rel=0.05)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_few_documents(plaid, tmp_path, count):
     """All documents are returned if k is larger; a document is nearest to itself."""

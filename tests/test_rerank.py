@@ -211,14 +211,6 @@ def test_an_ensemble_has_it_as_a_part(bench, models):
         assert found == pytest.approx({doc: 2 * alone[row].get(doc, 0) + score for doc, score in bm25[row].items()}, abs=1e-4)
 
 
-def test_a_pipeline_has_it_as_its_first_part(bench, models):
-    """The candidates of the pipeline are the best of reranking."""
-    best = [set(list(one)[:5]) for one in searched(bench, written(models[0]))]
-    found = searched(bench, f"pipeline({written(models[0])}, {BM25}, weights=[0, 1], k=5)")
-
-    assert [set(one) for one in found] == best
-
-
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]

@@ -3,6 +3,7 @@
 Formats with one vector per line read their lines as `Row`s, and `blocks_of_rows` turns these into blocks.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -31,27 +32,20 @@ class Block(NamedTuple):
     vectors: "scipy.sparse.csr_array"  # (n, vocabulary), float32
 
 
-class _Growing(dict[str, int]):
-    """A dictionary that gives an unknown token the next number."""
-
-    def __missing__(self, token: str) -> int:
-        self[token] = number = len(self)
-        return number
-
-
 class Vocabulary:
     """Tokens and their term ids: positions in the list *tokens*, or in order of appearance without such a list."""
 
     def __init__(self, tokens: Iterable[str] | None = None) -> None:
         self.grows = tokens is None
-        self._numbers: dict[str, int] = _Growing()
-        if tokens is not None:
-            self._numbers = {}
-            for number, token in enumerate(tokens):
-                if self._numbers.setdefault(token, number) != number:
-                    raise CommandError(
-                        f"token {token!r} is twice in the vocabulary, as number {self._numbers[token]} and number {number}"
-                    )
+        self._numbers: dict[str, int] = {}
+        if tokens is None:
+            self._numbers = growing = defaultdict[str, int]()
+            growing.default_factory = growing.__len__  # a new token gets the next number
+        for number, token in enumerate(tokens or ()):
+            if self._numbers.setdefault(token, number) != number:
+                raise CommandError(
+                    f"token {token!r} is twice in the vocabulary, as number {self._numbers[token]} and number {number}"
+                )
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -176,19 +170,14 @@ def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str =
             raise CommandError(f"{len(ids)} ids for {vectors.shape[0]} vectors")
         if vocabulary is not None and vectors.shape[1] > len(vocabulary):
             raise CommandError(f"the vectors have {vectors.shape[1]:,} terms, and the vocabulary {len(vocabulary):,}")
-        _refuse_unfit(block, whole)
+        weights = block.vectors.data
+        fits = (weights >= 1) & (weights < _LIMIT) & (weights == np.floor(weights)) if whole else np.isfinite(weights)
+        if not fits.all():
+            first = int(np.argmin(fits))
+            row = int(np.searchsorted(block.vectors.indptr, first, side="right")) - 1
+            hint = f"{whole} holds whole weights from 1; quantise the vectors, e.g. encoder|quantize(100)"
+            raise CommandError(f"{ids[row]!r} has the weight {weights[first]:g}; {hint if whole else 'it is no number'}")
         yield block
-
-
-def _refuse_unfit(block: Block, whole: str) -> None:
-    weights = block.vectors.data
-    fits = (weights >= 1) & (weights < _LIMIT) & (weights == np.floor(weights)) if whole else np.isfinite(weights)
-    if fits.all():
-        return
-    first = int(np.argmin(fits))
-    row = int(np.searchsorted(block.vectors.indptr, first, side="right")) - 1
-    hint = f"{whole} holds whole weights from 1; quantise the vectors, e.g. encoder|quantize(100)"
-    raise CommandError(f"{block.ids[row]!r} has the weight {weights[first]:g}; {hint if whole else 'it is no number'}")
 
 
 def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[TokenVector]:
