@@ -16,8 +16,6 @@ from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.models import architectures
 from lexbench.models.checkpoint import digests, weight_bytes
-from lexbench.rerankers.cross_encoder import CrossEncoder
-from lexbench.types import Document
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # of peft
 
@@ -109,29 +107,6 @@ def test_causal_models_give_what_peft_gives(tmp_path, whole, settings):
     projection = transformers.AutoModelForCausalLM.from_pretrained(base).lm_head.weight
     weights = [torch.log1p(torch.relu((one @ projection.T).max(0).values)).detach().numpy() for one in states]
     np.testing.assert_allclose(vectors(SparseCLM(str(tmp_path / "lora"), **LENGTHS)), weights, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("architecture", "labels"), [("bert", 1), ("roberta", 2), ("distilbert", 1)])
-def test_cross_encoders_give_what_peft_gives(tmp_path, architecture, labels):
-    """The adapter's head replaces the model's, or is added."""
-    tiny = checkpoints.tiny(tmp_path / "base", architecture)
-    auto = transformers.AutoModelForSequenceClassification
-    if architecture == "bert":
-        tiny = checkpoints.cross_encoder(tmp_path / "ranker", architecture, labels=labels)
-    model = auto.from_pretrained(tiny, num_labels=labels)
-    modules = ["q_lin", "v_lin"] if architecture == "distilbert" else ["query", "value"]
-    adapted = saved_by_peft(tmp_path / "lora", model, task_type="SEQ_CLS", target_modules=modules)
-    reranker = CrossEncoder(str(tmp_path / "lora"), device="cpu", length=48)
-    with torch.no_grad():
-        logits = [adapted(**inputs(tiny, "neural search", text)).logits[0] for text in TEXTS]
-    wanted = [float(one[-1] - (one[0] if labels == 2 else 0)) for one in logits]
-
-    found = reranker.score(["neural search"] * len(TEXTS), [Document("d", text) for text in TEXTS])
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert reranker.weight_files().keys() == {
-        str(tiny / "model.safetensors"),
-        str(tmp_path / "lora" / "adapter_model.safetensors"),
-    }
 
 
 def test_a_folder_of_sentence_transformers_with_an_adapter(tmp_path, bert):
@@ -262,6 +237,6 @@ def test_files_that_do_not_fit_are_refused(tmp_path, bert):
     twice = adapter(tmp_path / "twice", odd, {QUERY: pair(32, 32)})
     with pytest.raises(CommandError, match="is an adapter itself; merge it with peft"):
         Dense.checkpoint_files(twice)
-    with pytest.raises(CommandError, match="BertForMaskedLM is no"):
+    with pytest.raises(CommandError, match="does not merge into a reranker; merge it with peft"):
         architectures.classifier_files(words)
     assert digests(Dense.checkpoint_files(odd))["weights"] != digests(Dense.checkpoint_files(bert))["weights"]

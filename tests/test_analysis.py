@@ -10,9 +10,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from lexbench.tokenization import ANALYZERS, STOP_WORDS, analyze, ascii_terms, porter
-from lexbench.tokenization.porter import stem
-from lexbench.tokenization.word_break import words
+from lexbench.tokenization import ANALYZERS, analyze, compiled, stem
+from lexbench.tokenization.word_break import STOP_WORDS, words
 
 HARD = [  # text, and the terms that Anserini 1.7.1 (Lucene 9.9.1) gives for it
     ("The dog's bone and the dogs\u2019 bowls", "dog bone dog bowl"),
@@ -169,14 +168,14 @@ def test_random_suffixes(lucene):
     assert [word for word in made if analyze(word) != lucene(word)] == []
 
 
-def compiled(chunk, english):
+def compiled_terms(chunk, english):
     """Return the terms of a lower-case *chunk* of ASCII by the compiled loops."""
     content, terms = np.frombuffer(chunk.encode(), np.uint8), []
-    start, stop = ascii_terms.next_word(content, 0)
+    start, stop = compiled.next_word(content, 0)
     while start < stop:
         word = content[start:stop].copy()
-        terms.append(word[: ascii_terms.english_term(word) if english else len(word)].tobytes().decode())
-        start, stop = ascii_terms.next_word(content, stop)
+        terms.append(word[: compiled.english_term(word) if english else len(word)].tobytes().decode())
+        start, stop = compiled.next_word(content, stop)
     assert start == stop == len(content)
     return [term for term in terms if term]
 
@@ -186,7 +185,7 @@ def test_compiled_terms_are_those_of_python(name):
     """The compiled loops make of ASCII what each analyser makes of it: words with any endings, and odd ones."""
     rng = random.Random(name)
     own = "s y l e t ed ing eed sses ies 's at bl iz"
-    endings = [*porter.STEP_2, *porter.STEP_3, *porter.STEP_4, *own.split()]
+    endings = [*compiled.STEP_2, *compiled.STEP_3, *compiled.STEP_4, *own.split()]
     starts = "a b y ay by ab tr bett hopp fall hiss wax snow fil oats generaliz"
     made = {
         *(start + ending + more for start in ["", *starts.split()] for ending in endings for more in ["", *endings]),
@@ -195,7 +194,7 @@ def test_compiled_terms_are_those_of_python(name):
     made |= {"".join(rng.choices("aby15.,:;'_s\"-#\0", k=rng.randint(1, 12))) for _ in range(20000)}
     made -= {""}
 
-    assert [chunk for chunk in sorted(made) if compiled(chunk, name == "english") != ANALYZERS[name](chunk)] == []
+    assert [chunk for chunk in sorted(made) if compiled_terms(chunk, name == "english") != ANALYZERS[name](chunk)] == []
 
 
 def test_texts(bread, lucene):

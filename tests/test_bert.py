@@ -66,8 +66,10 @@ def test_states_have_the_bits_of_transformers(dtype):
 )
 def test_an_unusual_configuration_is_left_to_transformers(changed):
     """An unusual, missing or senseless setting gives None; the default of tie_word_embeddings is that of transformers."""
-    assert bert.empty_masked_lm(CONFIG | changed) is None
-    untold = bert.empty_masked_lm({name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"})
+    assert bert.empty_model(bert.BertForMaskedLM, CONFIG | changed) is None
+    untold = bert.empty_model(
+        bert.BertForMaskedLM, {name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"}
+    )
     assert untold is not None
     assert untold.config.tie_word_embeddings
 

@@ -162,12 +162,6 @@ def test_figures_can_be_compared():
         assert found.settings.get("titles", "off") == "off" or found.titles, name
 
 
-def test_no_model_has_the_name_of_a_plug_in():
-    """A name means one thing."""
-    groups = ("encoders", "rerankers", "retrievers", "engines", "transforms")
-    assert {name for group in groups for name in registry.names(group)}.isdisjoint(OWN)
-
-
 # --- the systems of the LexMAE paper
 
 
@@ -378,46 +372,6 @@ def test_an_unknown_model_says_what_is_near():
 # --- included weights
 
 INCLUDED = MINE.replace('"public"', '"included"').replace("me/mine", "mine").replace("document_length = 200\n", "")
-
-
-@pytest.fixture
-def packed(folder):
-    """Write a model like the packaged one: half-precision weights, a tokenizer in one file, settings in config.json."""
-    torch = pytest.importorskip("torch", reason="models are in the extra neural")
-    from checkpoints import reconfigure, rewrite, sparsified, tiny_bert
-    from transformers import AutoTokenizer
-
-    place = sparsified(tiny_bert(folder / "mine", form="transformers", safetensors=True))
-    rewrite(place, lambda state: {key: value.to(torch.float16) for key, value in state.items()})
-    AutoTokenizer.from_pretrained(place).save_pretrained(place)
-    for name in ("vocab.txt", "tokenizer_config.json"):
-        (place / name).unlink()
-    reconfigure(place, dtype="float16", lexbench={"positions": "text", "query_length": 9, "document_length": 12})
-    (folder / "mine.toml").write_text(INCLUDED)
-    return place
-
-
-def test_weights_beside_the_file_are_found(packed):
-    """A model with included weights needs no folder; the folder of the weights states its settings."""
-    encoder = systems.system("mine|top_k(4)@impact").retriever.encoder
-
-    assert encoder.model == str(packed)
-    assert (encoder.positions, encoder.query_length, encoder.document_length) == ("text", 9, 12)
-
-
-def test_weights_in_half_precision_are_read_as_they_are(packed):
-    """Half-precision weights encode in float32: the vectors have the bits of the same numbers stored as float32."""
-    import torch
-    from checkpoints import rewrite
-
-    texts = ["sparse retrieval of a document", "the neural model is a term weight in search"]
-    encoder = systems.system("mine@impact").retriever.encoder
-    half = encoder.encode_document(texts)
-    rewrite(packed, lambda state: {key: value.to(torch.float32) for key, value in state.items()})
-    whole = encoder.encode_document(texts)
-
-    assert half.nnz > len(texts)
-    np.testing.assert_array_equal(half.toarray(), whole.toarray())
 
 
 def test_weights_that_are_not_there_are_said(folder, capsys):
@@ -688,12 +642,3 @@ def test_in_a_terminal_long_lines_are_folded_between_words(capsys, monkeypatch):
     assert out.split() == SHOWN.split()
     assert "\nnote: SPLADE is trained and scored on MS MARCO's own passages, which\n  have no titles. The figure" in out
     assert "\n    source: LexMAE paper, where: Table 4\n" in out
-
-
-def test_show_model_as_json(capsys):
-    """With --json the same as one document."""
-    exit_code, out, _ = run(capsys, "show", "model", "splade_v3", "--json")
-
-    assert exit_code == 0
-    assert json.loads(out)["run"] == "lexbench run suite beir -r splade_v3@impact"
-    assert len(json.loads(out)["published"]) == 16

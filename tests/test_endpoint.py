@@ -1,7 +1,5 @@
 """Models behind an address, tested with a small server on this machine that can also fail."""
 
-import time
-
 import numpy as np
 import pytest
 from model_server import VOCABULARY, ModelServer, numbers
@@ -92,25 +90,6 @@ def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatc
     monkeypatch.setenv("MY_KEY", "sesame")
     assert encoder.encode_query(["a"]).shape == (1, 8)
     assert "sesame" not in repr(encoder) + str(encoder.identity())
-
-
-def test_requests_keep_to_a_rate():
-    """With rate=50 four requests take at least 60 ms, in one call or four, also of a reranker."""
-    server = ModelServer()
-    encoder = Endpoint(server.url, "m", batch=1, rate=50.0)
-    reranker = EndpointReranker(server.url, "m", batch=1, rate=50.0)
-    documents = [Document(str(at), text) for at, text in enumerate(TEXTS[:4])]
-    try:
-        for four_requests in (
-            lambda: encoder.encode_query(TEXTS[:4]),
-            lambda: [encoder.encode_query([text]) for text in TEXTS[:4]],
-            lambda: reranker.score(["a query"] * 4, documents),
-        ):
-            began = time.monotonic()
-            four_requests()
-            assert time.monotonic() - began >= 3 / 50
-    finally:
-        server.close()
 
 
 def test_what_a_server_says_of_itself_is_in_the_key(serve):

@@ -13,8 +13,8 @@ import checkpoints  # noqa: E402
 
 from lexbench import registry  # noqa: E402
 from lexbench.datasets.location import find_folder  # noqa: E402
+from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file  # noqa: E402
 from lexbench.errors import CommandError, InvalidFile, MissingData  # noqa: E402
-from lexbench.models.query_weights import load_tokenizer, tokenizer_file  # noqa: E402
 from lexbench.notation import Call  # noqa: E402
 from lexbench.runner.systems import system  # noqa: E402
 

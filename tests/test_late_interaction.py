@@ -164,15 +164,6 @@ def test_titles_are_read_as_pairs(model):
     same(found, [reference.vectors(ids, [1] * 6)[rows] for ids, rows in zip(expected, kept, strict=True)])
 
 
-def test_a_tower_of_its_own_for_queries(model, tmp_path):
-    """Queries are encoded by query_model, documents by model."""
-    other = colbert(tmp_path / "other", seed=5)
-    made = encoder(model, query_model=other)
-
-    same(made.encode_query(TEXTS[:1]), [Reference(other).query(TEXTS[0])])
-    same(made.encode_document(TEXTS[:1]), [Reference(model).document(TEXTS[0], 24)])
-
-
 def test_settings_of_the_folder_are_taken(tmp_path):
     """artifact.metadata states defaults, typed settings win, and both are in the key."""
     told = {

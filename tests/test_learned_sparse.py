@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import WORDS, sparsified, tiny_bert  # noqa: E402 - needs torch
+from checkpoints import WORDS, tiny_bert  # noqa: E402 - needs torch
 from test_resume import hammer, tree  # noqa: E402
 
 from lexbench.analysis.stored_results import stored_results  # noqa: E402
@@ -22,7 +22,6 @@ from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.runner import jobs, plan  # noqa: E402
 from lexbench.runner.search import read_run  # noqa: E402
 from lexbench.runner.systems import (  # noqa: E402
-    describe,
     system,
     variants,
 )
@@ -122,13 +121,6 @@ def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finishe
         assert np.isclose(truth.min(), np.sort(expected[query])[-len(names)], rtol=1e-3)
 
 
-def test_exact_engines_agree(finished):
-    """`impact` and `csr` give the same scores."""
-    results, _ = finished
-
-    assert results["@impact"]["per_query"] == results["|quantize(100)@csr"]["per_query"]
-
-
 def test_ten_systems_are_encoded_once(finished):
     """All engines and values of K share one encoding and have separate indexes."""
     _, place = finished
@@ -196,18 +188,6 @@ def test_kills_cost_nothing(checkpoint, folder, tmp_path):
     assert hammer(arguments, dict(os.environ), tmp_path, kills=2, seed=3) == 8
 
 
-@pytest.mark.slow
-def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
-    """After twenty kills on SciFact and NFCorpus the same command ends in the same bytes."""
-    folder = sparsified(tiny_bert(tmp_path / "model", safetensors=True, max_position_embeddings=512))
-    name = f'lexmae(model="{folder}")'
-    systems = ["-r", f"{name}@impact", "-r", f"{name}|top_k(8)@impact"]
-    datasets = ["-d", "beir/scifact/test", "-d", "beir/nfcorpus/test"]
-    arguments = [sys.executable, "-m", "lexbench", "run", "suite", "beir", *datasets, *systems]
-
-    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(real_home)}, tmp_path, kills=20, seed=4) == 16
-
-
 def test_a_checkpoint_says_how_it_encodes(checkpoint):
     """The authors' LexMAE states positions=text; typed settings and presets win."""
     plain, typed, preset = (
@@ -226,14 +206,6 @@ def test_a_checkpoint_used_in_another_way_has_a_note(checkpoint, folder, tmp_pat
     notes = [outcome.result.notes for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
 
     assert notes == [["positions='all' was asked for, and the checkpoint says positions='text'"], []]
-
-
-def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):
-    """Settings of queries are in the key of runs, not in that of vectors and indexes."""
-    systems = [system(f'lexmae("{checkpoint}", query_length={length})@impact') for length in (16, 32)]
-
-    assert systems[0].recipe != systems[1].recipe
-    assert describe(systems[0].retriever, index=True) == describe(systems[1].retriever, index=True)
 
 
 def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):

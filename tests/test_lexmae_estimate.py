@@ -48,11 +48,6 @@ def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
     return found
 
 
-def test_weights_are_counted():
-    """A layer of width 4 has 4 x 16 + 2 x 32 weights; the model adds 100 + 16 embeddings and a dense layer, 4 wide each."""
-    assert (SHAPE.layer, SHAPE.body, SHAPE.parameters) == (128, 256, 256 + 464 + 16)
-
-
 def test_bert_base_has_the_size_it_is_known_for():
     """BERT-base has 110 million parameters; 109 of them are in matrices and embeddings."""
     assert round(BERT_BASE.parameters / 1e6) == 109
@@ -68,13 +63,6 @@ def test_pretraining_by_hand():
     assert (found.part, found.texts, found.steps, found.tokens) == ("pretrain", 10, 2, 100)
     assert found.operations == pytest.approx(10 * each)
     assert found.seconds == pytest.approx((10 * each / 1000 / 0.5, 10 * each / 1000 / 0.15))
-
-
-def test_a_bottleneck_without_maxima_takes_less():
-    """The bottleneck `cls` needs no maxima over the vocabulary."""
-    less = cost(PRETRAIN).operations - cost(PRETRAIN, pretrain={"bottleneck": "cls"}).operations
-
-    assert less == pytest.approx(10 * (2 * 10 + 4) * 400)
 
 
 def test_memory_of_pretraining_by_hand():
@@ -138,11 +126,6 @@ def test_what_nobody_knows_is_unknown():
     assert cost(PRETRAIN, unknown).disk is None
     assert total([1, None]) is None
     assert total([1, 2]) == 3
-
-
-def test_queries_for_selection_are_not_trained_on():
-    """Queries for selection do not count as examples."""
-    assert cost(FINETUNE, {**DATA, "chosen": Size(1, 1000, 1000)}) == cost(FINETUNE)
 
 
 def test_contracts_say_their_sizes():

@@ -11,15 +11,12 @@ import pytest
 import tiny
 import torch
 import transformers
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
 from workbench import BM25, opened, searched
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
-from lexbench.models.pair_scoring import pair_lengths
 from lexbench.notation import parse
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner import plan
@@ -131,26 +128,14 @@ def test_titles_can_stand_apart(bench, models):
         assert (apart[0][doc] == pytest.approx(plain[0][doc], abs=1e-4)) == (doc not in titled)
 
 
-def test_pairs_are_cut_as_the_tokenizer_cuts_them():
-    """Longest-first cutting is that of the package tokenizers."""
-    plain = Tokenizer(WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    for room in (1, 7, 8):
-        plain.enable_truncation(room, strategy="longest_first")
-        for first in range(12):
-            for second in range(12):
-                encoding = plain.encode(["a"] * first, ["b"] * second, is_pretokenized=True)
-                assert pair_lengths(first, second, room, "longest_first") == (encoding.ids.count(0), encoding.ids.count(1))
-
-
-def test_a_long_query_leaves_room_or_does_not(models):
-    """The truncation "longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
+def test_the_longer_text_of_a_pair_is_cut_first(models):
+    """A long query and a long document are cut to halves; beside a short query only the document is cut."""
     long, document = "query " * 80, Document("d", "dense " * 80)
-    both, second = (CrossEncoder(str(models[0]), truncation=one) for one in ("longest_first", "only_second"))
+    found = CrossEncoder(str(models[0])).score([long], [document])[0]
+    shorter = CrossEncoder(str(models[0]), length=10).score(["query"], [document])[0]
 
-    assert both.score([long], [document])[0] == pytest.approx(reference(models[0], "query " * 30, "dense " * 31), abs=1e-4)
-    assert second.score([long], [document])[0] == pytest.approx(reference(models[0], "query " * 61, ""), abs=1e-4)
-    shorter = CrossEncoder(str(models[0]), length=10)
-    assert shorter.score(["query"], [document])[0] == pytest.approx(reference(models[0], "query", "dense " * 6), abs=1e-4)
+    assert found == pytest.approx(reference(models[0], "query " * 30, "dense " * 31), abs=1e-4)
+    assert shorter == pytest.approx(reference(models[0], "query", "dense " * 6), abs=1e-4)
 
 
 @pytest.mark.parametrize("architecture", ["distilbert", "roberta", "modernbert"])
@@ -200,15 +185,6 @@ def test_what_can_be_reranked_can_be_anything(bench, models):
         found = searched(bench, written(models[0], first=first, k=12))
         assert [set(one) for one in found] == [set(one) for one in candidates]
         assert found != candidates
-
-
-def test_an_ensemble_has_it_as_a_part(bench, models):
-    """A raw ensemble adds the scores of its members."""
-    alone = searched(bench, written(models[0]))
-    bm25 = searched(bench, BM25)
-    text = f'ensemble({written(models[0])}, {BM25}, scores="raw", missing="zero", weights=[2, 1])'
-    for row, found in enumerate(searched(bench, text)):
-        assert found == pytest.approx({doc: 2 * alone[row].get(doc, 0) + score for doc, score in bm25[row].items()}, abs=1e-4)
 
 
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):

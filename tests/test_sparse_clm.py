@@ -84,31 +84,6 @@ def test_settings_change_what_they_say(tmp_path):
     np.testing.assert_allclose(alone, behind, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["max", "last"])
-def test_an_echo_is_pooled_where_the_text_is_read_again(folder, pooling):
-    """With *echo* the model reads prompt, text, echo and text; only the second text is pooled."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    made = encoder(folder, echo="again a b", document_prompt="w1 ", pooling=pooling, document_length=12, query_length=12)
-    rows = []
-    for text in TEXTS:
-        first = tokenizer(f"w1 {text}").input_ids[:12]
-        before = first + tokenizer("again a b", add_special_tokens=False).input_ids
-        ids = before + tokenizer(text, add_special_tokens=False).input_ids[:12]
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0, len(before) :]
-        rows.append(torch.log1p(torch.relu(logits[-1] if pooling == "last" else logits.max(0).values)).numpy())
-
-    np.testing.assert_allclose(made.encode_document(TEXTS).toarray(), rows, rtol=1e-4, atol=1e-5)
-    unprompted = encoder(folder, echo="again a b", pooling=pooling, document_length=12, query_length=12)
-    alike = unprompted.encode_query(TEXTS).toarray(), unprompted.encode_document(TEXTS).toarray()
-    np.testing.assert_allclose(*alike, rtol=1e-5)
-    with pytest.raises(
-        CommandError, match=r"document_length=64 twice and \d tokens between are more than the 64 .* type document"
-    ):
-        encoder(folder, echo="again").encode_document(TEXTS)
-
-
 def test_long_texts_are_cut_at_their_end(tmp_path):
     """A long text has the vector of its beginning, and counts as cut."""
     made = encoder(checkpoints.causal_lm(tmp_path / "llama"), document_length=8)

@@ -169,13 +169,6 @@ DOCUMENTS = [
 ]
 
 
-def test_documents_go_in_as_they_are_without_titles(folder):
-    """With titles=off the text of a document is its text."""
-    made = encoder(folder)
-
-    assert close(made.encode_tokens(made.tokenise_documents(DOCUMENTS)), [reference(folder, one.text) for one in DOCUMENTS])
-
-
 def test_titles_as_pairs(folder):
     """With titles=pair title and body are a pair, cut longest first; a missing title is '-'."""
     made = encoder(folder, titles="pair", document_length=40)
@@ -310,13 +303,6 @@ def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
 
     assert not close(first, second.toarray(), 0.1)
     assert close(second, [reference(folder, text) for text in TEXTS])
-
-
-def test_each_device_is_a_worker(folder):
-    """Each device in `device` is a worker; those on the processor share its cores."""
-    assert encoder(folder, device="cpu,cpu", threads=1).workers() == [encoder(folder, threads=1)] * 2
-    assert all(one.threads >= 1 for one in encoder(folder, device="cpu,cpu").workers())
-    assert [one.device for one in encoder(folder, device="cuda:0,cuda:1").workers()] == ["cuda:0", "cuda:1"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -78,17 +78,6 @@ def test_top_k_is_the_definition_and_nests(dense, first, second, ties):
     assert np.array_equal(TopK(small, ties).document(TopK(large, ties).document(matrix(*dense))).toarray(), found)
 
 
-def test_top_k_nests_over_the_whole_curve():
-    """K = 256, 128, ... 1, each taken from the one before, give what each gives of the full vectors."""
-    rng = np.random.default_rng(1)
-    full = sparse.csr_array(rng.random((50, 2000), np.float32) * (rng.random((50, 2000)) < 0.2))
-    nested = full
-    for k in (256, 128, 64, 32, 16, 8, 4, 2, 1):
-        nested = TopK(k).document(nested)
-        assert np.diff(nested.indptr).tolist() == [k] * 50  # random weights do not tie
-        assert np.array_equal(nested.toarray(), TopK(k).document(full).toarray())
-
-
 @pytest.mark.parametrize(
     ("weight", "rint", "floor"),
     [

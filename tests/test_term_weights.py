@@ -92,14 +92,6 @@ def test_weights_are_those_of_transformers(model, batch_tokens):
     assert "[CLS]" not in {made.token(term) for term in documents.indices}
 
 
-@pytest.mark.parametrize("prefix", ["module.", "coil_encoder."])
-def test_other_prefixes(model, tmp_path, prefix):
-    """Prefixes of keys and pickled weights change nothing."""
-    other = uni_coil(tmp_path / "other", prefix, safetensors=False)
-
-    assert (encoder(other).encode_query(TEXTS) != encoder(model).encode_query(TEXTS)).nnz == 0
-
-
 @pytest.fixture
 def expanded(tmp_path):
     """Write expansions of TEXTS by number; one adds nothing, one only what its text has, one is longer than its limit."""
@@ -164,15 +156,6 @@ def test_other_models(tmp_path):
         encoder(str(checkpoints.tiny_bert(tmp_path / "plain", form="transformers"))).encode_query(["x"])
     with pytest.raises(InvalidFile, match=r"here is tok_proj.weight \(4, 32\), tok_proj.bias \(4,\)|here is tok_proj.bias"):
         encoder(uni_coil(tmp_path / "coil", outputs=4)).encode_query(["x"])
-
-
-def test_damaged_weights(tmp_path):
-    """NaN in the weights is an error."""
-    folder = tmp_path / "damaged"
-    uni_coil(folder)
-    checkpoints.rewrite(folder, lambda state: state | {"tok_proj.bias": torch.tensor([float("nan")])})
-    with pytest.raises(LexbenchError, match="its weights are damaged"):
-        encoder(str(folder)).encode_query(["x"])
 
 
 def collection(path):

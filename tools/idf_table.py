@@ -16,7 +16,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from lexbench.datasets.location import find_dataset, find_source
-from lexbench.models.query_weights import load_tokenizer, tokenizer_file
+from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file
 
 _DOCUMENTS = 1024  # tokenised at once
 

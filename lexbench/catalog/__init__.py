@@ -31,10 +31,7 @@ from lexbench.storage.store import readable_bytes
 _OWN = Path(__file__).parent
 _VARIABLE = "LEXBENCH_MODELS"
 # What settings.model is, by `weights`.
-_SETTINGS_MODEL = {
-    "public": "the id on the hub",
-    "included": "their folder, beside this file",
-}
+_SETTINGS_MODEL = {"public": "the id on the hub", "included": "their folder, beside this file"}
 _WEIGHTS_FILE = "model.safetensors"  # of included weights
 Family: TypeAlias = Literal[
     "bm25",
@@ -58,16 +55,6 @@ class Published(Strict, frozen=True):
     value: Annotated[float, Meta(ge=0, le=1)]
     source: Annotated[str, Meta(min_length=1)]  # who published it
     where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
-
-
-class PublishedSpeed(Strict, frozen=True):
-    """A speed that others published. It is not compared with measurements, because of the conditions that are *unstated*."""
-
-    dataset: str
-    queries_per_second: float
-    source: Annotated[str, Meta(min_length=1)]
-    where: Annotated[str, Meta(min_length=1)]
-    unstated: Annotated[str, Meta(min_length=1)]
 
 
 class Training(Strict, frozen=True, kw_only=True):
@@ -101,7 +88,6 @@ class Model(Strict, frozen=True, kw_only=True):
     paper: Annotated[str, Meta(min_length=1)]
     note: str = ""
     published: tuple[Published, ...] = ()
-    speeds: tuple[PublishedSpeed, ...] = ()  # measured under other rules: shown, never compared
 
     def __post_init__(self) -> None:
         """Raise ValueError if keys contradict each other, or if a user would get neither weights nor the reason."""
@@ -179,14 +165,15 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
 
 def listing() -> dict[str, Model | LexbenchError]:
     """Return every model by name, sorted; the error instead of a model whose file does not read."""
-    entries: dict[str, Model | LexbenchError] = {}
     paths = _paths()
-    for name in sorted(paths):
+
+    def entry(name: str) -> Model | LexbenchError:
         try:
-            entries[name] = _read(name, paths)
+            return _read(name, paths)
         except LexbenchError as error:
-            entries[name] = error
-    return entries
+            return error
+
+    return {name: entry(name) for name in sorted(paths)}
 
 
 def command(entry: Model) -> str:
@@ -217,7 +204,10 @@ def expand(call: Call) -> Call:
         return call
     entry = model(call.name)
     if not entry.encoder:
-        raise _not_callable(entry)
+        why = f"; {entry.why}" if entry.why else ""
+        if entry.system:
+            raise CommandError(f"{entry.name} is made of parts: type {entry.system}{why}")
+        raise CannotStart(f"{entry.name} cannot be run: {entry.why}; see: lexbench show model {entry.name}")
     settings = dict(call.kwargs)
     if call.args:
         if "model" in entry.settings or "model" in settings or len(call.args) > 1 or not isinstance(call.args[0], str):
@@ -249,13 +239,6 @@ def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
         return set()
     plugin = registry.load("rerankers" if entry.family == "reranker" else "encoders", entry.encoder)
     return {name for name, value in plugin.checkpoint_defaults(settings).items() if not isinstance(value, str)}
-
-
-def _not_callable(entry: Model) -> LexbenchError:
-    """Return the error that says what to type instead of a system's name, or why it cannot be run."""
-    if not entry.system:
-        return CannotStart(f"{entry.name} cannot be run: {entry.why}; see: lexbench show model {entry.name}")
-    return CommandError(f"{entry.name} is made of parts: type {entry.system}" + (f"; {entry.why}" if entry.why else ""))
 
 
 def _paths() -> dict[str, list[Path]]:

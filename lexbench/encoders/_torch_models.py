@@ -4,7 +4,7 @@
 for bodies without such a head (`dense`, `late_interaction`, `term_weights`). The encoders import this module when they compute.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from string import punctuation
@@ -22,13 +22,13 @@ from lexbench.models.architectures import (
     CAUSAL_LMS,
     LanguageModel,
     body_files,
-    causal_lm_files,
     load_body,
     load_causal_lm,
     load_masked_lm,
     masked_lm_files,
 )
 from lexbench.models.checkpoint import fetch
+from lexbench.models.lora import model_files
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.text_head import means
 from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
@@ -66,7 +66,7 @@ class VocabularyModel(TransformerModel):
         super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
         self.transform = checkpoint.transform
         self.pack(self.transform)
-        self.vocabulary = len(checkpoint.weight)
+        self.vocabulary = self.dimensions = len(checkpoint.weight)
         narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
         self._of_few = self._pieces(checkpoint.weight, checkpoint.bias, _PIECE)
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
@@ -80,7 +80,9 @@ class VocabularyModel(TransformerModel):
             from lexbench.models.int8 import Int8Linear
 
             return [Int8Linear(*part) for part in parts]
-        return [PackedLinear(*part) if self.packed else partial(_linear, *part) for part in parts]
+        if self.packed:
+            return [PackedLinear(*part) for part in parts]
+        return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
 
     def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the largest logit of each text and term (n, vocabulary), float32; -inf for texts without a pooling position.
@@ -99,10 +101,6 @@ class VocabularyModel(TransformerModel):
         else:
             _write_largest(pieces, states, lengths, maxima)
         return maxima
-
-
-def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:
-    return functional.linear(states, weight, bias)
 
 
 def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
@@ -190,7 +188,7 @@ class CausalLMModel(VocabularyModel):
     """A causal language model, whose states see the tokens before them, or the whole text."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        files = causal_lm_files(fetch(spec.name, spec.revision))
+        files = model_files(fetch(spec.name, spec.revision), CAUSAL_LMS)
         checkpoint = load_causal_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, checkpoint)
         tokenizer: Any = checkpoint.tokenizer
@@ -224,12 +222,11 @@ class BodyModel(TransformerModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         files = body_files(fetch(spec.name, spec.revision), causal=self.causal)
-        checkpoint = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
-        super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
+        body, self.others, tokenizer, config = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, body, tokenizer, config)
         self.folder = files.folder
         self._settings = {"use_cache": False} if files.config["model_type"] in CAUSAL_LMS else {}
-        self.width = int(checkpoint.config.hidden_size)
-        self.others: Mapping[str, Tensor] = checkpoint.others
+        self.width = int(config.hidden_size)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
@@ -244,17 +241,11 @@ class BodyModel(TransformerModel):
         tensor = next(tensors, None)
         return None if tensor is None else tensor.float()
 
-    def end_token(self) -> int:
-        """Return the id of the token that ends a text. Raises CommandError if the tokenizer has none."""
-        if self.tokenizer.eos_token_id is None:
-            raise CommandError(f"{self.name}: its tokenizer has no token that ends a text; leave end_token=True out")
-        return int(self.tokenizer.eos_token_id)
-
-    def mask_token(self) -> int:
-        """Return the id of [MASK]. Raises CommandError if the tokenizer has none."""
-        if self.tokenizer.mask_token_id is None:
-            raise CommandError(f"{self.name}: its tokenizer has no [MASK] to fill queries with; type mask_queries_to=0")
-        return int(self.tokenizer.mask_token_id)
+    def special_token(self, role: str, instead: str) -> int:
+        """Return the id of the token of *role* ("eos" or "mask"). Raises CommandError, which says *instead*, without one."""
+        if (number := getattr(self.tokenizer, f"{role}_token_id")) is None:
+            raise CommandError(f"{self.name}: its tokenizer has no token {role!r}; type {instead}")
+        return int(number)
 
 
 class DenseHead(nn.Module):
@@ -380,7 +371,7 @@ class TermWeightsModel(BodyModel):
             )
         self.weight, self.bias = head["weight"], head["bias"]
         self.first = int(self.tokenizer.cls_token_id)
-        self.vocabulary = int(self.body.config.vocab_size)  # type: ignore[union-attr,arg-type]
+        self.vocabulary = self.dimensions = int(self.body.config.vocab_size)  # type: ignore[union-attr,arg-type]
 
     @torch.inference_mode()
     def vectors(self, batch: Batch) -> sparse.csr_array:

@@ -1,31 +1,28 @@
 """Base classes of encoders that run a transformer: their settings, checkpoints, devices and batches."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
 from lexbench.models.checkpoint import digests, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
-from lexbench.models.stated_settings import trained_on
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
 from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.storage.environment import cores
-from lexbench.types import Document, Kind
+from lexbench.types import Document, Kind, MultiVectors
+from lexbench.vectors import rows_of, stacked
 
 if TYPE_CHECKING:
     from lexbench.models.transformer_model import ModelSpec
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
-
-V = TypeVar("V")
 
 
 def no_progress(_count: int) -> None:
@@ -97,7 +94,7 @@ class Transformer(LocalModel, Encoder):
 
     def trained_on(self) -> list[str]:
         """Return the datasets whose queries its models are known to have been trained on."""
-        return sorted(set().union(*(trained_on(fetch(*tower)) for tower in self.towers())))
+        return sorted({name for data in self.training_data() if data for name in data.queries})
 
     def towers(self) -> list[tuple[str, str | None]]:
         """Return model and revision for documents, and for queries if they have a separate model."""
@@ -126,8 +123,16 @@ class Transformer(LocalModel, Encoder):
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
 
     @abstractmethod
+    def _vectors(self, model: Any, batch: Batch) -> Any:
+        """Return the vectors of one batch. Raises LexbenchError if a vector contains NaN."""
+
+    def _silent(self, _model: Any) -> Sequence[int]:
+        """Return the ids of tokens whose positions do not pool."""
+        return ()
+
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> Any:
         """Return the vectors of documents with these *tokens*, in order; *advance* gets the number of documents just done."""
+        return self._encode(self._document_model(), tokens, advance)
 
     def encode_document(self, texts: Sequence[str]) -> Any:
         """Return the vectors of documents without titles, in order."""
@@ -166,17 +171,17 @@ class Transformer(LocalModel, Encoder):
         pairs = [(prompt + (document.title or no_title), document.body) for document in documents]
         return [separator.join(pair) for pair in pairs] if self.titles == "string" else list(pairs)
 
-    def _in_batches(
+    def _encode(
         self,
         model: Any,
         tokens: Tokens,
-        compute: Callable[[Batch], V],
-        advance: Callable[[int], None],
-        silent: Sequence[int] = (),
-    ) -> Iterator[tuple[NDArray[np.int64], V]]:
-        """Yield for each batch the indices (n,) of its texts in *tokens*, and the result of *compute*.
+        advance: Callable[[int], None] = no_progress,
+        vectors_of: Callable[[Any, Batch], Any] | None = None,
+        silent: Sequence[int] | None = None,
+    ) -> Any:
+        """Return the vectors of texts with these *tokens*, in order. Raises LexbenchError if a batch does not fit into memory.
 
-        Positions with an id of *silent* do not pool. Raises LexbenchError if a batch does not fit into memory.
+        *vectors_of*, by default `_vectors`, makes the vectors of a batch; *silent* is by default that of `_silent`.
         """
         import torch
 
@@ -185,19 +190,32 @@ class Transformer(LocalModel, Encoder):
         if self.threads:
             torch.set_num_threads(self.threads)
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
+        silent = self._silent(model) if silent is None else silent
         cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent))
 
-        def computed(batch: Batch) -> V:
+        def computed(batch: Batch) -> Any:
             try:
-                return compute(batch)
+                return (vectors_of or self._vectors)(model, batch)
             except torch.OutOfMemoryError as error:
                 raise model.out_of_memory(batch.ids.size) from error
 
+        blocks = []
         threads = torch.get_num_threads() if model.device.type == "cpu" else 1
         with side_by_side(threads if len(cut) > threads else 1) as each:
             for batch, vectors in zip(cut, each(computed, cut), strict=True):
-                yield batch.texts, vectors
+                blocks.append(vectors)
                 advance(len(batch.texts))
+        if not cut:
+            nothing = np.zeros((0, model.dimensions), np.float32)
+            multi = MultiVectors(nothing, np.zeros(1, np.int64))
+            return {Kind.SPARSE: scipy.sparse.csr_array(nothing), Kind.DENSE: nothing, Kind.MULTI: multi}[self.kind]
+        longest_first, order = stacked(blocks), np.argsort(np.concatenate([batch.texts for batch in cut]))
+        if isinstance(longest_first, MultiVectors):
+            return rows_of(longest_first, order)
+        vectors = longest_first[order]
+        if self.kind is Kind.SPARSE:
+            vectors.sort_indices()
+        return vectors
 
 
 @dataclass(frozen=True)
@@ -206,14 +224,6 @@ class SparseTransformer(Transformer):
 
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
-
-    @abstractmethod
-    def _silent(self, model: Any) -> Sequence[int]:
-        """Return the ids of tokens whose positions give no weight."""
-
-    @abstractmethod
-    def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors (n, vocabulary) of one batch. Raises LexbenchError if a vector contains NaN."""
 
     @property
     def vocabulary(self) -> int:
@@ -225,28 +235,11 @@ class SparseTransformer(Transformer):
         name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
         return f"[{int(term)}]" if name is None else str(name)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
-        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        return self._encode(self._document_model(), tokens, advance)
-
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of queries."""
+        """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
         model = self._query_model()
         return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
 
-    def _encode(
-        self,
-        model: Any,
-        tokens: Tokens,
-        advance: Callable[[int], None] = no_progress,
-        vectors_of: "Callable[[Any, Batch], scipy.sparse.csr_array] | None" = None,
-    ) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of *tokens*; *vectors_of*, by default `_vectors`, makes those of a batch."""
-        compute, silent = vectors_of or self._vectors, self._silent(model)
-        computed = list(self._in_batches(model, tokens, lambda batch: compute(model, batch), advance, silent))
-        if not computed:
-            return scipy.sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
-        longest_first: Any = scipy.sparse.vstack([vectors for _, vectors in computed], format="csr")
-        vectors = scipy.sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in computed]))])
-        vectors.sort_indices()
+    def _encode(self, *args: Any, **settings: Any) -> "scipy.sparse.csr_array":
+        vectors: scipy.sparse.csr_array = super()._encode(*args, **settings)
         return vectors

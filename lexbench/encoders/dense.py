@@ -6,7 +6,7 @@ by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, c
 pair. `lexbench list models` shows models with known settings.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._transformer import Transformer, no_progress
+from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
@@ -96,20 +96,18 @@ class Dense(Transformer):
         texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
         return self._tokens(model, texts, "document_length")
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
-        """Return the vectors (documents, dimensions) of *tokens*, in order."""
-        return self._encode(self._document_model(), tokens, advance)
-
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
         model = self._query_model()
         tokens = self._tokens(model, [self.query_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
-            tokens = filled(tokens, model.mask_token(), self.mask_queries_to)
-        return self._encode(model, tokens)
+            tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
+        vectors: NDArray[np.float32] = self._encode(model, tokens)
+        return vectors
 
     def _tokens(self, model: "DenseModel", texts: Sequence[Input], setting: str) -> Tokens:
-        """Return the tokens of *texts*, cut to the length in the *setting* of that name."""
+        """Return the tokens of *texts*, cut to the length in the *setting* of that name. Raises the errors of `check_head`."""
+        model.check_head(self.head)
         length = getattr(self, setting)
         cutter = model.cutter(length, setting)
         if self.end_token:
@@ -117,22 +115,12 @@ class Dense(Transformer):
         if self.lowercase:
             texts = [text.lower() if isinstance(text, str) else (text[0].lower(), text[1].lower()) for text in texts]
         tokens = tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
-        return ended(tokens, model.end_token()) if self.end_token else tokens
+        return ended(tokens, model.special_token("eos", "end_token=False")) if self.end_token else tokens
 
     def _model_class(self) -> "type[DenseModel]":
         from lexbench.encoders._torch_models import DenseModel
 
         return DenseModel
-
-    def _encode(self, model: "DenseModel", tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
-        model.check_head(self.head)
-        computed = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance))
-        if not computed:
-            return np.zeros((0, model.dimensions), np.float32)
-        longest_first = np.concatenate([vectors for _, vectors in computed])
-        vectors = np.empty_like(longest_first)
-        vectors[np.concatenate([texts for texts, _ in computed])] = longest_first
-        return vectors
 
     def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch."""

@@ -26,8 +26,8 @@ class Endpoint(ServedModel, Encoder):
 
     *server*: "openai" (OpenAI, vLLM, llama.cpp, the /v1 of TEI) or "tei". *key* names the environment variable with the key of
     an account. Prompts are put before texts. *normalize* makes vectors of length 1. A request has *batch* texts; *parallel*
-    requests run at once, at most *rate* per second (0: no limit), each up to *retries* times again if the server is busy or
-    cannot be reached. An answer may take *timeout* seconds.
+    requests run at once, each up to *retries* times again if the server is busy or cannot be reached. An answer may take
+    *timeout* seconds.
     """
 
     model: str = ""

@@ -5,15 +5,14 @@ documents, queries are filled with [MASK], which represents additional words, an
 All this follows the code of stanford-futuredata/ColBERT.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lexbench.encoders._transformer import Transformer, no_progress
+from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
@@ -21,7 +20,7 @@ from lexbench.models.stated_settings import late_interaction_defaults
 from lexbench.models.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of, rows_of
+from lexbench.vectors import offsets_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import LateInteractionModel
@@ -68,13 +67,6 @@ class LateInteraction(Transformer):
         tokens: Tokens = model.marked(texts, self.document_length, "document_length", marker)
         return tokens
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> MultiVectors:
-        """Return the vectors of the *tokens* of documents, in order, without punctuation if that is skipped."""
-        model = self._document_model()
-        skipped = model.punctuation() if self.skip_punctuation else []
-        computed = self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, skipped)
-        return _in_order(list(computed), model.dimensions)
-
     def encode_query(self, texts: Sequence[str]) -> MultiVectors:
         """Return the vectors of all tokens of queries, [MASK] included."""
         model = self._query_model()
@@ -83,34 +75,26 @@ class LateInteraction(Transformer):
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
             model.cutter(self.mask_queries_to, "mask_queries_to")  # raises if the model takes fewer
-            tokens = filled(tokens, model.mask_token(), self.mask_queries_to)
+            tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
         if self.attend_to_masks:
             attended = np.diff(tokens.starts)
 
-        def compute(batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        def compute(model: "LateInteractionModel", batch: Batch) -> MultiVectors:
             real = np.arange(batch.ids.shape[1]) < attended[batch.texts, None]
             return self._vectors(model, batch._replace(real=real))
 
-        return _in_order(list(self._in_batches(model, tokens, compute, no_progress)), model.dimensions)
+        vectors: MultiVectors = self._encode(model, tokens, vectors_of=compute, silent=())
+        return vectors
+
+    def _silent(self, model: "LateInteractionModel") -> Sequence[int]:
+        return model.punctuation() if self.skip_punctuation else ()
 
     def _model_class(self) -> "type[LateInteractionModel]":
         from lexbench.encoders._torch_models import LateInteractionModel
 
         return LateInteractionModel
 
-    def _vectors(self, model: "LateInteractionModel", batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the vectors (tokens, dimensions) of one batch, and their number per text (n,)."""
+    def _vectors(self, model: "LateInteractionModel", batch: Batch) -> MultiVectors:
         vectors = model.vectors(batch)
         model.check_finite(vectors, "weights")
-        return vectors, batch.pools.sum(1)
-
-
-def _in_order(
-    batches: list[tuple[NDArray[np.int64], tuple[NDArray[np.float32], NDArray[np.int64]]]], dimensions: int
-) -> MultiVectors:
-    """Return the vectors of *batches*, each (indices of its texts, result of `_vectors`), in the order of the texts."""
-    if not batches:
-        return MultiVectors(np.zeros((0, dimensions), np.float32), np.zeros(1, np.int64))
-    counts = np.concatenate([counts for _, (_, counts) in batches])
-    longest_first = MultiVectors(np.concatenate([vectors for _, (vectors, _) in batches]), offsets_of(counts))
-    return rows_of(longest_first, np.argsort(np.concatenate([texts for texts, _ in batches])))
+        return MultiVectors(vectors, offsets_of(batch.pools.sum(1)))

@@ -14,10 +14,11 @@ import numpy as np
 
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
-from lexbench.models.architectures import causal_lm_files
+from lexbench.models.architectures import CAUSAL_LMS
 from lexbench.models.checkpoint import CheckpointFiles
-from lexbench.models.token_batches import Batch, Tokens, echoed, tokenise
-from lexbench.registry import at_search, optional
+from lexbench.models.lora import model_files
+from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.registry import at_search
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ class SparseCLM(SparseMLM):
     *attention*: "causal", or "bidirectional" for models trained to see the whole text (LACONIC, Lion-SP). *pooling*: "max" over
     positions, of which *positions* "text" leaves out the first and the last special token; "last" takes the last token.
     *logits* "scaled" multiplies them by the model's width to the power of -1/4 (Lion-SP). Prompts are put before texts and are
-    cut with them. With *echo* the model reads the text, then *echo*, then the text again without its prompt, and only the
-    second reading is pooled, because there each token has seen the whole text (echo embeddings, J. Springer et al., arXiv
-    2402.15449; M. Doshi et al., arXiv 2408.11119). Lengths apply to each reading.
+    cut with them.
     """
 
     attention: str = "causal"
@@ -44,7 +43,6 @@ class SparseCLM(SparseMLM):
     logits: str = "plain"
     query_prompt: str = at_search("")
     document_prompt: str = ""
-    echo: str = optional("")
 
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -63,7 +61,7 @@ class SparseCLM(SparseMLM):
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
         """Return the files of a causal language model."""
-        return causal_lm_files(folder)
+        return model_files(folder, CAUSAL_LMS)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents* behind the prompt, cut to `document_length`."""
@@ -76,20 +74,8 @@ class SparseCLM(SparseMLM):
         return self._encode(model, self._read(model, texts, self.query_prompt, "query_length"))
 
     def _read(self, model: "CausalLMModel", texts: Sequence[str], prompt: str, setting: str) -> Tokens:
-        """Return the tokens of *texts* behind the *prompt*, and again behind *echo* if it is set."""
-        length = getattr(self, setting)
-        cutter = model.cutter(length, setting)
-        first = tokenise(cutter, [prompt + text for text in texts])
-        if not self.echo:
-            return first
-        between = tokenise(cutter, [self.echo], special=False).ids
-        if model.longest is not None and 2 * length + len(between) > model.longest:
-            most = max(0, (model.longest - len(between)) // 2)
-            raise CommandError(
-                f"sparse_clm(echo=…): {setting}={length} twice and {len(between)} tokens between are more than the "
-                f"{model.longest} that {model.name} takes; type {setting}={most}"
-            )
-        return echoed(first, between, tokenise(cutter, texts, special=False))
+        """Return the tokens of *texts* behind the *prompt*."""
+        return tokenise(model.cutter(getattr(self, setting), setting), [prompt + text for text in texts])
 
     def _model_class(self) -> "Callable[[ModelSpec], CausalLMModel]":
         from lexbench.encoders._torch_models import CausalLMModel
@@ -97,8 +83,6 @@ class SparseCLM(SparseMLM):
         return CausalLMModel
 
     def _weights(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        if batch.types is not None:  # 1 in the second reading
-            batch = batch._replace(pools=batch.pools & (batch.types == 1))
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1
             batch = batch._replace(pools=batch.real & (np.arange(batch.ids.shape[1]) == last))

@@ -5,7 +5,7 @@
     architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `bert` (our own), `exact_terms`
     token_batches      texts as batches of tokens
     transformer_model  models in memory, with `int8` and `dtype_speed`; `local_model` the base class of plug-ins that run one
-    pair_scoring       query and document read together; `query_weights` queries without a model
+    pair_scoring       query and document read together
     served             models behind an address
 
 Encoders, rerankers, judges and LexMAE's training use them. No code of a checkpoint is run, and nothing is unpickled.

@@ -12,20 +12,22 @@ Each kind has a function `..._files`, which needs no torch, and a function `load
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
     ABOUT,
+    ADAPTER,
     MODULES,
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
     prompts,
+    transformer_files,
     transformer_folder,
     weight_files,
 )
-from lexbench.models.lora import adapted_tensors, adapts_classifier, merged, model_files, saved_shape
+from lexbench.models.lora import MERGE, adapted_tensors, model_files
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from lexbench.models.exact_terms import ExactTerms
     from lexbench.models.text_head import TextHead
 
+# A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
+Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
 CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 RERANKER = "a reranker"  # the role of a classifier, in messages
 
@@ -108,12 +112,11 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
     Raises InvalidFile if its files do not read or the weights do not fit config.json.
     """
-    from lexbench.models import exact_terms, loading, text_head
-    from lexbench.models.bert import read_wordpiece
+    from lexbench.models import bert, exact_terms, loading, text_head
 
-    tokenizer = read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
+    tokenizer = bert.read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
     names = MASKED_LMS[files.config["model_type"]]
-    model = _empty_masked_lm(files)
+    model = _empty(files, bert.BertForMaskedLM, "AutoModelForMaskedLM")
     tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder)
     pairs = [names.biases] if names.biases else []
     if model.config.tie_word_embeddings:
@@ -128,16 +131,12 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, terms, head)
 
 
-def _empty_masked_lm(files: CheckpointFiles) -> Any:
-    """Return the `…ForMaskedLM` that config.json describes: our class for an ordinary BERT, else that of transformers."""
+def _empty(files: CheckpointFiles, own: Any, auto_class: str, model_type: str = "", **settings: bool) -> Any:
+    """Return the model that config.json describes: of our class *own* for an ordinary BERT, else of transformers."""
     from lexbench.models import bert, loading
 
     loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
-    if (model := bert.empty_masked_lm(files.config)) is not None:
-        return model
-    from transformers import AutoModelForMaskedLM
-
-    return loading.empty_model(files, AutoModelForMaskedLM)
+    return bert.empty_model(own, files.config) or loading.empty_model(files, auto_class, model_type, **settings)
 
 
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
@@ -157,26 +156,17 @@ def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
             return model.model, model.head
 
 
-def causal_lm_files(folder: Path) -> CheckpointFiles:
-    """Return the files of the causal language model in *folder*.
-
-    Raises MissingData if a file is missing, CommandError for other kinds of models.
-    """
-    return model_files(folder, CAUSAL_LMS)
-
-
 def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
     """Return the causal language model, ready for inference; it has no transform and no bias.
 
     Raises InvalidFile if its files do not read or the weights do not fit config.json.
     """
     from torch.nn import Identity
-    from transformers import AutoModelForCausalLM
 
     from lexbench.models import loading
 
     tokenizer = loading.load_tokenizer(files.tokenizer_folder)
-    model = loading.empty_model(files, AutoModelForCausalLM)
+    model = _empty(files, None, "AutoModelForCausalLM")
     tensors = {name: tensor for name, tensor in adapted_tensors(files, dtype).items() if not name.endswith(_CONSTANTS)}
     if model.config.tie_word_embeddings:
         tensors = loading.tied(tensors, [("model.embed_tokens.weight", "lm_head.weight")])
@@ -232,16 +222,6 @@ BODIES: Mapping[str, BodyClass] = {  # by model_type
 }
 
 
-@dataclass(frozen=True)
-class Body:
-    """A body, and all other tensors of the checkpoint by name."""
-
-    body: "torch.nn.Module"  # body(input_ids, attention_mask) -> .last_hidden_state (b, l, h)
-    others: "Mapping[str, torch.Tensor]"  # e.g. heads; those of a module in a subfolder as `2_Dense/linear.weight`
-    tokenizer: "transformers.PreTrainedTokenizerFast"
-    config: "transformers.PretrainedConfig"
-
-
 def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     """Return the files of a body and of the sentence-transformers modules behind it, without stated settings.
 
@@ -259,16 +239,18 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
 
-def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> Body:
-    """Return the body, ready for inference, and the other tensors of the files.
+def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> "Body":
+    """Return the body, ready for inference, all other tensors of the checkpoint by name, the tokenizer and the configuration.
 
-    Raises InvalidFile if the files do not read or the weights do not fit config.json.
+    The other tensors are e.g. heads; those of a module in a subfolder are called like `2_Dense/linear.weight`. Raises
+    InvalidFile if the files do not read or the weights do not fit config.json.
     """
     from lexbench.models import bert, loading
 
     model_type = files.config["model_type"]
     body_class = BODIES[model_type]
-    model = _empty_body(files, body_class)
+    unpooled = {"add_pooling_layer": False} if body_class.poolable else {}
+    model = _empty(files, bert.Bert, "AutoModel", body_class.model_type, **unpooled)
     tensors, others = _split(adapted_tensors(files, dtype), body_class.embedding, model.state_dict(), files.folder)
     body = _filled(model, tensors, files, dtype, device)
     for path in files.heads:
@@ -279,20 +261,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
         load = loading.load_tokenizer if model_type in CAUSAL_LMS else loading.load_encoding_tokenizer
         tokenizer = load(files.tokenizer_folder)
     loading.check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
-    return Body(body, loading.converted(floats, dtype, device, files.folder), tokenizer, model.config)
-
-
-def _empty_body(files: CheckpointFiles, body_class: BodyClass) -> Any:
-    """Return the body that config.json describes: our class for an ordinary BERT, else that of transformers."""
-    from lexbench.models import bert, loading
-
-    loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
-    if (model := bert.empty_body(files.config)) is not None:
-        return model
-    from transformers import AutoModel
-
-    settings = {"add_pooling_layer": False} if body_class.poolable else {}
-    return loading.empty_model(files, AutoModel, body_class.model_type, **settings)
+    return body, loading.converted(floats, dtype, device, files.folder), tokenizer, model.config
 
 
 def _split(
@@ -326,8 +295,6 @@ def _split(
 # ---- sequence classifiers --------------------------------------------------------------------------------------------------
 
 _CLASS_ENDING = "ForSequenceClassification"
-_HEADS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")  # (logits, h), by architecture
-_LABELS = ("id2label", "label2id", "num_labels")  # settings that decide the number of logits
 _MOST_LOGITS = 2  # not relevant and relevant; a single logit means relevant
 
 
@@ -346,29 +313,23 @@ def check_logits(config: Mapping[str, Any], folder: Path, role: str) -> None:
 def classifier_files(top: Path) -> CheckpointFiles:
     """Return the files of the reranker in the folder *top*.
 
-    Raises MissingData if a file is missing, CommandError for other kinds of models, or if it puts prompts before texts.
+    Raises MissingData if a file is missing, CommandError for other kinds of models and adapters, or if it puts prompts before
+    texts.
     """
     folder = transformer_folder(top)
-    files = model_files(folder)
-    config = _with_adapter_labels(files)
-    if not is_classifier(config) and not adapts_classifier(folder):
-        classes = "/".join(map(str, config.get("architectures") or ["no architecture named"]))
+    if (folder / ADAPTER).is_file():
+        raise CommandError(f"{folder}: an adapter, which lexbench does not merge into a reranker; {MERGE}")
+    files = transformer_files(folder)
+    if not is_classifier(files.config):
+        classes = "/".join(map(str, files.config.get("architectures") or ["no architecture named"]))
         raise CommandError(
             f"{folder}: {classes} is no *{_CLASS_ENDING}, so it scores no pairs; a retriever scores what another found in "
             "pipeline(bm25, RETRIEVER, weights=[0, 1])"
         )
-    check_logits(config, folder, RERANKER)
+    check_logits(files.config, folder, RERANKER)
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
-    return replace(files, config=config)
-
-
-def _with_adapter_labels(files: CheckpointFiles) -> dict[str, Any]:
-    """Return config.json, with the number of logits of the adapter's head if it brings one."""
-    shape = saved_shape(files.adapter, _HEADS) if files.adapter else None
-    if shape is None:
-        return files.config
-    return {key: value for key, value in files.config.items() if key not in _LABELS} | {"num_labels": shape[0]}
+    return files
 
 
 def load_classifier(folder: Path, role: str) -> Any:
@@ -378,23 +339,3 @@ def load_classifier(folder: Path, role: str) -> Any:
     from lexbench.models.loading import load_complete_model
 
     return load_complete_model(folder, AutoModelForSequenceClassification, role)
-
-
-def load_reranker(files: CheckpointFiles) -> Any:
-    """Return the classifier of *files*, in float32, its adapter merged. Raises InvalidFile like `load_classifier`."""
-    from transformers import AutoModelForSequenceClassification
-
-    from lexbench.models.loading import load_model
-
-    if files.adapter is None:
-        return load_classifier(files.folder, RERANKER)
-    labels = {"num_labels": files.config["num_labels"]} if "num_labels" in files.config else {}
-    model, missing = load_model(files.folder, AutoModelForSequenceClassification, **labels)
-    state = model.state_dict()
-    tensors = merged(state, files.adapter, model.dtype)
-    if needed := [name for name in missing if tensors[name] is state[name]]:
-        raise InvalidFile(f"{files.adapter.weights}: with its model {len(needed)} weights are missing ({needed[0]})")
-    if unknown := sorted(tensors.keys() - state.keys()):
-        raise InvalidFile(f"{files.adapter.weights}: the model has no {unknown[0]}; take the base that it was trained on")
-    model.load_state_dict(tensors)
-    return model

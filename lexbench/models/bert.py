@@ -1,7 +1,7 @@
 """BERT and its tokenizer, without transformers, whose import takes two seconds.
 
 The models compute, bit for bit, what the classes of transformers compute (J. Devlin et al., NAACL 2019); modules and tensors
-have the same names. `empty_masked_lm`, `empty_body` and `read_wordpiece` return None for everything unusual, which is left to
+have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, which is left to
 transformers. Used by `architectures`. For inference only: no dropout. Needs torch.
 """
 
@@ -9,14 +9,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import WordPiece as WordPieceModel
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.models.loading import WithoutValues, fill
+
+M = TypeVar("M", bound=nn.Module)
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -88,13 +94,17 @@ class _SelfAttention(nn.Module):
         return gathered.transpose(1, 2).reshape(states.shape)
 
 
-class _Residual(nn.Module):
-    """A linear layer whose output is added to earlier states and normalised."""
+class _Normed(nn.Module):
+    """A linear layer, and the normalisation behind it."""
 
     def __init__(self, inputs: int, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(inputs, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+
+class _Residual(_Normed):
+    """A linear layer whose output is added to earlier states and normalised."""
 
     def forward(self, inputs: Tensor, before: Tensor) -> Tensor:
         normed: Tensor = self.LayerNorm(self.dense(inputs) + before)
@@ -118,17 +128,6 @@ class Layer(nn.Module):
         return changed
 
 
-class _Layers(nn.Module):
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
-
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        for layer in self.layer:
-            states = layer(states, mask)
-        return states
-
-
 class Bert(nn.Module):
     """The body: embeddings and layers."""
 
@@ -136,7 +135,7 @@ class Bert(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = _Embeddings(config)
-        self.encoder = _Layers(config)
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))})
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
         """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen."""
@@ -144,16 +143,15 @@ class Bert(nn.Module):
         if attention_mask is not None:
             length = input_ids.shape[1]
             mask = attention_mask.bool()[:, None, None, :].expand(-1, 1, length, length)
-        return States(self.encoder(self.embeddings(input_ids, token_type_ids), mask))
+        states: Tensor = self.embeddings(input_ids, token_type_ids)
+        layers: Any = self.encoder["layer"]
+        for layer in layers:
+            states = layer(states, mask)
+        return States(states)
 
 
-class _Transform(nn.Module):
+class _Transform(_Normed):
     """The head up to the output projection."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, states: Tensor) -> Tensor:
         normed: Tensor = self.LayerNorm(functional.gelu(self.dense(states)))
@@ -163,7 +161,7 @@ class _Transform(nn.Module):
 class _Predictions(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.transform = _Transform(config)
+        self.transform = _Transform(config.hidden_size, config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.empty(config.vocab_size))  # the decoder's bias, by its name in files
 
@@ -209,7 +207,7 @@ class BertForSequenceClassification(nn.Module):
 
 def with_own_body(model: Any) -> Any:
     """Return a classifier of transformers with our body in place of its own, or itself if it is no ordinary BERT."""
-    own = empty_body(model.config.to_dict()) if type(model).__name__ == "BertForSequenceClassification" else None
+    own = empty_model(Bert, model.config.to_dict()) if type(model).__name__ == "BertForSequenceClassification" else None
     if own is None:
         return model
     tensors = {name: tensor for name, tensor in model.bert.state_dict().items() if not name.startswith("pooler.")}
@@ -217,18 +215,11 @@ def with_own_body(model: Any) -> Any:
     return BertForSequenceClassification(body, model.bert.pooler, model.classifier, model.config).eval()
 
 
-def empty_masked_lm(config: Mapping[str, Any]) -> BertForMaskedLM | None:
+def empty_model(model_class: type[M], config: Mapping[str, Any]) -> M | None:
     """Return the model that *config*, the content of config.json, describes, without values; None if it is not ordinary."""
     ordinary = _ordinary(config)
     with WithoutValues():
-        return None if ordinary is None else BertForMaskedLM(ordinary)
-
-
-def empty_body(config: Mapping[str, Any]) -> Bert | None:
-    """Return the body that *config*, the content of config.json, describes, without values; None if it is not ordinary."""
-    ordinary = _ordinary(config)
-    with WithoutValues():
-        return None if ordinary is None else Bert(ordinary)
+        return None if ordinary is None else model_class(ordinary)
 
 
 def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
@@ -250,7 +241,7 @@ def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
 # ---- the tokenizer ---------------------------------------------------------------------------------------------------------
 
 _SPECIAL = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
-_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+_PARTS = ("normalizer", "pre_tokenizer", "post_processor", "added_tokens", "model")  # of tokenizer.json
 _MORE_SETTINGS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map")
 _SPECIAL_FILE = "special_tokens_map.json"
 
@@ -289,70 +280,43 @@ class WordPiece:
 def read_wordpiece(folder: Path) -> WordPiece | None:
     """Return the tokenizer in *folder*; None unless its files are exactly those that transformers writes for BERT.
 
-    transformers builds the tokenizer from the vocabulary and tokenizer_config.json. tokenizer.json can be used directly if it
-    holds what transformers would build.
+    transformers builds the tokenizer from the vocabulary and tokenizer_config.json. The same is built here, if tokenizer.json
+    says the same.
     """
     if (folder / "added_tokens.json").exists():
         return None
     try:
-        if (folder / _SPECIAL_FILE).exists() and json.loads((folder / _SPECIAL_FILE).read_bytes()) != _SPECIAL:
-            return None
-        text = (folder / "tokenizer.json").read_text(encoding="utf-8")
-        content, config = json.loads(text), json.loads((folder / "tokenizer_config.json").read_bytes())
-        if not _is_usual(config, content):
-            return None
-        tokenizer = Tokenizer.from_str(text)
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
+        content, config = (json.loads((folder / name).read_bytes()) for name in ("tokenizer.json", "tokenizer_config.json"))
+        special = json.loads((folder / _SPECIAL_FILE).read_bytes()) if (folder / _SPECIAL_FILE).exists() else _SPECIAL
+        usual = (
+            (config["tokenizer_class"], config.get("truncation_side", "right"), special) == ("BertTokenizer", "right", _SPECIAL)
+            and not any(map(config.get, _MORE_SETTINGS))
+            and all(config.get(role, token) == token for role, token in _SPECIAL.items())
+        )
+        ids = content["model"]["vocab"]
+        tokenizer = _bert_tokenizer(ids, config)
+        built = json.loads(tokenizer.to_str())
     except Exception:  # noqa: BLE001 - damaged files: tokenizers raises plain Exception, and transformers has the error message
         return None
-    ids = content["model"]["vocab"]
+    if not usual or any(built[part] != content.get(part) for part in _PARTS):
+        return None
     return WordPiece(tokenizer, **{f"{role}_id": ids[token] for role, token in _SPECIAL.items()})
 
 
-def _is_usual(config: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    """Return whether transformers would build, from tokenizer_config.json, the tokenizer that tokenizer.json holds."""
-    if config["tokenizer_class"] != "BertTokenizer" or config.get("truncation_side", "right") != "right":
-        return False
-    if any(map(config.get, _MORE_SETTINGS)) or any(config.get(role, token) != token for role, token in _SPECIAL.items()):
-        return False
-    model = content["model"]
-    ids = {token: model["vocab"][token] for token in _SPECIAL.values()}
-    made = {
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
-            "strip_accents": config.get("strip_accents"),
-            "lowercase": config.get("do_lower_case", True),
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": _template({token: ids[token] for token in ("[CLS]", "[SEP]")}),
-        "added_tokens": [{"id": ids[token], "content": token, **_FLAGS} for token in sorted(ids, key=ids.__getitem__)],
-    }
-    pieces = {
-        "type": "WordPiece",
-        "unk_token": _SPECIAL["unk_token"],
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 100,
-        "vocab": model["vocab"],
-    }
-    return bool(made == {name: content[name] for name in made} and model == pieces)
-
-
-def _template(ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return the post-processor that puts [CLS] and [SEP], with the given *ids*, around one text or two."""
-
-    def special(token: str, segment: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": token, "type_id": segment}}
-
-    def text(name: str, segment: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": segment}}
-
-    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
-    return {
-        "type": "TemplateProcessing",
-        "single": single,
-        "pair": [*single, text("B", 1), special("[SEP]", 1)],
-        "special_tokens": {token: {"id": token, "ids": [number], "tokens": [token]} for token, number in ids.items()},
-    }
+def _bert_tokenizer(ids: dict[str, int], config: Mapping[str, Any]) -> Tokenizer:
+    """Return the tokenizer that transformers builds from the *ids* of tokens and tokenizer_config.json."""
+    tokenizer = Tokenizer(WordPieceModel(ids, unk_token=_SPECIAL["unk_token"], max_input_chars_per_word=100))
+    tokenizer.normalizer = BertNormalizer(
+        handle_chinese_chars=config.get("tokenize_chinese_chars", True),
+        strip_accents=config.get("strip_accents"),
+        lowercase=config.get("do_lower_case", True),
+    )
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(sorted(_SPECIAL.values(), key=ids.__getitem__))
+    return tokenizer

@@ -5,11 +5,12 @@ not decide it: with AVX512-BF16 and without AMX, large products took 1.6 times a
 processor, and half as long on an AMD.
 """
 
-import time
 from functools import cache
+from time import thread_time
+from timeit import repeat
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lexbench.models.transformer_model import PackedLinear, packing_works
 
@@ -67,18 +68,17 @@ def times_as_long(dtype: str) -> float:
     torch.set_num_threads(1)  # with other work on the machine, threads would wait for each other
     try:
         with torch.inference_mode():
-            seconds = {kind: _seconds(kind) for kind in ("float32", dtype)}
+            return _seconds(dtype) / _seconds("float32")
     finally:
         torch.set_num_threads(threads)
-    return seconds[dtype] / seconds["float32"]
 
 
 def _seconds(dtype: str) -> float:
     """Return the shortest of some times of a linear layer in *dtype*, in seconds; it is packed where models pack theirs."""
     kind = torch.float32 if dtype == "int8" else getattr(torch, dtype)
     linear = nn.Linear(_WIDTH, _WIDTH).to(kind)
-    states = torch.ones(_TOKENS, _WIDTH, dtype=kind)
     layer: nn.Module = linear
+    states = torch.ones(_TOKENS, _WIDTH, dtype=kind)
     if dtype == "int8":
         from lexbench.models.int8 import Int8Linear
 
@@ -86,10 +86,4 @@ def _seconds(dtype: str) -> float:
     elif packing_works("cpu", kind):
         layer = PackedLinear(linear.weight, linear.bias)
     layer(states)  # the first call compiles
-    return min(_timed(layer, states) for _ in range(_ROUNDS))
-
-
-def _timed(layer: nn.Module, states: Tensor) -> float:
-    start = time.thread_time()
-    layer(states)
-    return time.thread_time() - start
+    return min(repeat(lambda: layer(states), timer=thread_time, number=1, repeat=_ROUNDS))

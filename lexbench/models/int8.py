@@ -41,24 +41,11 @@ class QuantisedStates(NamedTuple):
         return cls(torch.empty((tokens, width), dtype=torch.uint8), torch.empty(tokens))
 
 
-class QuantisedWeight(NamedTuple):
-    """Rows of values * scales."""
-
-    values: Tensor  # int8 (outputs, inputs), -63 to 63
-    scales: Tensor  # float32 (outputs,)
-
-
 def quantised_states(states: Tensor) -> QuantisedStates:
     """Return *states* (tokens, inputs), float32, in whole numbers; a row with NaN or infinity gets that as its scale."""
     found = QuantisedStates.empty(*states.shape)
     quantise(states.contiguous().numpy(), found.values.numpy(), found.scales.numpy())
     return found
-
-
-def quantised_weight(weight: Tensor) -> QuantisedWeight:
-    """Return *weight* (outputs, inputs), float32, in whole numbers."""
-    scales = weight.abs().amax(1).clamp(min=_TINY) / _WEIGHT_MOST
-    return QuantisedWeight((weight / scales[:, None]).round().to(torch.int8), scales)
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------------
@@ -69,7 +56,9 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        values, self.scales = quantised_weight(weight.detach())
+        weight = weight.detach()
+        self.scales = weight.abs().amax(1).clamp(min=_TINY) / _WEIGHT_MOST
+        values = (weight / self.scales[:, None]).round().to(torch.int8)  # (outputs, inputs), -63 to 63
         self.values = torch.ops.onednn.qlinear_prepack(values, [_TOKENS, weight.shape[1]])
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = np.zeros(len(weight), np.float32) if bias is None else bias.detach().numpy()  # for the compiled loops

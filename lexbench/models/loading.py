@@ -52,15 +52,11 @@ def read_tensors(paths: Iterable[Path]) -> dict[str, Tensor]:
     """Return the tensors of all files by name. Raises InvalidFile if a file is cut or holds anything but tensors."""
     tensors: dict[str, Tensor] = {}
     for path in paths:
-        tensors |= _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+        try:
+            tensors |= load_file(path) if path.suffix == ".safetensors" else _read_pickle(path)
+        except (SafetensorError, OSError) as error:
+            raise _damaged(path, error) from error
     return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise _damaged(path, error) from error
 
 
 def _damaged(path: Path, error: Exception) -> InvalidFile:
@@ -148,14 +144,12 @@ def check_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str,
         "unexpected": sorted(shapes.keys() - expected_shapes.keys()),
         "of another shape": wrong,
     }
-    lists = [f"{len(names)} {kind} ({_abridged(names)})" for kind, names in misfits.items() if names]
+    lists = []
+    for kind, names in misfits.items():
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        lists += [f"{len(names)} {kind} ({', '.join(names[:_LISTED])}{more})"] if names else []
     if lists:
         raise InvalidFile(f"{model}, and its weights do not fit that: {'; '.join(lists)}")
-
-
-def _abridged(names: list[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 # ---- tensors into a model --------------------------------------------------------------------------------------------------
@@ -199,20 +193,21 @@ class WithoutValues(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def empty_model(files: CheckpointFiles, auto_class: Any, model_type: str = "", **settings: bool) -> Any:
+def empty_model(files: CheckpointFiles, auto_class: str, model_type: str = "", **settings: bool) -> Any:
     """Return the model that config.json describes, without values: initialising its parameters would take seconds.
 
     *auto_class* of transformers chooses the class, by *model_type* if given. *settings* are arguments of that class. Raises
     InvalidFile if no model can be made.
     """
-    from transformers import AutoConfig
+    import transformers
 
-    check_sizes(files.config, tensor_names(files.weights), files.folder)
     sizes = {key: value for key, value in files.config.items() if key not in {"model_type", "auto_map"}}
     try:
-        config = AutoConfig.for_model(model_type or files.config["model_type"], **sizes)
+        config = transformers.AutoConfig.for_model(model_type or files.config["model_type"], **sizes)
         with WithoutValues():
-            return auto_class.from_config(config, attn_implementation="sdpa", dtype=torch.float32, **settings)
+            return getattr(transformers, auto_class).from_config(
+                config, attn_implementation="sdpa", dtype=torch.float32, **settings
+            )
     except Exception as error:  # settings that do not fit each other raise errors of any class
         raise InvalidFile(f"{files.folder / CONFIG}: no model can be made from it ({first_line(error)}); {AGAIN}") from error
 

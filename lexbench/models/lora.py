@@ -2,11 +2,11 @@
 
 An adapter's folder has `adapter_config.json` and `adapter_model.safetensors`. Its model is the folder `base` inside it, if
 there is one, else `base_model_name_or_path`, a folder or a name on the hub. Merged is W + scale B A, computed in float32.
-Modules of modules_to_save, e.g. a classifier's head, replace those of the model. Any other setting that would change the result
+Modules of modules_to_save replace those of the model. Any other setting that would change the result
 is refused by name. Used by `architectures`. Loads torch only to merge.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path, PurePosixPath
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BASE = "base"  # the folder inside an adapter's folder that may hold its model
-_MERGE = "merge it with peft (merge_and_unload) and give the folder of the whole model"
+MERGE = "merge it with peft (merge_and_unload) and give the folder of the whole model"
 _UNCHANGING = {  # settings of peft's LoraConfig that do not change what the saved matrices mean, or that are read below
     *("auto_mapping", "base_model_name_or_path", "inference_mode", "peft_type", "peft_version", "revision", "task_type"),
     *("exclude_modules", "layers_pattern", "layers_to_transform", "lora_dropout", "modules_to_save", "target_modules"),
@@ -57,7 +57,7 @@ def model_files(folder: Path, model_types: Collection[str] | None = None) -> Che
     if not (folder / ADAPTER).is_file():
         return transformer_files(folder, model_types)
     adapter = _adapter(folder)
-    files = transformer_files(base_folder(folder), model_types)
+    files = transformer_files(_base_folder(folder), model_types)
     return replace(files, adapter=adapter, tokenizer=tokenizer_files(folder) or files.tokenizer)
 
 
@@ -72,23 +72,23 @@ def _adapter(folder: Path) -> Adapter:
     else:
         raise CommandError(f"{folder}: it has an adapter ({ADAPTER}) and weights of its own; keep one of them")
     if (kind := config.get("peft_type")) != "LORA":
-        raise CommandError(f"{folder}: an adapter of type {kind!r}; lexbench merges LORA alone: {_MERGE}")
+        raise CommandError(f"{folder}: an adapter of type {kind!r}; lexbench merges LORA alone: {MERGE}")
     unknown = [f"{name}={value!r}" for name, value in config.items() if name not in _UNCHANGING and value]
     if config.get("bias", "none") != "none":
         unknown.append(f"bias={config['bias']!r}")
     if config.get("init_lora_weights") not in _UNCHANGED_BASE:
         unknown.append(f"init_lora_weights={config['init_lora_weights']!r}")
     if unknown:
-        raise CommandError(f"{folder / ADAPTER}: {unknown[0][:100]}, which lexbench does not merge; {_MERGE}")
+        raise CommandError(f"{folder / ADAPTER}: {unknown[0][:100]}, which lexbench does not merge; {MERGE}")
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise MissingData(
-            f"{folder}: no {ADAPTER_WEIGHTS} (an adapter_model.bin is a pickle, which lexbench does not read); {_MERGE}"
+            f"{folder}: no {ADAPTER_WEIGHTS} (an adapter_model.bin is a pickle, which lexbench does not read); {MERGE}"
         )
     return Adapter(folder / ADAPTER_WEIGHTS, float(config["lora_alpha"]), bool(config.get("use_rslora")))
 
 
 @folder_reader
-def base_folder(folder: Path) -> Path:
+def _base_folder(folder: Path) -> Path:
     """Return the folder of the model that the adapter in *folder* adapts. Raises MissingData if it cannot be found."""
     config = read_json(folder / ADAPTER)
     named = str(config.get("base_model_name_or_path") or "")
@@ -105,7 +105,7 @@ def base_folder(folder: Path) -> Path:
             ) from error
     base = transformer_folder(base)
     if (base / ADAPTER).is_file() and not (base / CONFIG).is_file():
-        raise CommandError(f"{folder}: its model {base} is an adapter itself; {_MERGE}")
+        raise CommandError(f"{folder}: its model {base} is an adapter itself; {MERGE}")
     return base
 
 
@@ -114,45 +114,23 @@ def with_base(setting: str, folder: Path) -> dict[str, Path]:
     adapted = transformer_folder(folder)
     if not (adapted / ADAPTER).is_file() or (adapted / BASE).is_dir():
         return {setting: folder}
-    return {setting: folder, str(PurePosixPath(setting, adapted.relative_to(folder), BASE)): base_folder(adapted)}
-
-
-def adapts_classifier(folder: Path) -> bool:
-    """Return whether *folder* has an adapter that was trained with a head for labels."""
-    return (folder / ADAPTER).is_file() and read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS"
-
-
-def saved_shape(adapter: Adapter, endings: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return the shape of the adapter's whole tensor whose name ends with one of *endings*, None if there is none."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(adapter.weights, framework="numpy") as file:
-            found = [name for name in file.keys() if name.endswith(endings) and ".lora_" not in name]  # noqa: SIM118 - no dict
-            return tuple(file.get_slice(found[0]).get_shape()) if found else None
-    except (SafetensorError, OSError) as error:
-        raise InvalidFile(f"{adapter.weights}: does not read as safetensors ({error}); {AGAIN}") from error
+    return {setting: folder, str(PurePosixPath(setting, adapted.relative_to(folder), BASE)): _base_folder(adapted)}
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------------
 
 
 def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, Tensor]":
-    """Return the tensors of the weights by name. An adapter is merged into them, and what it changes is in *dtype*."""
-    from lexbench.models.loading import read_tensors
+    """Return the tensors of the weights by name. An adapter is merged into them, and what it changes is in *dtype*.
 
-    tensors = read_tensors(files.weights)
-    return merged(tensors, files.adapter, dtype) if files.adapter else tensors
-
-
-def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtype") -> "dict[str, Tensor]":
-    """Return *tensors* with the *adapter*: products of pairs added, whole tensors replaced.
-
-    Names of both may differ at their beginnings, because either may have been saved inside another class. Raises InvalidFile if
-    a pair has no tensor or does not fit it.
+    Products of pairs are added, whole tensors replaced. Names of both may differ at their beginnings, because either may have
+    been saved inside another class. Raises InvalidFile if a pair has no tensor or does not fit it.
     """
     from lexbench.models.loading import read_tensors
 
+    tensors = read_tensors(files.weights)
+    if not (adapter := files.adapter):
+        return tensors
     saved = {name.removeprefix(_PREFIX): tensor for name, tensor in read_tensors([adapter.weights]).items()}
     adapted = {name.removesuffix(_A) for name in saved if name.endswith(_A)}
     if adapted != {name.removesuffix(_B) for name in saved if name.endswith(_B)}:
@@ -166,7 +144,7 @@ def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtyp
         result[target] = _sum(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
     for name in saved.keys() - {module + ending for module in adapted for ending in (_A, _B)}:
         if ".lora_" in name or "embed" in name:
-            raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {_MERGE}")
+            raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {MERGE}")
         result[_matching(name, tensors) or name] = saved[name]
     return result
 

@@ -1,4 +1,4 @@
-"""Models behind an address: requests with retries and a rate limit, and the base class of plug-ins that send them.
+"""Models behind an address: requests with retries, and the base class of plug-ins that send them.
 
 What a server runs cannot be pinned, and may change between two requests. So its description of itself (`/info` of Text
 Embeddings Inference, `/v1/models` of other servers) is asked for once per process, and its digest is in the key of everything
@@ -10,7 +10,6 @@ import hashlib
 import http.client
 import json
 import os
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -38,14 +37,13 @@ _SESSION = uuid4().hex
 class ServedModel(Model):
     """Base class of plug-ins whose model a server at *url* runs.
 
-    *key* names the environment variable with the key of an account. Requests are sent at most *rate* per second (0: no limit),
-    and each up to *retries* times again if the server is busy or cannot be reached; an answer may take *timeout* seconds.
+    *key* names the environment variable with the key of an account. Requests are sent up to *retries* times again if the server
+    is busy or cannot be reached; an answer may take *timeout* seconds.
     """
 
     url: str = field(metadata={"runtime": True})  # `identity` describes what runs there
     _: KW_ONLY
     key: str = runtime("")
-    rate: float = runtime(0.0)
     retries: int = runtime(5)
     timeout: float = runtime(60.0)
 
@@ -61,13 +59,13 @@ class ServedModel(Model):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
             raise CommandError(f'{name}(url={self.url!r}): write url="http://localhost:8080", with no name or password in it')
-        if min(getattr(self, count) for count in self.counts) < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
-            raise CommandError(f"{name}: {', '.join(self.counts)} from 1 up, rate and retries from 0 up, timeout above 0")
+        if min(getattr(self, count) for count in self.counts) < 1 or self.retries < 0 or self.timeout <= 0:
+            raise CommandError(f"{name}: {', '.join(self.counts)} from 1 up, retries from 0 up, timeout above 0")
 
     @property
     def connection(self) -> "Server":
         """The server."""
-        return Server(self.url, self.key, self.retries, self.timeout, self.rate)
+        return Server(self.url, self.key, self.retries, self.timeout)
 
     def identity(self) -> dict[str, Any]:
         """Return the server's description of itself, and its digest."""
@@ -87,7 +85,6 @@ class Server:
     key_variable: str = ""
     retries: int = 5
     timeout: float = 60.0
-    rate: float = 0.0
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the server's answer to *body*, both as JSON; a busy server is asked again.
@@ -119,7 +116,6 @@ class Server:
     def _ask(self, path: str, body: bytes | None) -> Any:
         address = f"{self.url.rstrip('/')}{path}"
         for attempt in range(self.retries + 1):
-            _pace(self.url).wait(self.rate)
             try:
                 return self._ask_once(address, body)
             except _BusyError as busy:
@@ -178,30 +174,6 @@ def _status_error(address: str, error: urllib.error.HTTPError) -> Exception:
             f"{address}: status {error.code}, there is nothing of that name; does the server have this route? {said}"
         )
     return LexbenchError(f"{address}: status {error.code}: {said or 'it says no more'}")
-
-
-class _Pace:
-    """Limits the rate of requests over all threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._next = 0.0
-
-    def wait(self, rate: float) -> None:
-        """Wait until the next request may begin, at *rate* per second; 0 is no limit."""
-        if not rate:
-            return
-        with self._lock:
-            now = time.monotonic()
-            begin = max(now, self._next)
-            self._next = begin + 1 / rate
-        time.sleep(begin - now)
-
-
-@lru_cache
-def _pace(_url: str) -> _Pace:
-    """Return the one pace of an address, because plug-ins create a `Server` for each batch."""
-    return _Pace()
 
 
 def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callable[[list[str]], T]) -> list[T]:

@@ -51,15 +51,6 @@ _PYLATE_NAMES = {
 _PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": "[Q] ", "document_prefix": "[D] "}
 
 
-@folder_reader
-def trained_on(folder: Path) -> set[str]:
-    """Return the datasets whose queries a model trained by lexbench has seen; an empty set for other models."""
-    recipe = optional_json(folder / "training.json").get("recipe")
-    stages = recipe.values() if isinstance(recipe, dict) else ()
-    datasets = [stage.get("queries") for stage in stages if isinstance(stage, dict)]
-    return {str(name) for names in datasets if isinstance(names, list) for name in names}
-
-
 def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the settings that our trainings write into config.json, None if there is no such table."""
     if "lexbench" not in config:
@@ -165,17 +156,21 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         )
     for module in listed[2:]:
         if module.kind == "Dense":
-            _check_no_activation(folder / module.subfolder)
+            activation = str(read_json(folder / module.subfolder / "config.json").get("activation_function", "Tanh"))
+            if (kind := activation.rpartition(".")[2]) != "Identity":
+                raise CommandError(f"{folder}: a Dense layer with {kind}; lexbench takes Dense layers without activation")
     about = optional_json(folder / ABOUT)
     cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
     transformer, pooling = (folder / module.subfolder for module in listed[:2])
-    _check_prompts_are_pooled(pooling, about)
+    mode, given = pooling_mode(pooling), _prompt_settings(about)
+    if read_json(pooling / "config.json").get("include_prompt") is False and mode == "mean" and any(given.values()):
+        raise CommandError(f"{pooling}: it leaves prompts out of the mean (include_prompt); lexbench does not")
     lowercase = {"lowercase": True} if optional_json(transformer / TRANSFORMER).get("do_lower_case") else {}
     return {
-        "pooling": pooling_mode(pooling),
+        "pooling": mode,
         "head": _HEADS[head],
         "similarity": "cosine" if cosine else "dot",  # the default of sentence-transformers is cosine
-        **_prompt_settings(about),
+        **given,
         **lowercase,
         **_lengths(transformer, config),
     }
@@ -194,19 +189,6 @@ def pooling_mode(folder: Path) -> str:
     if pooling not in POOLINGS:
         raise CommandError(f"{folder}: it pools by {pooling!r}; lexbench does {', '.join(POOLINGS)}")
     return str(pooling)
-
-
-def _check_prompts_are_pooled(pooling: Path, about: Mapping[str, Any]) -> None:
-    """Raise CommandError if there are prompts and the module in *pooling* leaves their tokens out of the mean."""
-    left_out = read_json(pooling / "config.json").get("include_prompt") is False
-    if left_out and pooling_mode(pooling) == "mean" and any(_prompt_settings(about).values()):
-        raise CommandError(f"{pooling}: it leaves prompts out of the mean (include_prompt); lexbench does not")
-
-
-def _check_no_activation(folder: Path) -> None:
-    activation = str(read_json(folder / "config.json").get("activation_function", "Tanh")).rpartition(".")[2]
-    if activation != "Identity":
-        raise CommandError(f"{folder}: a Dense layer with {activation}; lexbench takes Dense layers without activation")
 
 
 def _prompt_settings(about: Mapping[str, Any]) -> dict[str, str]:

@@ -43,12 +43,12 @@ def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
 
     It is a copy, because transformers changes its own at every call, which other threads would notice.
     """
-    copy = _copy(tokenizer)
+    copy = plain_copy(tokenizer)
     copy.enable_truncation(length, stride=0, strategy="longest_first", direction=tokenizer.truncation_side)
     return copy
 
 
-def _copy(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
+def plain_copy(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
     """Return a copy that neither pads nor truncates."""
     from tokenizers import Tokenizer
 
@@ -75,7 +75,7 @@ def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = 
 
 def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[TokenSpans]:
     """Return where the tokens of each text are in it, however long it is; special tokens are left out."""
-    encodings = _copy(tokenizer).encode_batch(list(texts), add_special_tokens=False)
+    encodings = plain_copy(tokenizer).encode_batch(list(texts), add_special_tokens=False)
     return [
         TokenSpans(
             np.array(encoding.offsets, np.int32).reshape(-1, 2),
@@ -100,16 +100,6 @@ def ended(tokens: Tokens, token: int) -> Tokens:
     without = (last != token) | (np.diff(tokens.starts) == 0)
     starts = tokens.starts + np.concatenate([[0], np.cumsum(without)])
     return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[1:][without], token), starts=starts)
-
-
-def echoed(first: Tokens, between: NDArray[np.int32], again: Tokens) -> Tokens:
-    """Return each text's tokens of *first*, *between*, and its tokens of *again*; `second` is where *again* starts."""
-    lengths = np.diff(first.starts) + len(between)
-    starts = np.concatenate([[0], np.cumsum(lengths + np.diff(again.starts))])
-    first_texts, again_texts = (np.split(tokens.ids, tokens.starts[1:-1]) for tokens in (first, again))
-    parts = [part for one, two in zip(first_texts, again_texts, strict=True) for part in (one, between, two)]
-    ids = np.concatenate(parts) if len(lengths) else first.ids  # without texts np.split still gives one part
-    return Tokens(ids, starts, first.truncated, lengths.astype(np.int32))
 
 
 def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:

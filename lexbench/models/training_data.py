@@ -3,9 +3,12 @@
 Encoders and rerankers return it, so that results can say which judged queries a model has seen.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from lexbench.errors import NotationError
 from lexbench.models.checkpoint import ADAPTER, optional_json, transformer_folder
@@ -13,6 +16,7 @@ from lexbench.notation import Call, Expression, parse
 from lexbench.types import TrainingData
 
 _CARD = "README.md"
+_HEADER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMES = {  # the name of a collection on the hub: its name in contracts
     "ms_marco": "msmarco",
     "microsoft/ms_marco": "msmarco",
@@ -35,10 +39,10 @@ def training_data(folder: Path) -> TrainingData | None:
 
 def _stated(folder: Path) -> TrainingData | None:
     training = optional_json(folder / "training.json")
-    recipe, facts = training.get("recipe"), training.get("facts")
-    if isinstance(recipe, dict) and isinstance(facts, dict):
-        return _from_training(recipe, facts)
-    if datasets := tuple(_card_datasets(folder / _CARD)):
+    if isinstance(recipe := training.get("recipe"), dict):
+        facts = training.get("facts")
+        return _from_training(recipe, facts if isinstance(facts, dict) else {})
+    if datasets := _card_datasets(folder / _CARD):
         return TrainingData(tuple(_NAMES.get(name.lower(), name.lower()) for name in datasets), (), (), "its card")
     return None
 
@@ -83,21 +87,11 @@ def _teacher_models(teacher: Any) -> Iterator[str]:
                 yield value.name
 
 
-def _card_datasets(card: Path) -> Iterator[str]:
-    """Yield the entries of `datasets:` in the header of a model card, which is between two lines of `---`."""
+def _card_datasets(card: Path) -> list[str]:
+    """Return the entries of `datasets:` in the header of a model card, which is YAML between two lines of `---`."""
     try:
-        lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    if not lines or lines[0].strip() != "---":
-        return
-    inside = False
-    for line in lines[1:]:
-        if line.strip() == "---":
-            return
-        if line.startswith("datasets:"):
-            inside = True
-        elif inside and line.lstrip().startswith("- "):
-            yield line.lstrip().removeprefix("- ").strip().strip("\"'")
-        elif not line.startswith(" "):
-            inside = False
+        header = _HEADER.match(card.read_text(encoding="utf-8", errors="replace"))
+        stated = msgspec.yaml.decode(header[1], type=dict[str, Any]).get("datasets") if header else None
+    except (OSError, msgspec.MsgspecError):
+        return []
+    return [str(name) for name in (stated if isinstance(stated, list) else [stated] if stated else [])]

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.models.token_batches import Batch, Tokens, batches, cutter
+from lexbench.models.token_batches import Batch, Tokens, batches, cutter, plain_copy
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -124,7 +124,10 @@ class TransformerModel:
         self.tokenizer = tokenizer
         self.pad = int(tokenizer.pad_token_id or 0)
         self.specials = [token for token in (tokenizer.cls_token_id, tokenizer.sep_token_id) if token is not None]
-        self.longest = _longest(config, self.pad)  # tokens that a text may have, None for any number
+        positions = getattr(config, "max_position_embeddings", None)
+        self.longest: int | None = positions  # tokens that a text may have, None for any number
+        if positions and config.model_type in _PADDED_POSITIONS:
+            self.longest = positions - self.pad - 1
         self.int8 = spec.dtype == "int8"
         self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
         self.pack(body)
@@ -165,11 +168,6 @@ class TransformerModel:
             f"{self.name}: a batch of {tokens} tokens does not fit into the memory of {self.device}; "
             f"type batch_tokens={tokens // 2}"
         )
-
-
-def _longest(config: Any, pad: int) -> int | None:
-    positions = getattr(config, "max_position_embeddings", None)
-    return positions - pad - 1 if positions and config.model_type in _PADDED_POSITIONS else positions
 
 
 M = TypeVar("M", bound=TransformerModel)
@@ -219,9 +217,7 @@ class FrozenModel:
     def __init__(self, model: Any, tokenizer: "PreTrainedTokenizerFast", device: torch.device, dtype: torch.dtype) -> None:
         self.model = model.to(device).requires_grad_(False)
         self.device, self.dtype = device, dtype
-        self.tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy that nobody else changes
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
+        self.tokenizer = plain_copy(tokenizer)
         self.separator = str(tokenizer.sep_token)
         self._pad = tokenizer.pad_token_id or 0
         self._takes_types = "token_type_ids" in tokenizer.model_input_names

@@ -24,18 +24,16 @@ class CrossEncoder(LocalModel, Reranker):
 
     It reads [CLS] query [SEP] document [SEP], as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
     hub, where a *revision* can be given. *length* is in tokens of a pair, special ones included; a model that takes fewer cuts
-    to its own length. *titles*: "off" takes the document's text as it is, its title in front; "string" puts a separator between
-    title and body. *truncation*: "longest_first" cuts the longer of query and document first, like sentence-transformers;
-    "only_second" cuts documents, and a query only if it alone is too long. *dtype* is the type of the computation ("int8": of
-    linear layers, on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at
-    once, padding included; 0 suits the device. There is no sigmoid: it does not change the order, and makes large scores equal.
+    to its own length. The longer of query and document is cut first. *titles*: "off" takes the document's text as it is, its
+    title in front; "string" puts a separator between title and body. *dtype* is the type of the computation ("int8": of linear
+    layers, on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at once,
+    padding included; 0 suits the device. There is no sigmoid: it does not change the order, and makes large scores equal.
     """
 
     model: str = field(metadata={"runtime": True})  # the digests of its files are in the key instead
     revision: str | None = runtime(None)
     length: int = 512
     titles: str = "off"
-    truncation: str = "longest_first"
     dtype: str = "float32"
     device: str = runtime("auto")
     batch_tokens: int = runtime(0)
@@ -43,11 +41,7 @@ class CrossEncoder(LocalModel, Reranker):
 
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "titles": ("off", "string"),
-        "truncation": ("longest_first", "only_second"),
-        "dtype": DTYPES,
-    }
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"titles": ("off", "string"), "dtype": DTYPES}
     lengths: ClassVar[tuple[str, ...]] = ("length",)
 
     @classmethod
@@ -66,16 +60,17 @@ class CrossEncoder(LocalModel, Reranker):
         """Return how relevant documents[i] is to queries[i] (n,). Raises LexbenchError for NaN, or if memory is short."""
         import torch
 
-        from lexbench.models.pair_scoring import CrossEncoderModel, PairFormat, PairScorer
+        from lexbench.models.pair_scoring import CrossEncoderModel, pair_scores
         from lexbench.models.transformer_model import loaded
 
         if self.threads:
             torch.set_num_threads(self.threads)
         model = loaded(CrossEncoderModel, self.spec(self.model, self.revision))
-        pair_format = PairFormat(min(self.length, model.longest or self.length), self.titles, self.truncation)
+        cutter = model.cutter(min(self.length, model.longest or self.length), "length")
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
+        apart = self.titles == "string"
         try:
-            scores = PairScorer(model.frozen, pair_format).scores(queries, documents, most_tokens).cpu().numpy()
+            scores = pair_scores(model.frozen, cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
         except torch.OutOfMemoryError as error:
             raise model.out_of_memory(most_tokens) from error
         model.check_finite(scores, "scores")

@@ -1,7 +1,7 @@
 """Numbers of the terms of many texts, found by a compiled loop; `bm25` indexes large collections with it.
 
 Text repeats itself: most *chunks*, the parts between white space, have been met before. The loop finds the chunks in the bytes
-of a text and looks each up in a table. It works out the terms of a new ASCII chunk itself (`ascii_terms`) and looks their
+of a text and looks each up in a table. It works out the terms of a new ASCII chunk itself (`compiled`) and looks their
 *spellings* up in a second table. Only spellings that are new, and chunks beyond ASCII, go through Python, in the order in which
 they are met: so terms get the same numbers as one document at a time. A full table is cleared, and what it forgot is analysed
 again.
@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.tokenization.ascii_terms import english_term, next_word
+from lexbench.tokenization.compiled import english_term, next_word
 from lexbench.tokenization.word_break import EDGES, LONGEST
 
 _CHUNKS = 1 << 19  # in a table

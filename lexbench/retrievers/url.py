@@ -18,9 +18,9 @@ from lexbench.registry import runtime
 class Url(ServedModel, ForeignRetriever):
     """The server at *url*, which gets *batch* queries per request.
 
-    *key* names the environment variable with the key of an account. Requests are sent at most *rate* per second (0: no limit),
-    and each up to *retries* times again if the server is busy or cannot be reached; an answer may take *timeout* seconds. Name
-    a *revision* to let later processes reuse its runs; without one they ask the server again.
+    *key* names the environment variable with the key of an account. Requests are sent up to *retries* times again if the
+    server is busy or cannot be reached; an answer may take *timeout* seconds. Name a *revision* to let later processes reuse
+    its runs; without one they ask the server again.
     """
 
     batch: int = runtime(32)

@@ -1,9 +1,4 @@
-"""The contract of encoders: one function per rule.
-
-Each function takes an `EncoderCase`. It raises AssertionError if the encoder breaks the rule, and returns "", or the reason why
-the rule does not apply. CHECKS has all of them by name. An encoder that looks up vectors by id has to know DOCUMENTS and
-QUERIES.
-"""
+"""The contract of encoders. An encoder that looks up vectors by id has to know DOCUMENTS and QUERIES."""
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -85,149 +80,6 @@ def both(encoder: Any) -> list[Any]:
     return [document_vectors(encoder, DOCUMENTS), encoder.encode_queries(QUERIES)]
 
 
-def check_interface(case: EncoderCase) -> str:
-    """Check that it is a frozen dataclass with `kind`, `storage` and the required methods, and equal settings are equal."""
-    encoder = case.make()
-    dataclass_params = getattr(type(encoder), "__dataclass_params__", None)
-
-    assert dataclass_params is not None, "it is no dataclass"
-    assert dataclass_params.frozen, "its settings can be changed"
-    assert plugins.fault("encoders", type(encoder)) == ""
-    assert isinstance(encoder.kind, Kind)
-    assert encoder.storage in ("float32", "float16")
-    assert encoder == case.make()
-    assert hash(encoder) == hash(case.make()), "equal settings make different encoders"
-    return ""
-
-
-def check_one_vector_per_text(case: EncoderCase) -> str:
-    """Check that each document and query has one vector, also empty and long texts, and different texts differ."""
-    documents, queries = both(case.make())
-
-    assert documents.shape[0] == len(DOCUMENTS)
-    assert queries.shape == (len(QUERIES), documents.shape[1]), "queries are not as wide as documents"
-    for vectors in (documents, queries):
-        assert len({row.tobytes() for row in rows(vectors)}) > 1, "texts cannot be told apart"
-    return ""
-
-
-def check_form(case: EncoderCase) -> str:
-    """Check that vectors are of its `kind`, float32 and finite; terms ascend; offsets ascend from 0 to the number of tokens."""
-    encoder = case.make()
-    for vectors in both(encoder):
-        assert kind_of(vectors) is encoder.kind
-        match vectors:
-            case MultiVectors(values, offsets):
-                assert offsets.dtype == np.int64
-                assert offsets[0] == 0
-                assert offsets[-1] == len(values)
-                assert (np.diff(offsets) >= 0).all()
-            case sparse.csr_array():
-                values = vectors.data
-                assert all((np.diff(terms) > 0).all() for terms in np.split(vectors.indices, vectors.indptr[1:-1]))
-            case _:
-                values = vectors
-                assert vectors.ndim == 2
-        assert values.dtype == np.float32
-        assert np.isfinite(values).all()
-    return ""
-
-
-def check_no_texts(case: EncoderCase) -> str:
-    """Check that no documents, and no queries, give an array of the usual width without rows."""
-    encoder = case.make()
-    width = both(encoder)[0].shape[1]
-
-    assert document_vectors(encoder, []).shape == (0, width)
-    assert encoder.encode_queries([]).shape == (0, width)
-    return ""
-
-
-def check_order(case: EncoderCase) -> str:
-    """Check that vectors come in the order of the texts."""
-    encoder = case.make()
-    documents, queries = (rows(vectors) for vectors in both(encoder))
-
-    assert close(rows(document_vectors(encoder, DOCUMENTS[::-1])), documents[::-1])
-    assert close(rows(encoder.encode_queries(QUERIES[::-1])), queries[::-1])
-    return ""
-
-
-def check_neighbours(case: EncoderCase) -> str:
-    """Check that a text has the same vector alone, among others and among many, except for rounding."""
-    encoder = case.make()
-    documents, queries = (rows(vectors) for vectors in both(encoder))
-
-    assert close([rows(document_vectors(encoder, [document]))[0] for document in DOCUMENTS], documents)
-    assert close([rows(encoder.encode_queries([query]))[0] for query in QUERIES], queries)
-    assert close(rows(document_vectors(encoder, DOCUMENTS * 40)), documents * 40)
-    return ""
-
-
-def check_deterministic(case: EncoderCase) -> str:
-    """Check that if it is `deterministic`, it gives the same bytes for the same texts, also as a new object."""
-    encoder = case.make()
-    if not encoder.deterministic:
-        return "it is not `deterministic`"
-    expected = [content(vectors) for vectors in both(encoder)]
-
-    assert [content(vectors) for vectors in both(encoder)] == expected
-    assert [content(vectors) for vectors in both(case.make())] == expected
-    return ""
-
-
-def check_two_steps(case: EncoderCase) -> str:
-    """Check that tokenising and then encoding gives the vectors of encoding texts, and progress adds up to the documents."""
-    encoder = case.make()
-    if type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
-        return "it does not cut its own batches"
-    untitled = [document._replace(body_at=0) for document in DOCUMENTS]
-    done: list[int] = []
-    vectors = encoder.encode_tokens(encoder.tokenise_documents(untitled), done.append)
-
-    assert sum(done) == len(untitled)
-    if type(encoder).encode_document is not plugins.Encoder.encode_document:
-        assert content(encoder.encode_document([document.text for document in untitled])) == content(vectors)
-    return ""
-
-
-def check_truncated(case: EncoderCase) -> str:
-    """Check that documents that are cut are counted once each, and short ones are not counted."""
-    encoder = case.make()
-    truncated = encoder.truncated(encoder.tokenise_documents(DOCUMENTS))
-    alone = {document.doc_id: encoder.truncated(encoder.tokenise_documents([document])) for document in DOCUMENTS}
-
-    assert alone["short"] == alone["empty"] == 0
-    assert set(alone.values()) <= {0, 1}
-    assert truncated == sum(alone.values())
-    return ""
-
-
-def check_runtime_settings(case: EncoderCase) -> str:
-    """Check that `runtime` settings, numbers and switches, change no vector except for rounding, and no key."""
-    encoder = case.make()
-    expected, key = [rows(vectors) for vectors in both(encoder)], systems.describe(encoder)
-    tried = _other_values(encoder, "runtime")
-    for settings in tried:
-        other = case.make(**settings)
-        assert all(close(rows(vectors), texts) for vectors, texts in zip(both(other), expected, strict=True)), settings
-        assert systems.describe(other) == key, settings
-    return "" if tried else "it has no numbers or switches as `runtime` settings"
-
-
-def check_search_settings(case: EncoderCase) -> str:
-    """Check that `at_search` settings, numbers and switches, change no document vector, and only the key of the system."""
-    encoder = case.make()
-    expected, key = content(document_vectors(encoder, DOCUMENTS)), systems.describe(encoder, index=True)
-    tried = _other_values(encoder, "search")
-    for settings in tried:
-        other = case.make(**settings)
-        assert content(document_vectors(other, DOCUMENTS)) == expected, settings
-        assert systems.describe(other, index=True) == key, settings
-        assert systems.describe(other) != systems.describe(encoder), settings
-    return "" if tried else "it has no numbers or switches as `at_search` settings"
-
-
 def _other_values(encoder: Any, mark: str) -> list[dict[str, Any]]:
     """Return each setting with that *mark* with another value: half the number, 1 and 2 instead of 0, the switch turned."""
     others: list[dict[str, Any]] = []
@@ -240,71 +92,6 @@ def _other_values(encoder: Any, mark: str) -> list[dict[str, Any]]:
     return others
 
 
-def check_key(case: EncoderCase) -> str:
-    """Check that its key identifies its vectors in other sessions, and is the same each time."""
-    key = systems.describe(case.make())
-
-    assert systems.is_reusable(key)
-    assert systems.describe(case.make()) == key
-    assert systems.describe(case.make(), index=True) == systems.describe(case.make(), index=True)
-    return ""
-
-
-def check_files(case: EncoderCase) -> str:
-    """Check that the same files in another place give the same key and vectors, and other files give others."""
-    if not case.make().identity():
-        return "it has no files"
-    if not case.moved or not case.changed:
-        return "there is no second set of files"
-    encoder, moved, changed = case.make(), case.make(**case.moved), case.make(**case.changed)
-
-    assert systems.describe(moved) == systems.describe(encoder)
-    assert [content(vectors) for vectors in both(moved)] == [content(vectors) for vectors in both(encoder)]
-    assert systems.describe(changed) != systems.describe(encoder)
-    assert [content(vectors) for vectors in both(changed)] != [content(vectors) for vectors in both(encoder)]
-    return ""
-
-
-def check_workers(case: EncoderCase) -> str:
-    """Check that the encoders of several devices can be sent to other processes, and give the same bytes."""
-    encoder = case.make(**case.devices)
-    workers = encoder.workers()
-    if case.devices:
-        assert len(workers) > 1
-    expected = content(document_vectors(workers[0], DOCUMENTS))
-    for worker in workers:
-        sent = pickle.loads(pickle.dumps(worker))
-        assert sent == worker
-        assert content(document_vectors(sent, DOCUMENTS)) == expected
-    return ""
-
-
-def check_terms(case: EncoderCase) -> str:
-    """Check that if it `names_terms`, each term of a document has a name, and no two have the same."""
-    encoder = case.make()
-    if not encoder.names_terms:
-        return "its dimensions have no names"
-    terms = sorted(set(document_vectors(encoder, DOCUMENTS).indices.tolist()))
-    tokens = [encoder.token(term) for term in terms]
-
-    assert terms
-    assert all(isinstance(token, str) and token for token in tokens)
-    assert len(set(tokens)) == len(tokens)
-    return ""
-
-
-def check_remarks(case: EncoderCase) -> str:
-    """Check that its remarks, and the names of the datasets that it was trained on, are single lines."""
-    encoder = case.make()
-    assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.remarks(), *encoder.trained_on()))
-    return ""
-
-
-CHECKS: Mapping[str, Callable[[EncoderCase], str]] = {
-    name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-}
-
-
 class EncoderContract:
     """The tests of an encoder. A subclass sets `plugin` to the class, or overrides the fixture `case`."""
 
@@ -315,8 +102,170 @@ class EncoderContract:
         """Return the encoder to check, by default with its default settings."""
         return EncoderCase(self.plugin)
 
-    @pytest.mark.parametrize("check", CHECKS)
-    def test_encoder(self, case: EncoderCase, check: str) -> None:
-        """The encoder keeps the rule in the docstring of the check; if it does not apply, the test is skipped."""
-        if reason := CHECKS[check](case):
-            pytest.skip(reason)
+    @pytest.fixture
+    def encoder(self, case: EncoderCase) -> Any:
+        """Make the encoder to check."""
+        return case.make()
+
+    def test_interface(self, encoder: Any, case: EncoderCase) -> None:
+        """It is a frozen dataclass with `kind`, `storage` and the required methods, and equal settings are equal."""
+        dataclass_params = getattr(type(encoder), "__dataclass_params__", None)
+
+        assert dataclass_params is not None, "it is no dataclass"
+        assert dataclass_params.frozen, "its settings can be changed"
+        assert plugins.fault("encoders", type(encoder)) == ""
+        assert isinstance(encoder.kind, Kind)
+        assert encoder.storage in ("float32", "float16")
+        assert encoder == case.make()
+        assert hash(encoder) == hash(case.make()), "equal settings make different encoders"
+
+    def test_one_vector_per_text(self, case: EncoderCase) -> None:
+        """Each document and query has one vector, also empty and long texts, and different texts differ."""
+        documents, queries = both(case.make())
+
+        assert documents.shape[0] == len(DOCUMENTS)
+        assert queries.shape == (len(QUERIES), documents.shape[1]), "queries are not as wide as documents"
+        for vectors in (documents, queries):
+            assert len({row.tobytes() for row in rows(vectors)}) > 1, "texts cannot be told apart"
+
+    def test_form(self, encoder: Any) -> None:
+        """Vectors are of its `kind`, float32 and finite; terms ascend; offsets ascend from 0 to the number of tokens."""
+        for vectors in both(encoder):
+            assert kind_of(vectors) is encoder.kind
+            match vectors:
+                case MultiVectors(values, offsets):
+                    assert offsets.dtype == np.int64
+                    assert offsets[0] == 0
+                    assert offsets[-1] == len(values)
+                    assert (np.diff(offsets) >= 0).all()
+                case sparse.csr_array():
+                    values = vectors.data
+                    assert all((np.diff(terms) > 0).all() for terms in np.split(vectors.indices, vectors.indptr[1:-1]))
+                case _:
+                    values = vectors
+                    assert vectors.ndim == 2
+            assert values.dtype == np.float32
+            assert np.isfinite(values).all()
+
+    def test_no_texts(self, encoder: Any) -> None:
+        """No documents, and no queries, give an array of the usual width without rows."""
+        width = both(encoder)[0].shape[1]
+
+        assert document_vectors(encoder, []).shape == (0, width)
+        assert encoder.encode_queries([]).shape == (0, width)
+
+    def test_order(self, encoder: Any) -> None:
+        """Vectors come in the order of the texts."""
+        documents, queries = (rows(vectors) for vectors in both(encoder))
+
+        assert close(rows(document_vectors(encoder, DOCUMENTS[::-1])), documents[::-1])
+        assert close(rows(encoder.encode_queries(QUERIES[::-1])), queries[::-1])
+
+    def test_neighbours(self, encoder: Any) -> None:
+        """A text has the same vector alone, among others and among many, except for rounding."""
+        documents, queries = (rows(vectors) for vectors in both(encoder))
+
+        assert close([rows(document_vectors(encoder, [document]))[0] for document in DOCUMENTS], documents)
+        assert close([rows(encoder.encode_queries([query]))[0] for query in QUERIES], queries)
+        assert close(rows(document_vectors(encoder, DOCUMENTS * 40)), documents * 40)
+
+    def test_deterministic(self, encoder: Any, case: EncoderCase) -> None:
+        """If it is `deterministic`, it gives the same bytes for the same texts, also as a new object."""
+        if not encoder.deterministic:
+            pytest.skip("it is not `deterministic`")
+        expected = [content(vectors) for vectors in both(encoder)]
+
+        assert [content(vectors) for vectors in both(encoder)] == expected
+        assert [content(vectors) for vectors in both(case.make())] == expected
+
+    def test_two_steps(self, encoder: Any) -> None:
+        """Tokenising and then encoding gives the vectors of encoding texts, and progress adds up to the documents."""
+        if type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
+            pytest.skip("it does not cut its own batches")
+        untitled = [document._replace(body_at=0) for document in DOCUMENTS]
+        done: list[int] = []
+        vectors = encoder.encode_tokens(encoder.tokenise_documents(untitled), done.append)
+
+        assert sum(done) == len(untitled)
+        if type(encoder).encode_document is not plugins.Encoder.encode_document:
+            assert content(encoder.encode_document([document.text for document in untitled])) == content(vectors)
+
+    def test_truncated(self, encoder: Any) -> None:
+        """Documents that are cut are counted once each, and short ones are not counted."""
+        truncated = encoder.truncated(encoder.tokenise_documents(DOCUMENTS))
+        alone = {document.doc_id: encoder.truncated(encoder.tokenise_documents([document])) for document in DOCUMENTS}
+
+        assert alone["short"] == alone["empty"] == 0
+        assert set(alone.values()) <= {0, 1}
+        assert truncated == sum(alone.values())
+
+    def test_runtime_settings(self, encoder: Any, case: EncoderCase) -> None:
+        """`runtime` settings, numbers and switches, change no vector except for rounding, and no key."""
+        expected, key = [rows(vectors) for vectors in both(encoder)], systems.describe(encoder)
+        tried = _other_values(encoder, "runtime")
+        for settings in tried:
+            other = case.make(**settings)
+            assert all(close(rows(vectors), texts) for vectors, texts in zip(both(other), expected, strict=True)), settings
+            assert systems.describe(other) == key, settings
+        if not tried:
+            pytest.skip("it has no numbers or switches as `runtime` settings")
+
+    def test_search_settings(self, encoder: Any, case: EncoderCase) -> None:
+        """`at_search` settings, numbers and switches, change no document vector, and only the key of the system."""
+        expected, key = content(document_vectors(encoder, DOCUMENTS)), systems.describe(encoder, index=True)
+        tried = _other_values(encoder, "search")
+        for settings in tried:
+            other = case.make(**settings)
+            assert content(document_vectors(other, DOCUMENTS)) == expected, settings
+            assert systems.describe(other, index=True) == key, settings
+            assert systems.describe(other) != systems.describe(encoder), settings
+        if not tried:
+            pytest.skip("it has no numbers or switches as `at_search` settings")
+
+    def test_key(self, case: EncoderCase) -> None:
+        """Its key identifies its vectors in other sessions, and is the same each time."""
+        key = systems.describe(case.make())
+
+        assert systems.is_reusable(key)
+        assert systems.describe(case.make()) == key
+        assert systems.describe(case.make(), index=True) == systems.describe(case.make(), index=True)
+
+    def test_files(self, case: EncoderCase) -> None:
+        """The same files in another place give the same key and vectors, and other files give others."""
+        if not case.make().identity():
+            pytest.skip("it has no files")
+        if not case.moved or not case.changed:
+            pytest.skip("there is no second set of files")
+        encoder, moved, changed = case.make(), case.make(**case.moved), case.make(**case.changed)
+
+        assert systems.describe(moved) == systems.describe(encoder)
+        assert [content(vectors) for vectors in both(moved)] == [content(vectors) for vectors in both(encoder)]
+        assert systems.describe(changed) != systems.describe(encoder)
+        assert [content(vectors) for vectors in both(changed)] != [content(vectors) for vectors in both(encoder)]
+
+    def test_workers(self, case: EncoderCase) -> None:
+        """The encoders of several devices can be sent to other processes, and give the same bytes."""
+        encoder = case.make(**case.devices)
+        workers = encoder.workers()
+        if case.devices:
+            assert len(workers) > 1
+        expected = content(document_vectors(workers[0], DOCUMENTS))
+        for worker in workers:
+            sent = pickle.loads(pickle.dumps(worker))
+            assert sent == worker
+            assert content(document_vectors(sent, DOCUMENTS)) == expected
+
+    def test_terms(self, encoder: Any) -> None:
+        """If it `names_terms`, each term of a document has a name, and no two have the same."""
+        if not encoder.names_terms:
+            pytest.skip("its dimensions have no names")
+        terms = sorted(set(document_vectors(encoder, DOCUMENTS).indices.tolist()))
+        tokens = [encoder.token(term) for term in terms]
+
+        assert terms
+        assert all(isinstance(token, str) and token for token in tokens)
+        assert len(set(tokens)) == len(tokens)
+
+    def test_remarks(self, encoder: Any) -> None:
+        """Its remarks, and the names of the datasets that it was trained on, are single lines."""
+        assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.remarks(), *encoder.trained_on()))

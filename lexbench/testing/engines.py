@@ -277,10 +277,13 @@ class EngineContract:
         """If the engine is `deterministic`, two builds write the same files."""
         if not engine.deterministic:
             pytest.skip("it is not `deterministic`")
-        trees = []
         for name in "ab":
             indexed(engine, tmp_path / name, DOCUMENTS)
-            files = sorted((tmp_path / name).rglob("*"))
-            trees.append([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files if path.is_file()])
 
-        assert trees[0] == trees[1]
+        assert digests_of(tmp_path / "a") == digests_of(tmp_path / "b")
+
+
+def digests_of(path: Path) -> dict[str, str]:
+    """Return the digest of each file below *path*, by its place there."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

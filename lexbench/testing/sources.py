@@ -1,4 +1,4 @@
-"""The contract of sources of datasets: one function per rule, on the small data of a `SourceCase`."""
+"""The contract of sources of datasets, on the small data of a `SourceCase`."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -31,106 +31,6 @@ class SourceCase(NamedTuple):
         return source
 
 
-def check_read_twice(case: SourceCase) -> None:
-    """Check that documents, queries and judgements can be read again from the start and are the same."""
-    source = case.locate()
-    for read in (source.documents, source.queries, source.judgements):
-        first = next(iter(read()))
-        assert list(read()) == list(read())
-        assert next(iter(read())) == first
-    assert list(case.locate().documents()) == list(source.documents())
-
-
-def check_documents(case: SourceCase) -> None:
-    """Check that documents have unique ids that a run file can hold, and bodies that begin inside the text."""
-    documents = list(case.locate().documents())
-    assert len({document.doc_id for document in documents}) == len(documents) > 0
-    for document in documents:
-        assert isinstance(document, Document)
-        assert isinstance(document.text, str)
-        assert document.doc_id.split() == [document.doc_id]
-        assert not document.doc_id.startswith("#")
-        assert 0 <= document.body_at <= len(document.text)
-
-
-def check_topics(case: SourceCase) -> None:
-    """Check that queries have unique ids; judgements are of known queries, one per document, with whole grades."""
-    source = case.locate()
-    queries, judgements = list(source.queries()), list(source.judgements())
-    assert all(isinstance(query, Query) and isinstance(query.text, str) for query in queries)
-    assert all(query.query_id.split() == [query.query_id] for query in queries)
-    assert len({query.query_id for query in queries}) == len(queries) > 0
-    assert all(isinstance(judgement, Judgement) and type(judgement.grade) is int for judgement in judgements)
-    assert len({(judgement.query_id, judgement.doc_id) for judgement in judgements}) == len(judgements) > 0
-    assert {judgement.query_id for judgement in judgements} <= {query.query_id for query in queries}
-
-
-def check_identity(case: SourceCase) -> None:
-    """Check that the identity is JSON, the same each time, and does not contain the place of the data."""
-    identity = case.locate().identity()
-    assert json.loads(json.dumps(identity)) == identity
-    assert digest(case.locate().identity()) == digest(identity)
-    assert not [folder for folder in case.folders if str(folder) in json.dumps(identity)]
-
-
-def check_identity_follows_documents(case: SourceCase) -> None:
-    """Check that other documents have another identity."""
-    if not case.others:
-        pytest.skip("there is only one copy of the data")
-    documents, identity = list(case.locate().documents()), case.locate().identity()
-    for other in case.others:
-        assert list(other().documents()) != documents
-        assert other().identity() != identity
-
-
-def check_remarks(case: SourceCase) -> None:
-    """Check that remarks are a list of single lines."""
-    remarks = case.locate().remarks()
-    assert isinstance(remarks, list)
-    assert all(line.strip() and "\n" not in line for line in remarks)
-
-
-def check_status(case: SourceCase) -> None:
-    """Check that the status says in one line where the dataset is."""
-    status = case.locator.status(case.contract, case.folders)
-    assert status.strip()
-    assert "\n" not in status
-
-
-def check_ways(case: SourceCase) -> None:
-    """Check that `ways` says in one line how to provide a dataset; "" if it is always available."""
-    ways = case.locator.ways(case.absent or case.contract)
-    assert "\n" not in ways
-    assert bool(ways) == (case.absent is not None)
-
-
-def check_absent(case: SourceCase) -> None:
-    """Check that a missing dataset has an empty status, and either no source or an error in one line that names it."""
-    if case.absent is None:
-        pytest.skip("it is always available")
-    assert case.locator.status(case.absent, case.absent_from) == ""
-    try:
-        source = case.locator.locate(case.absent, case.absent_from)
-    except MissingData as error:
-        source, message = None, str(error)
-        assert case.absent.id in message
-        assert "\n" not in message
-    assert source is None
-
-
-CHECKS = [
-    check_read_twice,
-    check_documents,
-    check_topics,
-    check_identity,
-    check_identity_follows_documents,
-    check_remarks,
-    check_status,
-    check_ways,
-    check_absent,
-]
-
-
 class SourceContract:
     """The tests of a source. A subclass overrides the fixture `case`."""
 
@@ -139,7 +39,80 @@ class SourceContract:
         """Return the source to check."""
         raise NotImplementedError
 
-    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-    def test_source(self, case: SourceCase, check: Callable[[SourceCase], None]) -> None:
-        """The source keeps the rule in the docstring of the check."""
-        check(case)
+    def test_read_twice(self, case: SourceCase) -> None:
+        """Documents, queries and judgements can be read again from the start and are the same."""
+        source = case.locate()
+        for read in (source.documents, source.queries, source.judgements):
+            first = next(iter(read()))
+            assert list(read()) == list(read())
+            assert next(iter(read())) == first
+        assert list(case.locate().documents()) == list(source.documents())
+
+    def test_documents(self, case: SourceCase) -> None:
+        """Documents have unique ids that a run file can hold, and bodies that begin inside the text."""
+        documents = list(case.locate().documents())
+        assert len({document.doc_id for document in documents}) == len(documents) > 0
+        for document in documents:
+            assert isinstance(document, Document)
+            assert isinstance(document.text, str)
+            assert document.doc_id.split() == [document.doc_id]
+            assert not document.doc_id.startswith("#")
+            assert 0 <= document.body_at <= len(document.text)
+
+    def test_topics(self, case: SourceCase) -> None:
+        """Queries have unique ids; judgements are of known queries, one per document, with whole grades."""
+        source = case.locate()
+        queries, judgements = list(source.queries()), list(source.judgements())
+        assert all(isinstance(query, Query) and isinstance(query.text, str) for query in queries)
+        assert all(query.query_id.split() == [query.query_id] for query in queries)
+        assert len({query.query_id for query in queries}) == len(queries) > 0
+        assert all(isinstance(judgement, Judgement) and type(judgement.grade) is int for judgement in judgements)
+        assert len({(judgement.query_id, judgement.doc_id) for judgement in judgements}) == len(judgements) > 0
+        assert {judgement.query_id for judgement in judgements} <= {query.query_id for query in queries}
+
+    def test_identity(self, case: SourceCase) -> None:
+        """The identity is JSON, the same each time, and does not contain the place of the data."""
+        identity = case.locate().identity()
+        assert json.loads(json.dumps(identity)) == identity
+        assert digest(case.locate().identity()) == digest(identity)
+        assert not [folder for folder in case.folders if str(folder) in json.dumps(identity)]
+
+    def test_identity_follows_documents(self, case: SourceCase) -> None:
+        """Other documents have another identity."""
+        if not case.others:
+            pytest.skip("there is only one copy of the data")
+        documents, identity = list(case.locate().documents()), case.locate().identity()
+        for other in case.others:
+            assert list(other().documents()) != documents
+            assert other().identity() != identity
+
+    def test_remarks(self, case: SourceCase) -> None:
+        """Remarks are a list of single lines."""
+        remarks = case.locate().remarks()
+        assert isinstance(remarks, list)
+        assert all(line.strip() and "\n" not in line for line in remarks)
+
+    def test_status(self, case: SourceCase) -> None:
+        """The status says in one line where the dataset is."""
+        status = case.locator.status(case.contract, case.folders)
+        assert status.strip()
+        assert "\n" not in status
+
+    def test_ways(self, case: SourceCase) -> None:
+        """`ways` says in one line how to provide a dataset; "" if it is always available."""
+        ways = case.locator.ways(case.absent or case.contract)
+        assert "\n" not in ways
+        assert bool(ways) == (case.absent is not None)
+
+    def test_absent(self, case: SourceCase) -> None:
+        """A missing dataset has an empty status, and either no source or an error in one line that names it."""
+        if case.absent is None:
+            pytest.skip("it is always available")
+        assert case.locator.status(case.absent, case.absent_from) == ""
+        try:
+            source = case.locator.locate(case.absent, case.absent_from)
+        except MissingData as error:
+            source, message = None, str(error)
+            assert case.absent.id in message
+            assert "\n" not in message
+        assert source is None

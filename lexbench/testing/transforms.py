@@ -44,13 +44,9 @@ def same(left: Any, right: Any) -> bool:
 
 
 class TransformContract:
-    """The tests of a transform. A subclass sets `plugin` to one, or overrides the fixture `transform`.
-
-    With *idempotent* the transform must not change its own output.
-    """
+    """The tests of a transform. A subclass sets `plugin` to one, or overrides the fixture `transform`."""
 
     plugin: Any
-    idempotent = False
 
     @pytest.fixture
     def transform(self) -> Any:
@@ -104,14 +100,6 @@ class TransformContract:
 
         assert rows(side(rows_between(given, 0, 0))) == []
         assert side(rows_between(given, 0, 0)).shape[1] == side(given).shape[1]
-
-    def test_twice_is_once(self, transform: Any, side: Any) -> None:
-        """Transforming twice gives the same as once."""
-        if not self.idempotent:
-            pytest.skip("it is not declared idempotent")
-        once = side(vectors(transform.kind))
-
-        assert same(side(once), once)
 
     def test_it_counts_without_changing(self, transform: Any) -> None:
         """Its counts are numbers by name, and counting does not modify the vectors."""

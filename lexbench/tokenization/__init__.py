@@ -8,20 +8,32 @@ on every code point.
 distinct word once. `ANALYZERS` has the chain as "english", and "unicode" for any language.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from lexbench.tokenization import unspaced
-from lexbench.tokenization.porter import stem
-from lexbench.tokenization.word_break import words
+import numpy as np
 
-STOP_WORDS = frozenset({
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on",
-    "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
-})  # fmt: skip  # org.apache.lucene.analysis.en.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET
+from lexbench.tokenization.word_break import STOP_WORDS, words
 
 _POSSESSIVES = tuple(f"{quote}{s}" for quote in "'\u2019\uff07" for s in "sS")
 _NARROW_SPACE = "\u202f"  # the only white space inside words: it joins them like an underscore
+_UNSPACED = (
+    (0x0E00, 0x0E7F),  # Thai
+    (0x0E80, 0x0EFF),  # Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x3005, 0x3007),  # marks of repetition, and zero
+    (0x3041, 0x30FA),  # Hiragana and Katakana, without the middle dot that follows
+    (0x30FC, 0x30FF),
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0xFF66, 0xFF9F),  # half-width Katakana
+    (0x20000, 0x3FFFF),  # Han of the higher planes
+)
+_UNSPACED_RUN = re.compile(f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _UNSPACED)}]+")
 
 
 def chunks(text: str) -> list[str]:
@@ -42,15 +54,16 @@ def english(chunk: str) -> list[str]:
 def unicode(chunk: str) -> list[str]:
     """Return the index terms of a *chunk* in any language: Unicode's words, lower-cased, not stemmed, no stop words.
 
-    Scripts without spaces are cut into pairs of neighbouring characters, see `unspaced`.
+    Scripts without spaces are cut into pairs of neighbouring characters, which needs no dictionary. Lucene's CJKAnalyzer does
+    this for Chinese and Japanese; here also Thai, Lao, Burmese and Khmer are cut. Korean has spaces.
     """
-    return [_lower(word) for word in _words_and_pairs(chunk)]
-
-
-def _words_and_pairs(chunk: str) -> Iterator[str]:
-    for spaced, unspaced_run in unspaced.runs(chunk):
-        yield from words(spaced)
-        yield from unspaced.pairs(unspaced_run)
+    found: list[str] = []
+    start = 0
+    for run in () if chunk.isascii() else _UNSPACED_RUN.finditer(chunk):
+        found += words(chunk[start : run.start()])
+        found += [run[0][at : at + 2] for at in range(max(len(run[0]) - 1, 1))]
+        start = run.end()
+    return [_lower(word) for word in (*found, *words(chunk[start:]))]
 
 
 ANALYZERS: Mapping[str, Callable[[str], list[str]]] = {"english": english, "unicode": unicode}  # chunk -> index terms
@@ -63,6 +76,15 @@ def term_of(word: str) -> str | None:
         word = word[:-2]
     word = _lower(word)
     return None if word in STOP_WORDS else stem(word)
+
+
+def stem(word: str) -> str:
+    """Return the Porter stem of a lower-case *word*; words of one or two UTF-16 units are unchanged."""
+    from lexbench.tokenization import compiled  # imports numba, which takes half a second
+
+    code, unit = ("ascii", np.uint8) if word.isascii() else ("utf-16-le", np.uint16)
+    units = np.frombuffer(bytearray(word, code), unit)
+    return units[: compiled.stem(units)].tobytes().decode(code)
 
 
 def _lower(word: str) -> str:

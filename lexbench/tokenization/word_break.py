@@ -11,6 +11,10 @@ from bisect import bisect_right
 from functools import cache
 from importlib.resources import files
 
+STOP_WORDS = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on",
+    "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
+})  # fmt: skip  # org.apache.lucene.analysis.en.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET
 LONGEST = 255  # UTF-16 units; a longer word is cut into pieces of this length
 
 _ANY = "[xzcsMgGtp]*+"  # attached to the character before: marks, formats, joiners, skin tones, tags, selectors

@@ -8,6 +8,7 @@ import shutil
 import tomllib
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from inspect import signature
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
 from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
-from lexbench.testing.encoders import CHECKS, DOCUMENTS, QUERIES, EncoderCase, EncoderContract
+from lexbench.testing.encoders import DOCUMENTS, QUERIES, EncoderCase, EncoderContract
 from lexbench.types import Kind
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
@@ -338,15 +339,18 @@ FAULTY = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_an_encoder_without_a_fault_passes(check):
-    """The checks ask nothing more of an encoder than to keep the rules."""
-    CHECKS[check](EncoderCase(Lengths))
+class TestLengths(EncoderContract):
+    """The contract asks nothing more of an encoder than to keep the rules."""
+
+    plugin = Lengths
 
 
 @pytest.mark.parametrize(("encoder", "check"), FAULTY, ids=lambda value: getattr(value, "__name__", value))
 def test_a_fault_is_found(encoder, check):
     """An encoder that breaks a rule fails the check of that rule."""
     made = []  # kept, so that each has a number of its own
+    case = EncoderCase(lambda **settings: made.append(encoder(**settings)) or made[-1])
+    test, given = getattr(EncoderContract, f"test_{check}"), {"case": case, "encoder": case.make()}
+    arguments = {name: given[name] for name in signature(test).parameters if name in given}
     with pytest.raises((AssertionError, ValueError)):
-        CHECKS[check](EncoderCase(lambda **settings: made.append(encoder(**settings)) or made[-1]))
+        test(EncoderContract(), **arguments)

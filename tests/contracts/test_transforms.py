@@ -39,8 +39,6 @@ class TestTransforms(TransformContract):
 class TestPruning(TransformContract):
     """Those whose rule prunes no more the second time."""
 
-    idempotent = True
-
     @pytest.fixture(params=IDEMPOTENT)
     def transform(self, request):
         """Make one."""

@@ -96,18 +96,13 @@ class Cost(NamedTuple):
     disk: int | None  # bytes
 
 
-class Estimate(NamedTuple):
-    """The costs of a recipe's tasks with this model on this machine."""
+def estimate(recipe: Recipe, tasks: Sequence[Task]) -> tuple[Shape, Machine, list[Cost]]:
+    """Return the model's shape, this machine, whose speed is measured now, and the costs of *tasks*.
 
-    shape: Shape
-    machine: Machine
-    costs: list[Cost]
-
-
-def estimate(recipe: Recipe, tasks: Sequence[Task]) -> Estimate:
-    """Return the costs of *tasks* on this machine, whose speed is measured now. Raises the errors of finding the data."""
+    Raises the errors of finding the data.
+    """
     shape, machine = shape_of(recipe), measured(recipe.hardware)
-    return Estimate(shape, machine, costs(recipe, tasks, shape, {task: plan.data(recipe, task) for task in tasks}, machine))
+    return shape, machine, costs(recipe, tasks, shape, {task: plan.data(recipe, task) for task in tasks}, machine)
 
 
 def costs(

@@ -17,7 +17,7 @@ from lexbench.errors import CommandError
 from lexbench.models.architectures import check_logits, is_classifier, load_classifier
 from lexbench.models.checkpoint import TRANSFORMER, fetch_model, modules, optional_json, prompts, read_json, transformer_folder
 from lexbench.models.loading import load_complete_model, load_tokenizer
-from lexbench.models.pair_scoring import PairFormat, PairScorer
+from lexbench.models.pair_scoring import pair_scores
 from lexbench.models.stated_settings import pooling_mode
 from lexbench.models.token_batches import tokenise
 from lexbench.models.transformer_model import FrozenModel
@@ -40,11 +40,12 @@ class CrossEncoder(Teacher):
     """A *ForSequenceClassification that reads [CLS] query [SEP] title [SEP] passage [SEP], with the query as first segment."""
 
     def __init__(self, frozen: FrozenModel, length: int) -> None:
-        self._scorer = PairScorer(frozen, PairFormat(length, titles="string", truncation="only_second"))
+        self._frozen = frozen
+        frozen.tokenizer.enable_truncation(length)
 
     def scores(self, queries: Sequence[str], documents: Sequence[Document]) -> Tensor:
-        """Return the logits (n,); of two logits, relevant minus not relevant. Documents are cut if a pair is too long."""
-        return self._scorer.scores(queries, documents, BATCH)
+        """Return the logits (n,); of two logits, relevant minus not relevant. The longer text is cut if a pair is too long."""
+        return pair_scores(self._frozen, self._frozen.tokenizer, queries, documents, BATCH, separated_titles=True)
 
 
 class DualEncoder(Teacher):

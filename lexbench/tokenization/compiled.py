@@ -1,6 +1,8 @@
-"""Compiled analysis of lower-case ASCII text, for BM25's index: the terms of `english` and `unicode`, byte for byte.
+"""Compiled analysis: the Porter stemmer, and the index terms of lower-case ASCII text for BM25's index.
 
-`word_break`, `term_of` and `porter` define the result, and analyse all other text. Tests compare the two.
+The stemmer is the one of M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the two changes of his
+later programs (-bli becomes -ble, -logi becomes -log), as in Lucene's PorterStemFilter. The `porter` stemmer of Snowball and
+PyStemmer lacks these changes. `english_term` and `next_word` equal `term_of` and `word_break.words` byte for byte.
 """
 
 from collections.abc import Mapping
@@ -9,8 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.tokenization import STOP_WORDS, porter
-from lexbench.tokenization.word_break import classes
+from lexbench.tokenization.word_break import STOP_WORDS, classes
 
 _LETTER, _DIGIT, _UNDERSCORE, _POINT, _COLON, _COMMA = range(1, 7)
 _KIND_OF_CLASS = {"A": _LETTER, "D": _DIGIT, "_": _UNDERSCORE, ".": _POINT, "'": _POINT, ":": _COLON, ",": _COMMA}
@@ -21,8 +22,11 @@ _STOP_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in sorted(
 _LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
 
 
+_OTHER = 255  # stands for the UTF-16 units above it, which are consonants
+
+
 def _letters(letters: str) -> NDArray[np.bool_]:
-    """Return a mask (256,) of the bytes that are in *letters*."""
+    """Return a mask (256,) of the letters that are in *letters*."""
     return np.isin(np.arange(256), list(letters.encode()))
 
 
@@ -36,10 +40,21 @@ def _table(replacements: Mapping[str, str]) -> NDArray[np.uint8]:
     return np.array(rows, "S8").view(np.uint8).reshape(len(rows), 2, 8)
 
 
+STEP_2 = {
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
+    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
+    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
+}  # fmt: skip
+STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+STEP_4 = (
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous",
+    "ive", "ize",
+)  # fmt: skip
+_SHORTEST = 3  # shorter words are not stemmed
 _POSSESSIVE, _PLURAL = _table({"'s": ""}), _table({"sses": "ss", "ies": "i", "ss": "ss", "s": ""})
 _EED, _PAST_OR_GERUND, _LOST_E = _table({"eed": "ee"}), _table({"ed": "", "ing": ""}), _table({"at": "", "bl": "", "iz": ""})
-_STEP_2, _STEP_3 = _table(porter.STEP_2), _table(porter.STEP_3)
-_STEP_4 = _table(dict.fromkeys(porter.STEP_4, ""))
+_STEP_2, _STEP_3 = _table(STEP_2), _table(STEP_3)
+_STEP_4 = _table(dict.fromkeys(STEP_4, ""))
 _ION = [bytes(row[0]).strip(b"\0") for row in _STEP_4].index(b"noi")
 
 
@@ -91,8 +106,8 @@ def english_term(word):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def stem(word):  # type: ignore[no-untyped-def]
-    """Turn a lower-case *word* (ASCII bytes) into its stem in place, like `porter.stem`, and return the stem's length."""
-    if len(word) < porter.SHORTEST_WORD:
+    """Turn a lower-case *word* (ASCII bytes or UTF-16 units) into its stem in place, and return the stem's length."""
+    if len(word) < _SHORTEST:
         return len(word)
     row, base = _suffix(word, len(word), _PLURAL)
     stop = _past_and_gerund(word, _put(word, base, _PLURAL, row))
@@ -100,7 +115,7 @@ def stem(word):  # type: ignore[no-untyped-def]
         word[stop - 1] = _I
     stop = _replaced(word, _replaced(word, stop, _STEP_2), _STEP_3)
     row, base = _suffix(word, stop, _STEP_4)
-    if row >= 0 and _measure(word, base) > 1 and (row != _ION or _BEFORE_ION[word[base - 1]]):
+    if row >= 0 and _measure(word, base) > 1 and (row != _ION or _BEFORE_ION[min(word[base - 1], _OTHER)]):
         stop = base
     return _final_e_and_l(word, stop)
 
@@ -115,7 +130,7 @@ def _past_and_gerund(word, stop):  # type: ignore[no-untyped-def]
         return stop
     lost_e = _suffix(word, base, _LOST_E)[0] >= 0
     if not lost_e and _doubled(word, base):
-        return base if _STAY_DOUBLE[word[base - 1]] else base - 1
+        return base if _STAY_DOUBLE[min(word[base - 1], _OTHER)] else base - 1
     if lost_e or (_measure(word, base) == 1 and _short(word, base)):
         word[base] = _E
         return base + 1
@@ -166,7 +181,7 @@ def _final_e_and_l(word, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _is_vowel(letter, after_consonant):  # type: ignore[no-untyped-def]
-    return _VOWELS[letter] or (letter == _Y and after_consonant)
+    return _VOWELS[min(letter, _OTHER)] or (letter == _Y and after_consonant)
 
 
 @njit(nogil=True, cache=True)
@@ -209,4 +224,4 @@ def _doubled(word, stop):  # type: ignore[no-untyped-def]
 def _short(word, stop):  # type: ignore[no-untyped-def]
     """Return whether word[:stop] ends in consonant, vowel, consonant other than w, x, y: Porter's condition *o."""
     last, second, third = _ending(word, stop)
-    return last and not second and third and not _NOT_SHORT[word[stop - 1]]
+    return last and not second and third and not _NOT_SHORT[min(word[stop - 1], _OTHER)]
