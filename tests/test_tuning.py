@@ -465,6 +465,6 @@ def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
 
     rows = [line for line in text.splitlines() if "ensemble" in line]
-    assert "| 1.0000 |" in rows[1]
+    assert "|1.0000|" in rows[1]
     assert "**" not in rows[1]  # nor is a single other system marked as the best
     assert "Upper bounds, chosen on the tested queries and not ranked: 1 of 2 results" in text
