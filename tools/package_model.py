@@ -44,13 +44,14 @@ DEVELOPMENT = tuple(  # the collections of tools/development.py
 
 
 def scores(folder: Path, name: str) -> Iterator[Score]:
-    """Yield the scores of all systems in *folder* that use the model *name*."""
+    """Yield the scores of all systems in *folder* that use the model *name* with all its terms."""
     paths = sorted(folder.glob("results/*/*.json"))
     for suite, result in [(path.parent.name, result) for path in paths for result in load_system(path).results]:
-        if name in result.system:
-            command = f"lexbench run suite {suite} -d {result.dataset} -r '{result.system}'"
+        expression = result.notation or result.system
+        if name in expression and "top_k" not in expression:
+            command = f"lexbench run suite {suite} -d {result.dataset} -r '{expression}'"
             span = interval(np.array(result.per_query[MEASURE]))
-            measure, value = f"{MEASURE} of {result.system}", result.means[MEASURE]
+            measure, value = f"{MEASURE} of {expression}", result.means[MEASURE]
             yield Score(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
 
 
