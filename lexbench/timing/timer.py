@@ -45,6 +45,7 @@ from lexbench.types import Query
 STAGE = "timings"
 _PROTOCOL = 5  # goes up when the way of measuring, or what is stored, changes
 _ROUNDING = 1e-3  # of a list's largest score
+_HALF_ROUNDING = 2e-2  # the same if an encoder computes in bfloat16 or float16, whose numbers have two to three digits
 
 
 @dataclass(frozen=True)
@@ -200,18 +201,22 @@ class _Measurement:
         run = Run.from_hits([query.query_id for query in self._queries], read_hits(draft), self.runner.corpus.doc_ids)
         drop = self.runner.drops_self_matches
         compared = without_self_matches(run, self.timed.depth).run if drop else run
-        return differing(compared, read_run(self.timed.run).run, self.k - drop)
+        dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.timed.system.retriever)}
+        rounding = _HALF_ROUNDING if dtypes & {"bfloat16", "float16"} else _ROUNDING
+        return differing(compared, read_run(self.timed.run).run, self.k - drop, rounding)
 
 
-def differing(timed: Run, untimed: Run, k: int) -> int:
+def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:
     """Return how many lists of *timed* do not begin like those of *untimed*, for at least *k* documents if it has so many.
 
     Every query of *timed* is one of *untimed*, whose lists may be longer. Both have the same table of documents. Queries that
     are encoded one by one may get scores that differ in the last digits from those of a batch, so documents with nearly equal
-    scores may change places. Nothing else may differ.
+    scores, closer than *rounding* times the list's largest, may change places. Nothing else may differ.
     """
     rows = {query: row for row, query in enumerate(untimed.query_ids)}
-    return sum(not _agree(*_list(timed, row), *_list(untimed, rows[query]), k) for row, query in enumerate(timed.query_ids))
+    return sum(
+        not _agree(*_list(timed, row), *_list(untimed, rows[query]), k, rounding) for row, query in enumerate(timed.query_ids)
+    )
 
 
 def _list(run: Run, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -220,7 +225,12 @@ def _list(run: Run, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
 
 
 def _agree(
-    docs: NDArray[np.int32], scores: NDArray[np.float32], known: NDArray[np.int32], true: NDArray[np.float32], k: int
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    known: NDArray[np.int32],
+    true: NDArray[np.float32],
+    k: int,
+    share: float,
 ) -> bool:
     """Whether the list *docs* with *scores* begins like the list *known* with the scores *true*."""
     if len(docs) > len(known) or len(docs) < min(k, len(known)):
@@ -229,7 +239,7 @@ def _agree(
         return True
     # The order differs: each document must have its score except for rounding, and a document that is in only one of the lists
     # must score like the last one.
-    rounding = _ROUNDING * float(np.abs(true).max())
+    rounding = share * float(np.abs(true).max())
     last = true[len(docs) - 1]
     order = np.argsort(known)
     ranks = order[np.minimum(np.searchsorted(known, docs, sorter=order), len(known) - 1)]
