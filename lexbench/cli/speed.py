@@ -44,15 +44,17 @@ def command(  # noqa: PLR0913 - options
 
     import msgspec
 
+    from lexbench.analysis.stored_results import definition
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.errors import LexbenchError
     from lexbench.runner.systems import named_systems
     from lexbench.storage.environment import cores
+    from lexbench.storage.store import Store
     from lexbench.timing.encoding_speed import choices, speeds
     from lexbench.timing.protocol import sample as spaced
 
-    expression = named_systems(model)[0][1]
+    expression = named_systems(definition(model, Store()))[0][1]
     wanted: dict[str, Any] = {"dtype": dtypes or _DTYPES, "threads": threads or sorted({1, len(cores())})}
     wanted |= {"batch_tokens": batch} if batch else {}
     kinds = list(dict.fromkeys(str(settings["dtype"]) for settings in choices(expression, wanted) if "dtype" in settings))
