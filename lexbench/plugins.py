@@ -28,7 +28,7 @@ meaning changes. The changelog names what will be removed one minor release befo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from sys import maxsize
@@ -107,14 +107,6 @@ class Model(Plugin):
     def trained_on(self) -> Sequence[str]:
         """Return the ids of datasets whose queries the model was trained on."""
         return ()
-
-    def document_folders(self) -> Mapping[str, Path]:
-        """Return the folders that encoding documents or scoring reads, by setting. A cluster may not have them."""
-        return {}
-
-    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
-        """Return a copy that reads *folders* instead, by the same settings."""
-        return self
 
 
 # ---- encoders --------------------------------------------------------------------------------------------------------------
@@ -240,7 +232,7 @@ class Engine(Plugin):
         raise NotImplementedError
 
     def on_workers(self, executor: "Executor", note: Callable[[str], None]) -> Self:
-        """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.hold`."""
+        """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""
         return self
 
 
@@ -542,8 +534,6 @@ class Judge(Plugin):
 class Executor(Plugin):
     """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
 
-    holds: ClassVar[bool] = False  # whether it has `hold` and `hold_rerankers`
-
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the documents at the positions *shards*, at least one, and write each into the folder *path* when it is done.
 
@@ -552,50 +542,31 @@ class Executor(Plugin):
         """
         raise NotImplementedError
 
-    def hold(self, things: "Sequence[Holdable]", note: Callable[[str], None]) -> "AbstractContextManager[Sequence[Held]]":
-        """Return a context in which workers hold one object per item of *things*, in order, e.g. opened indexes.
+    def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> AbstractContextManager[Sequence["Worker"]]:
+        """Return a context with workers that each have a copy of *index*, whose *shards* they build or search.
 
-        *note* gets one line for each worker that is replaced. A worker may hold several objects. Raises CannotStart without
-        workers.
+        *note* gets one line for each worker that is replaced. Default: no workers, so this process does the work.
         """
-        raise NotImplementedError
+        return nullcontext(())
 
-    def hold_rerankers(
-        self, rerankers: "Sequence[Reranker]", note: Callable[[str], None]
-    ) -> "AbstractContextManager[Sequence[Sequence[Held]]]":
-        """Return a context in which workers hold *rerankers*: for each worker its copy of each. *note* as in `hold`."""
-        raise NotImplementedError
-
-
-class Holdable:
-    """A recipe for an object that a worker holds. It travels to the worker, so it has only settings and names of files."""
-
-    def make(self) -> Any:
-        """Return the object. The worker calls this."""
-        raise NotImplementedError
-
-    def fill(self, held: "Held") -> None:
-        """Give the object its content by calling *held*. The asking process calls this each time the object is made."""
-
-    def close(self, made: Any) -> None:
-        """Remove what the object leaves behind, e.g. temporary files. The worker calls this before it ends."""
+    def reranking_workers(
+        self, rerankers: Sequence[Reranker], note: Callable[[str], None]
+    ) -> AbstractContextManager[Sequence["Worker"]]:
+        """Return the same for workers with a method score(number, queries, documents), which calls that one of *rerankers*."""
+        return nullcontext(())
 
 
-class Held(Protocol):
-    """An object that a worker holds, as the asking process sees it. Several threads may call at the same time."""
-
-    @property
-    def worker(self) -> int:
-        """The number of the worker, from 0; calls of objects of one worker wait for each other."""
+class Worker(Protocol):
+    """A worker with a copy of an object, as the asking process sees it. Several threads may call, and wait for each other."""
 
     @property
     def spent(self) -> float:
-        """Seconds that the worker's objects have taken for all calls so far; what a call takes besides is transfer."""
+        """Seconds that the worker's object has taken for all calls so far; what a call takes besides is transfer."""
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return the result of that method of the object. Raises LexbenchError, in one line, for an error that it raised.
 
-        If the worker dies, another makes and fills the object, and the call is repeated; LexbenchError after three deaths.
+        If the worker dies, another one gets a copy and the call is repeated; LexbenchError after three deaths.
         """
 
 

@@ -152,15 +152,6 @@ def test_keys_have_both_digests(tmp_path, bert):
     moved = adapter(tmp_path / "moved", "gone/nowhere", {QUERY: pair(32, 32)}, lora_dropout=0.1)
     (moved / "base").symlink_to(bert)
     assert Dense(str(moved), pooling="cls", **LENGTHS).identity() == identity
-    folders = Dense(str(lora), pooling="cls", **LENGTHS).document_folders()
-    for setting, folder in folders.items():  # as they are sent to a worker elsewhere
-        shutil.copytree(folder, tmp_path / "sent" / setting, dirs_exist_ok=True)
-    sent = {setting: tmp_path / "sent" / setting for setting in folders}
-    (lora / "adapter_config.json").rename(tmp_path / "hidden.json")
-    assert Dense(str(lora), pooling="cls", **LENGTHS).with_document_folders(sent).identity() == identity
-    (tmp_path / "hidden.json").rename(lora / "adapter_config.json")
-    assert folders == {"model": lora, "model/base": bert}
-    assert Dense(str(moved), pooling="cls", **LENGTHS).document_folders() == {"model": moved}
     assert set(weight_bytes(Dense.checkpoint_files(lora))) == {
         str(bert / "model.safetensors"),
         str(lora / "adapter_model.safetensors"),

@@ -4,6 +4,8 @@ import importlib.util
 import json
 import random
 import re
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import checkpoints
 import numpy as np
@@ -15,6 +17,7 @@ from workbench import BM25, opened, searched
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
+from lexbench.executors._workers import Answer, Holder, Rerankers, workers_with
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
 from lexbench.notation import parse
@@ -222,6 +225,22 @@ def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
     assert {file.name for file in runs[0].iterdir()} == {file.name for file in runs[1].iterdir()}
 
 
+class WorkerHere(Here):
+    """An executor whose one worker is this process; it adds the rerankers that it is given to *held*."""
+
+    def __init__(self, held):
+        object.__setattr__(self, "held", held)
+
+    @contextmanager
+    def reranking_workers(self, rerankers, _note):
+        """Yield this process."""
+        self.held.extend(rerankers)
+        holder = Holder()
+        direct = SimpleNamespace(ask=lambda *asked: Answer(getattr(holder, asked[0])(*asked[1:])), end=lambda: None)
+        with workers_with(Rerankers(tuple(rerankers)), 1, lambda: direct, print) as workers:
+            yield workers
+
+
 @pytest.mark.parametrize(
     "text",
     ["ensemble({0}, {1}, scores='raw')", "pipeline({0}, {2}, k=5)", "rerank({0}, cross_encoder(model='{3}'), k=10)"],
@@ -233,12 +252,7 @@ def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_p
     named = system(text.format(*parts))
     runs, scored, held = [], [], []
 
-    class Recording(Here):
-        def hold_rerankers(self, rerankers, note):
-            held.extend(rerankers)
-            return super().hold_rerankers(rerankers, note)
-
-    for place, on in (("alone", None), ("elsewhere", Recording())):
+    for place, on in (("alone", None), ("elsewhere", WorkerHere(held))):
         with pytest.MonkeyPatch.context() as patch:
             spy = Spy(patch)
             bench = opened(folder, Store(tmp_path / place))
@@ -268,7 +282,7 @@ def test_scores_that_an_executor_has_made_are_kept(folder, models, tmp_path, mon
 
 def on_executor(bench):
     """Return *bench* with an executor that works in this process."""
-    bench.executor = executor("here")
+    bench.executor = WorkerHere([])
     return bench
 
 

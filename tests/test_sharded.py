@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench.engines import sharded
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.engines.maxsim import MaxSim
-from lexbench.engines.sharded import Sharded, files_of
-from lexbench.errors import CommandError
+from lexbench.engines.sharded import Sharded
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors import executor, written
 from lexbench.runner.systems import describe, system
 from lexbench.testing import EngineContract
@@ -73,19 +72,15 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
     assert not notes
 
 
-@pytest.mark.parametrize("seen", [True, False], ids=["files that the worker sees", "files that it is sent"])
-def test_a_shard_is_loaded_again_if_its_worker_is_killed(seen, tmp_path, monkeypatch):
-    """A process that holds shards is killed between two searches: one note says so, and the lists are the same."""
-    if not seen:  # like on a machine without a shared file system
-        monkeypatch.setattr(
-            sharded, "files_of", lambda folder: {name: (size, 0) for name, (size, _) in files_of(folder).items()}
-        )
-    notes = []
+def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
+    """A process is killed between two searches: one note says so, and the lists are the same. A missing index is an error."""
+    (tmp_path / "index").mkdir()
+    notes, others = [], set(multiprocessing.active_children())
     made = Sharded(Csr(), 3).on_workers(executor("processes(2)"), notes.append)
-    made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path)
-    index = made.open(tmp_path)
+    made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path / "index")
+    index = made.open(tmp_path / "index")
     before = index.search(vectors(made, QUERIES), 30)
-    children = multiprocessing.active_children()
+    children = [child for child in multiprocessing.active_children() if child not in others]
     children[0].kill()
     children[0].join()
     after = index.search(vectors(made, QUERIES), 30)
@@ -94,22 +89,15 @@ def test_a_shard_is_loaded_again_if_its_worker_is_killed(seen, tmp_path, monkeyp
     assert np.array_equal(after.scores, before.scores)
     assert len(notes) == 1
     assert "killed by signal 9" in notes[0]
+    (tmp_path / "index").rename(tmp_path / "elsewhere")
+    for child in set(multiprocessing.active_children()) - others:
+        child.kill()
+        child.join()
+    with pytest.raises(LexbenchError, match=r"a worker on .* does not see .*index: share the store with its machine"):
+        index.search(vectors(made, QUERIES), 30)
     del index
     gc.collect()
     assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
-
-
-def test_a_shard_is_built_by_a_worker_that_does_not_see_the_vectors(tmp_path, monkeypatch):
-    """A worker without a shared file system gets the vectors, and its index is fetched in pieces: the same bytes."""
-    (tmp_path / "here").mkdir()
-    (tmp_path / "there").mkdir()
-    for place in ("here", "there"):
-        Sharded(Csr(), 3).build((vectors(Csr(), rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path / place)
-        monkeypatch.setattr(sharded, "_PIECE", 1000)  # bytes
-        monkeypatch.setattr(sharded.ShardToBuild, "make", lambda asked: sharded.BuiltShard(asked, seen=False))
-
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
-    assert max(map(len, contents(tmp_path / "here").values())) > 1000
 
 
 def contents(folder):

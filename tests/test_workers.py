@@ -132,14 +132,14 @@ def test_impossible_parts_are_refused(typed):
 
 
 def test_ctrl_c_does_not_mix_up_answers():
-    """After Ctrl-C during a call the next call gets its own answer, from an object that was filled again."""
-    with Processes(1).hold([Sum(3)], print) as (held,):
-        assert held.call("times", 1) == 3
+    """After Ctrl-C during a call the next call gets its own answer, from a fresh copy of the object."""
+    with Processes(1).index_workers(Sum(3), 1, print) as (worker,):
+        assert worker.call("add", 1) == 4
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Connection, "recv", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                held.call("times", 10)
-        assert held.call("times", 2) == 6
+                worker.call("add", 10)
+        assert worker.call("add", 2) == 5
 
 
 def interrupted(_pipe):

@@ -1,19 +1,17 @@
 """Any engine with its index in several shards, here or on workers; their lists are merged exactly.
 
-A worker that sees the same files works with them, because it is on this machine or shares its file system. Another worker is
-sent the files that it needs, and what it builds is fetched, both in pieces, so that nobody holds a shard in memory for that.
+Workers need the folder of the index: they are on this machine, or share its file system.
 """
 
 import json
+import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from shutil import move
-from tempfile import TemporaryDirectory, mkdtemp
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple, Self
 from weakref import finalize
 
@@ -21,14 +19,13 @@ import numpy as np
 
 from lexbench.encodings.shards import read_shard, write_shard
 from lexbench.engines.kernels.checks import in_threads, no_hits, ordered
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors.here import Here
-from lexbench.plugins import Engine, Executor, Held, Holdable, Index
+from lexbench.plugins import Engine, Executor, Index, Worker
 from lexbench.registry import runtime
 from lexbench.types import Hits
 
 _FACTS = "parts.json"
-_PIECE = 32 << 20  # bytes that travel at a time
 
 
 def _ignore(_line: str) -> None:
@@ -41,11 +38,6 @@ class _Place(NamedTuple):
     executor: Executor = Here()
     note: Callable[[str], None] = _ignore  # called with a line for each worker that is replaced
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether that is outside this process, so that `threads` does not count."""
-        return not isinstance(self.executor, Here)
-
 
 @dataclass(frozen=True)
 class Sharded(Engine):
@@ -53,8 +45,8 @@ class Sharded(Engine):
 
     Each of the *shards* has consecutive documents, about as many as the others. Building takes the memory of one shard, and a
     copy of the vectors on the disk meanwhile. *threads* search different shards at the same time. An approximate engine finds
-    more in shards than in one index, because each is asked for k. With `--on` the workers that it names build and hold the
-    shards, all at the same time; a worker that dies is replaced, and its shards are loaded again.
+    more in shards than in one index, because each is asked for k. With `--on` the workers that it names build and open the
+    shards, all at the same time; a worker that dies is replaced, and its shards are opened again.
     """
 
     engine: Engine
@@ -96,22 +88,22 @@ class Sharded(Engine):
             belongs = (ends - np.array(counts) / 2) * self.shards // max(total, 1)
             numbers = [np.flatnonzero(belongs == shard).tolist() for shard in range(self.shards)]
             filled = [some for some in numbers if sum(counts[number] for number in some)]
-            self._build(Path(folder).absolute(), filled, path.absolute())
+            made = _Shards(self.engine, path.absolute())
+
+            def build(at: int) -> None:
+                files = [Path(folder, str(number)).absolute() for number in filled[at]]
+                _call(made, workers, at, "build", files)
+                for file in files:  # nobody needs them again
+                    file.unlink()
+
+            with self.workers(made, len(filled)) as workers:
+                in_threads(build, range(len(filled)), len(workers))
         starts = [int(ends[some[0]] - counts[some[0]]) for some in filled]
         (path / _FACTS).write_text(json.dumps({"documents": total, "starts": starts}), encoding="utf-8")
 
-    def _build(self, vectors: Path, shards: Sequence[Sequence[int]], path: Path) -> None:
-        """Let workers build the *shards*, each from the files with its numbers in the folder *vectors*."""
-        files = files_of(vectors)
-        asked = [ShardToBuild(self.engine, vectors, {str(number): files[str(number)] for number in some}) for some in shards]
-
-        def fetch(at: int) -> None:
-            asked[at].fetch(built[at], _folder(path, at))
-            for name in asked[at].files:  # no worker needs them again
-                (vectors / name).unlink()
-
-        with self.place.executor.hold(asked, self.place.note) as built:
-            in_threads(fetch, range(len(built)), len({shard.worker for shard in built}) if self.place.elsewhere else 1)
+    def workers(self, made: "_Shards", count: int) -> AbstractContextManager[Sequence[Worker]]:
+        """Return a context with workers for *count* shards; without any, this process does the work."""
+        return self.place.executor.index_workers(made, count, self.place.note)
 
     def open(self, path: Path) -> "ShardedIndex":
         """Open the index of every shard."""
@@ -125,22 +117,25 @@ class ShardedIndex(Index):
         stored = json.loads((path / _FACTS).read_bytes())
         self._documents = int(stored["documents"])
         self._starts: list[int] = stored["starts"]
-        folders = [_folder(path.absolute(), number) for number in range(len(self._starts))]
-        asked = [ShardToSearch(settings.engine, folder, files_of(folder)) for folder in folders]
+        self._made = _Shards(settings.engine, path.absolute())
         with ExitStack() as stack:
-            self._shards = stack.enter_context(settings.place.executor.hold(asked, settings.place.note)) if asked else []
-            self._elsewhere = settings.place.elsewhere
-            self._threads = len({shard.worker for shard in self._shards}) if self._elsewhere else settings.threads
-            in_threads(lambda shard: shard.call("lacking"), self._shards, self._threads)  # the first call loads the shard
+            self._workers = stack.enter_context(settings.workers(self._made, len(self._starts))) if self._starts else ()
+            self._threads = len(self._workers) or settings.threads
+            self._each("open")
             finalize(self, stack.pop_all().close)
         self.transfer = 0.0
 
+    def _each(self, method: str, *arguments: Any) -> list[Any]:
+        """Return the answers of all shards, in order."""
+        numbers = range(len(self._starts))
+        return in_threads(lambda at: _call(self._made, self._workers, at, method, *arguments), numbers, self._threads)
+
     def search(self, queries: Any, k: int) -> Hits:
         """Return the best *k* documents of each of *queries*, vectors of the engine's kind."""
-        if not self._shards or not queries.shape[0]:
+        if not self._starts or not queries.shape[0]:
             return no_hits(int(queries.shape[0]), min(k, self._documents))
-        begin, before = time.perf_counter(), self._spent()
-        found = in_threads(lambda shard: shard.call("search", queries, k), self._shards, self._threads)
+        begin, before = time.perf_counter(), [worker.spent for worker in self._workers]
+        found = self._each("search", queries, k)
         last = np.iinfo(np.int32).max  # sorts behind every document of the same score, here -inf
         docs = [np.where(hits.docs >= 0, hits.docs + start, last) for hits, start in zip(found, self._starts, strict=True)]
         scores = [np.where(hits.docs >= 0, hits.scores, np.float32(-np.inf)) for hits in found]
@@ -148,151 +143,45 @@ class ShardedIndex(Index):
         width = min(k, self._documents)
         best, score = merged.docs[:, :width], merged.scores[:, :width]
         hits = Hits(np.where(best == last, np.int32(-1), best), np.ascontiguousarray(score))
-        if self._elsewhere:
-            longest = max((self._spent() - before).values(), default=0.0)
+        if self._workers:
+            longest = max(worker.spent - spent for worker, spent in zip(self._workers, before, strict=True))
             self.transfer += time.perf_counter() - begin - longest
         return hits
 
-    def _spent(self) -> Counter[int]:
-        """Return the seconds that each worker has spent, by its number."""
-        return Counter({shard.worker: shard.spent for shard in self._shards})
-
-
-def _folder(path: Path, number: int) -> Path:
-    """Return the folder of one shard of the index in *path*."""
-    return path / f"part-{number}"
-
-
-# ---- shards as workers hold them -------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
-class _Recipe(Holdable):
-    """What a worker makes a shard from: *engine*, and files in *folder*, which it is sent if it does not see them."""
+class _Shards:
+    """The shards of an index in the folder *path*. Each process has a copy, with the shards that it has opened."""
 
     engine: Engine
-    folder: Path
-    files: Mapping[str, tuple[int, int]] = field(repr=False)  # see `files_of`
+    path: Path
+    _opened: dict[int, Index] = field(default_factory=dict, repr=False, compare=False)
 
-    def fill(self, held: Held) -> None:
-        """Send the files that the worker lacks, in pieces; a file may be empty."""
-        for name in held.call("lacking"):
-            for at in range(0, max(self.files[name][0], 1), _PIECE):
-                held.call("write", name, at, _piece(self.folder / name, at))
+    def build(self, number: int, files: Sequence[Path]) -> None:
+        """Build one shard of the vectors in *files*."""
+        folder = self._folder(number)
+        rmtree(folder, ignore_errors=True)  # of a worker that died
+        folder.mkdir()
+        self.engine.build(map(read_shard, files), folder)
 
-    def close(self, made: "_Shard") -> None:
-        """Remove the files of *made*."""
-        made.close()
+    def open(self, number: int) -> None:
+        """Open a shard, unless it is open."""
+        if number not in self._opened:
+            self._opened[number] = self.engine.open(self._folder(number))
 
+    def search(self, number: int, queries: Any, k: int) -> Hits:
+        """Return the best *k* documents of one shard."""
+        self.open(number)
+        return self._opened[number].search(queries, k)
 
-class _Shard:
-    """A shard on a worker, which works in the folder of its files if it sees them, else in one of its own."""
-
-    def __init__(self, asked: _Recipe, *, seen: bool) -> None:
-        self._asked = asked
-        self._sent = None if seen else TemporaryDirectory(prefix="lexbench-")
-        self._folder = asked.folder if self._sent is None else Path(self._sent.name)
-
-    def lacking(self) -> Sequence[str]:
-        """Return the names of the files that the worker needs."""
-        return () if self._sent is None else tuple(self._asked.files)
-
-    def write(self, name: str, at: int, piece: bytes) -> None:
-        """Write one piece of a file at byte *at*."""
-        file = self._folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("r+b" if at else "wb") as out:
-            out.seek(at)
-            out.write(piece)
-
-    def close(self) -> None:
-        """Remove the files that it was sent."""
-        if self._sent:
-            self._sent.cleanup()
+    def _folder(self, number: int) -> Path:
+        if not self.path.is_dir():
+            raise LexbenchError(f"a worker on {os.uname().nodename} does not see {self.path}: share the store with its machine")
+        return self.path / f"part-{number}"
 
 
-class ShardToBuild(_Recipe):
-    """A shard of the vectors in the files, which are in a folder with a unique name."""
-
-    def make(self) -> "BuiltShard":
-        """Return a shard that is not built yet."""
-        return BuiltShard(self, seen=self.folder.is_dir())
-
-    def fetch(self, held: Held, path: Path) -> None:
-        """Let the worker build the shard, and move or copy it to the new folder *path*."""
-        folder, files = held.call("built")
-        if (self.folder / folder).is_dir():
-            move(self.folder / folder, path)
-            return
-        for name, size in files.items():
-            file = path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("wb") as out:
-                for at in range(0, size, _PIECE):
-                    out.write(held.call("piece", name, at))
-
-
-class BuiltShard(_Shard):
-    """A shard on the worker that builds it, in the folder of the vectors."""
-
-    @cached_property
-    def _built(self) -> Path:
-        """The folder of the shard, built when it is first asked for."""
-        folder = Path(mkdtemp(prefix="lexbench-", dir=self._folder), "part")
-        folder.mkdir()  # not the temporary folder itself, which nobody else may read
-        self._asked.engine.build((read_shard(self._folder / name) for name in self._asked.files), folder)
-        return folder
-
-    def built(self) -> tuple[str, Mapping[str, int]]:
-        """Return the shard's folder, relative to the folder of the vectors, and the size of each of its files."""
-        return str(self._built.relative_to(self._folder)), {name: size for name, (size, _) in files_of(self._built).items()}
-
-    def piece(self, name: str, at: int) -> bytes:
-        """Return the piece of a file that begins at byte *at*."""
-        return _piece(self._built / name, at)
-
-
-class ShardToSearch(_Recipe):
-    """A shard whose index is in the files."""
-
-    def make(self) -> "OpenedShard":
-        """Return a shard that is not open yet."""
-        return OpenedShard(self, seen=self.folder.is_dir() and files_of(self.folder) == self.files)
-
-    def fill(self, held: Held) -> None:
-        """Send the files, and let the worker open them."""
-        super().fill(held)
-        held.call("open")
-
-
-class OpenedShard(_Shard):
-    """A shard on the worker that searches it."""
-
-    _index: Index | None = None
-
-    def open(self) -> None:
-        """Open the index."""
-        self._index = self._asked.engine.open(self._folder)
-
-    def search(self, queries: Any, k: int) -> Hits:
-        """Return the best *k* documents of the shard."""
-        assert self._index  # `ShardToSearch.fill` opened it
-        return self._index.search(queries, k)
-
-    def close(self) -> None:
-        """Close the index, and remove the files that it was sent."""
-        self._index = None
-        super().close()
-
-
-def files_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the size of each file below *folder* and its time of change in nanoseconds, by its relative name."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
-
-
-def _piece(file: Path, at: int) -> bytes:
-    """Return the piece of *file* that begins at byte *at*."""
-    with file.open("rb") as content:
-        content.seek(at)
-        return content.read(_PIECE)
+def _call(made: _Shards, workers: Sequence[Worker], number: int, method: str, *arguments: Any) -> Any:
+    """Return the answer of a shard of *made*, in this process or on its worker."""
+    if workers:
+        return workers[number % len(workers)].call(method, number, *arguments)
+    return getattr(made, method)(number, *arguments)

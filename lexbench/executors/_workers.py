@@ -1,11 +1,11 @@
-"""What executors share: objects that workers hold and that this process calls, and encoding with such objects.
+"""What executors share: workers that each have a copy of an object, and encoding with such workers.
 
-If a worker dies, its shards are encoded again, and another worker makes and fills its objects again.
+If a worker dies, its shards are encoded again; another worker gets a copy of the object, and the call is repeated.
 """
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,21 +14,24 @@ from pathlib import Path
 from threading import Condition, RLock, Thread
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lexbench.encodings.encoding import AHEAD, ShardEncoder, culprit, document_name, with_document_name
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.plugins import Encoder, Held, Holdable, Reranker
+from lexbench.plugins import Encoder, Reranker
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
 MOST_SHARDS = AHEAD + 1  # that a worker has at a time: it encodes one and tokenises the others
-_DEATHS = 3  # of workers, after which their shard, or the object's method, is given up
+_DEATHS = 3  # of workers, after which their shard, or the call, is given up
 _PATIENCE = 1.0  # seconds that a busy worker has at the end
 _TAKING = 0.5  # seconds between two reports of progress
 _FEWER = "with fewer workers, e.g. --on 'processes(1)', the same command may succeed"
 
-# ---- objects in a worker ---------------------------------------------------------------------------------------------------
+# ---- in a worker -----------------------------------------------------------------------------------------------------------
 
 
 class Answer(NamedTuple):
@@ -40,203 +43,43 @@ class Answer(NamedTuple):
 
 
 class Holder:
-    """The objects in a worker, by number."""
+    """The object that a worker has a copy of."""
 
-    def __init__(self) -> None:
-        self._objects: dict[int, tuple[Holdable, Any]] = {}
+    _thing: Any = None
 
-    def make(self, number: int, thing: Holdable) -> Answer:
-        """Make an object."""
-        self._objects[number] = thing, thing.make()
-        return Answer()
+    def keep(self, thing: Any) -> None:
+        """Keep *thing* in place of what was kept."""
+        self._thing = thing
 
-    def call(self, number: int, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Call a method of an object."""
-        begin = time.perf_counter()
-        value = getattr(self._objects[number][1], method)(*arguments)
-        return Answer(value, time.perf_counter() - begin)
-
-    def drop(self) -> Answer:
-        """Close and forget all objects."""
-        for thing, made in self._objects.values():
-            thing.close(made)
-        self._objects.clear()
-        return Answer()
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object."""
+        return getattr(self._thing, method)(*arguments)
 
 
 def answered(holder: Holder, method: str, arguments: tuple[Any, ...]) -> Answer:
     """Return the answer of a method of *holder*; an error becomes one line, which can be sent to another process."""
+    begin = time.perf_counter()
     try:
-        answer: Answer = getattr(holder, method)(*arguments)
+        value = getattr(holder, method)(*arguments)
     except LexbenchError as error:
         return Answer(error=LexbenchError(str(error)))
     except Exception as error:  # noqa: BLE001 - it is raised in the process that called
         line = str(error).partition("\n")[0]
         return Answer(error=LexbenchError(f"a worker failed: {type(error).__name__}: {line}"))
-    return answer
-
-
-# ---- the same objects, seen by the process that calls them -----------------------------------------------------------------
-
-
-class WorkerGone(Exception):
-    """A worker has died, or its machine cannot be reached; the message says how."""
-
-
-class Channel(Protocol):
-    """The connection to the `Holder` of one worker; one call at a time."""
-
-    def ask(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of the holder. Raises WorkerGone."""
-
-    def end(self) -> None:
-        """End the worker, even if it is busy."""
-
-
-class _HoldingWorker:
-    """A worker that holds objects, and those that replace it."""
-
-    def __init__(self, start: Callable[[], Channel], note: Callable[[str], None]) -> None:
-        self.lock = RLock()
-        self._start, self._note = start, note
-        self._channel: Channel | None = None
-        self._closed = False
-        self.spent = 0.0  # seconds that its objects took
-        self.filled: set[int] = set()  # numbers of the objects that it holds
-
-    def ask(self, method: str, *arguments: Any) -> Any:
-        """Return the answer of the worker, or raise its error. After WorkerGone the next call starts another worker."""
-        if self._closed:
-            raise LexbenchError("the worker has ended")
-        if self._channel is None:
-            self._channel = self._start()
-        try:
-            answer = self._channel.ask(method, *arguments)
-        except WorkerGone as gone:
-            self.end()
-            self._note(f"a worker is gone ({gone}); another one takes over its work")
-            raise
-        except BaseException as error:
-            if not isinstance(error, Exception):  # after Ctrl-C its answer would be taken for that of the next call
-                self.end()
-            raise
-        self.spent += answer.seconds
-        if answer.error:
-            raise answer.error
-        return answer.value
-
-    def dismiss(self) -> None:
-        """End the worker; it closes its objects first, unless it is busy for another thread."""
-        if self.lock.acquire(timeout=_PATIENCE):
-            with suppress(WorkerGone):
-                if self._channel is not None:
-                    self._channel.ask("drop")
-            self.lock.release()
-        self.close()
-
-    def close(self) -> None:
-        """End the worker for good."""
-        self._closed = True
-        self.end()
-
-    def end(self) -> None:
-        """End the worker; it holds nothing any more."""
-        if self._channel is not None:
-            self._channel.end()
-        self._channel = None
-        self.filled.clear()
-
-
-class _HeldObject:
-    """A held object, seen by the process that calls it: a `lexbench.plugins.Held`."""
-
-    def __init__(self, number: int, thing: Holdable, worker: _HoldingWorker, worker_number: int) -> None:
-        self._number, self._thing, self._worker = number, thing, worker
-        self.worker = worker_number
-
-    @property
-    def spent(self) -> float:
-        """Seconds that calls of all objects of the same worker have taken there."""
-        return self._worker.spent
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method; if the worker dies, another worker makes and fills the object and is called again."""
-        with self._worker.lock:
-            for _ in range(_DEATHS):
-                try:
-                    if self._number not in self._worker.filled:
-                        self._worker.ask("make", self._number, self._thing)
-                        self._thing.fill(_Unfilled(self))
-                        self._worker.filled.add(self._number)
-                    return self.call_now(method, *arguments)
-                except WorkerGone as error:
-                    gone = str(error)
-        raise LexbenchError(
-            f"{_DEATHS} workers died in `{method}` of an object ({gone}): too little memory, or a mistake in its code; {_FEWER}"
-        )
-
-    def call_now(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the object in the present worker. Raises WorkerGone."""
-        return self._worker.ask("call", self._number, method, arguments)
-
-
-class _Unfilled:
-    """An object while it is being filled: its calls go to the present worker, and to no other."""
-
-    def __init__(self, held: _HeldObject) -> None:
-        self.call = held.call_now
-        self.worker, self.spent = held.worker, held.spent
-
-
-@contextmanager
-def holding(
-    things: Sequence[Holdable], workers: int, start: Callable[[], Channel], note: Callable[[str], None]
-) -> Iterator[Sequence[Held]]:
-    """Yield an object for each of *things*, held by *workers* workers. *start* starts a worker when it is first called."""
-    crew = [_HoldingWorker(start, note) for _ in range(max(1, min(workers, len(things))))]
-    try:
-        yield [_HeldObject(number, thing, crew[number % len(crew)], number % len(crew)) for number, thing in enumerate(things)]
-    finally:
-        for worker in crew:
-            worker.dismiss()
-
-
-@contextmanager
-def holding_rerankers(
-    recipes: Sequence[Holdable], workers: int, start: Callable[[], Channel], note: Callable[[str], None]
-) -> Iterator[Sequence[Sequence[Held]]]:
-    """Yield for each of *workers* workers an object for each of *recipes*."""
-    with holding([one for one in recipes for _ in range(workers)], workers, start, note) as held:
-        yield [held[number::workers] for number in range(workers)]
-
-
-# ---- encoding with objects in workers --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HeldModel(Holdable):
-    """The recipe of an encoder, which gets a queue of shards, or of a reranker in a worker."""
-
-    model: Encoder | Reranker
-
-    def make(self) -> "EncodingQueue | Reranker":
-        """Return the object to hold."""
-        return EncodingQueue(self.model) if isinstance(self.model, Encoder) else self.model
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What its files decide."""
-        return self.model.index_identity() if isinstance(self.model, Encoder) else self.model.identity()
+    return Answer(value, time.perf_counter() - begin)
 
 
 class EncodingQueue:
     """An encoder in a worker. While it encodes a shard, a thread tokenises the next and another one packs the last."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = ShardEncoder(encoder)
+        self._model, self._encoder = encoder, ShardEncoder(encoder)
         self._tokeniser, self._worker, self._packer = (ThreadPoolExecutor(1) for _ in range(3))
         self._shards: deque[Future[bytes]] = deque()
         self._encoded = 0  # documents
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EncodingQueue, (self._model,)
 
     def submit(self, documents: Sequence[Document]) -> None:
         """Queue the shard of *documents*."""
@@ -262,6 +105,127 @@ class EncodingQueue:
         return self._encoder.content(documents)
 
 
+@dataclass(frozen=True)
+class Rerankers:
+    """Rerankers in a worker, by number."""
+
+    rerankers: tuple[Reranker, ...]
+
+    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
+        """Return the scores of one of them."""
+        return self.rerankers[number].score(queries, documents)
+
+
+# ---- the same workers, seen by the process that calls them -----------------------------------------------------------------
+
+
+class WorkerGone(Exception):
+    """A worker has died, or its machine cannot be reached; the message says how."""
+
+
+class Channel(Protocol):
+    """The connection to the `Holder` of one worker; one call at a time."""
+
+    def ask(self, method: str, *arguments: Any) -> Answer:
+        """Call a method of the holder. Raises WorkerGone."""
+
+    def end(self) -> None:
+        """End the worker, even if it is busy."""
+
+
+class CalledWorker:
+    """A worker with a copy of *thing*, and those that replace it: a `lexbench.plugins.Worker`. *start* starts one."""
+
+    def __init__(self, start: Callable[[], Channel], thing: Any, note: Callable[[str], None]) -> None:
+        self._lock = RLock()
+        self._start, self._thing, self._note = start, thing, note
+        self._channel: Channel | None = None
+        self._closed = False
+        self.ready = False  # whether a worker has the object
+        self.spent = 0.0  # seconds that calls of the object took
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object; if the worker dies, call that of another worker."""
+        with self._lock:
+            for _ in range(_DEATHS):
+                try:
+                    return self.call_now(method, *arguments)
+                except WorkerGone as error:
+                    gone = str(error)
+        raise LexbenchError(
+            f"{_DEATHS} workers died in `{method}` of an object ({gone}): too little memory, or a mistake in its code; {_FEWER}"
+        )
+
+    def call_now(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object in the present worker. After WorkerGone the next call starts another one."""
+        self.start()
+        return self._ask("call", method, *arguments)
+
+    def start(self) -> None:
+        """Start a worker and send it the object, unless one has it. Raises WorkerGone."""
+        if self._closed:
+            raise LexbenchError("the worker has ended")
+        if self._channel is None:
+            self._channel = self._start()
+        if not self.ready:
+            self._ask("keep", self._thing)
+            self.ready = True
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of the worker, or raise its error."""
+        assert self._channel  # `start` started it
+        try:
+            answer = self._channel.ask(method, *arguments)
+        except WorkerGone as gone:
+            self._end()
+            self._note(f"a worker is gone ({gone}); another one takes over its work")
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):  # after Ctrl-C its answer would be taken for that of the next call
+                self._end()
+            raise
+        self.spent += answer.seconds
+        if answer.error:
+            raise answer.error
+        return answer.value
+
+    def dismiss(self) -> None:
+        """End the worker; it closes its object first, unless it is busy for another thread."""
+        if self._lock.acquire(timeout=_PATIENCE):
+            with suppress(WorkerGone):
+                if self._channel is not None:
+                    self._channel.ask("keep", None)
+            self._lock.release()
+        self.close()
+
+    def close(self) -> None:
+        """End the worker for good."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        """End the worker; the next call starts another one."""
+        if self._channel is not None:
+            self._channel.end()
+        self._channel, self.ready = None, False
+
+
+@contextmanager
+def workers_with(
+    thing: Any, count: int, start: Callable[[], Channel], note: Callable[[str], None]
+) -> Iterator[Sequence[CalledWorker]]:
+    """Yield *count* workers with a copy of *thing* each. *start* starts one when it is first called."""
+    workers = [CalledWorker(start, thing, note) for _ in range(count)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.dismiss()
+
+
+# ---- encoding on workers ---------------------------------------------------------------------------------------------------
+
+
 class _Encoding:
     """The shards of one call of `encode`. For each worker a thread sends it shards and writes what comes back."""
 
@@ -272,31 +236,30 @@ class _Encoding:
         self.changed = Condition()  # also the lock of all that follows
         self.unfinished, self.over = len(shards), False
         self.errors: list[Exception] = []  # each ended a thread
-        self.workers: list[_HoldingWorker] = []
+        self.workers: list[CalledWorker] = []
         self._left = deque(shards)
         self._deaths: Counter[range | None] = Counter()  # of the workers of each shard; None: of workers without a shard
 
-    def work(self, thing: Holdable) -> None:
+    def work(self, encoder: Encoder) -> None:
         """Let a worker, and those that replace it, encode until all shards are finished: the work of a thread."""
-        self.workers.append(worker := _HoldingWorker(self._start, self._progress.note))
+        self.workers.append(worker := CalledWorker(self._start, EncodingQueue(encoder), self._progress.note))
         try:
             while self.unfinished and not self.over:
-                self._encode(worker, thing)
+                self._encode(worker, encoder)
         except Exception as error:  # noqa: BLE001 - the main thread raises it
             with self.changed:
                 self.errors.append(error)
                 self.changed.notify_all()
 
-    def _encode(self, worker: _HoldingWorker, thing: Holdable) -> None:
+    def _encode(self, worker: CalledWorker, encoder: Encoder) -> None:
         """Let *worker* encode until it dies or all shards are finished."""
         held: deque[range] = deque()
         encoded = kept = 0  # documents: reported to progress; in finished shards
         try:
-            worker.ask("make", 0, thing)
-            worker.filled.add(0)
-            self._progress.workers(f"workers: {sum(bool(one.filled) for one in self.workers)}")
+            worker.start()
+            self._progress.workers(f"workers: {sum(one.ready for one in self.workers)}")
             while self._lease(held, worker):
-                count, content = worker.ask("call", 0, "take", ())
+                count, content = worker.call_now("take")
                 if content is not None:
                     atomic.write_bytes(shard_file(self._path, held[0]), content)
                 with self.changed:
@@ -316,14 +279,13 @@ class _Encoding:
             if self._deaths[None] >= _DEATHS:
                 raise LexbenchError(f"{_DEATHS} workers died before they could encode: {gone}") from None
             if deadly := [shard for shard in held if self._deaths[shard] >= _DEATHS]:
-                raise self._poison(deadly[0], thing) from None
+                raise self._poison(deadly[0], encoder) from None
         except LexbenchError as error:
             if not held:
                 raise
-            content = partial(_content, worker)
-            raise with_document_name(error, self._corpus, held[0], content) from None
+            raise with_document_name(error, self._corpus, held[0], partial(worker.call_now, "content")) from None
 
-    def _lease(self, held: deque[range], worker: _HoldingWorker) -> bool:
+    def _lease(self, held: deque[range], worker: CalledWorker) -> bool:
         """Send *worker*, which has the shards *held*, more of them; wait if it has none. False if all shards are finished."""
         while True:
             with self.changed:
@@ -333,22 +295,21 @@ class _Encoding:
                 if not self._left or len(held) >= MOST_SHARDS or (held and suspected):
                     return bool(held)
                 held.append(self._left.popleft())
-            worker.ask("call", 0, "submit", (_documents(self._corpus, held[-1]),))
+            worker.call_now("submit", _documents(self._corpus, held[-1]))
 
-    def _poison(self, shard: range, thing: Holdable) -> LexbenchError:
+    def _poison(self, shard: range, encoder: Encoder) -> LexbenchError:
         """Return the error for a *shard* whose workers die; it names the document that kills a worker by itself."""
 
         def kills(positions: range) -> bool:
-            self.workers.append(worker := _HoldingWorker(self._start, lambda _line: None))
+            self.workers.append(worker := CalledWorker(self._start, EncodingQueue(encoder), lambda _line: None))
             try:
-                worker.ask("make", 0, thing)
-                _content(worker, _documents(self._corpus, positions))
+                worker.call_now("content", _documents(self._corpus, positions))
             except WorkerGone:
                 return True
             except LexbenchError:  # it is raised where the shard is encoded
                 return False
             finally:
-                worker.end()
+                worker.close()
             return False
 
         position = culprit(shard, kills)
@@ -366,19 +327,19 @@ class _Encoding:
 
 
 def encode_on_workers(
-    things: Sequence[Holdable],
+    encoders: Sequence[Encoder],
     start: Callable[[], Channel],
     corpus: Corpus,
     path: Path,
     shards: Sequence[range],
     progress: Progress,
 ) -> None:
-    """Encode *shards* with a worker for each of *things*, recipes of encoders; *start* starts a worker.
+    """Encode *shards* with a worker for each of *encoders*; *start* starts a worker.
 
     Raises CannotStart if no worker can start, and LexbenchError if a document cannot be encoded or kills its workers.
     """
     encoding = _Encoding(start, corpus, path, shards, progress)
-    threads = [Thread(target=encoding.work, args=(thing,), daemon=True) for thing in things[: len(shards)]]
+    threads = [Thread(target=encoding.work, args=(one,), daemon=True) for one in encoders[: len(shards)]]
 
     def error() -> Exception | None:
         """Return the error to raise. If only some workers cannot start, the others finish."""
@@ -401,12 +362,6 @@ def encode_on_workers(
                 thread.join(_PATIENCE)
     if encoding.unfinished and (raised := error()):
         raise raised
-
-
-def _content(worker: _HoldingWorker, documents: Sequence[Document]) -> bytes:
-    """Return the bytes of the shard of *documents*."""
-    content: bytes = worker.ask("call", 0, "content", (documents,))
-    return content
 
 
 def _documents(corpus: Corpus, positions: range) -> list[Document]:

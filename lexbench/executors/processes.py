@@ -1,4 +1,4 @@
-"""The executor `processes`: processes of this machine encode and hold objects; a killed one is replaced."""
+"""The executor `processes`: processes of this machine encode, search and rerank; a killed one is replaced."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -10,20 +10,20 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from pickle import PicklingError
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 from lexbench.errors import CommandError
 from lexbench.executors._workers import (
     Answer,
-    HeldModel,
+    CalledWorker,
     Holder,
+    Rerankers,
     WorkerGone,
     answered,
     encode_on_workers,
-    holding,
-    holding_rerankers,
+    workers_with,
 )
-from lexbench.plugins import Encoder, Executor, Held, Holdable, Reranker
+from lexbench.plugins import Encoder, Executor, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.storage.environment import cores
@@ -38,12 +38,10 @@ class Processes(Executor):
 
     *workers*: the number of processes; 0 is one per device of the encoder, e.g. two for `device="cuda:0,cuda:1"`. More
     processes than devices share these in turn, and share the processor's cores if the encoder has the setting `threads`. For
-    held objects, e.g. the shards of an index, 0 is one process per core.
+    the shards of an index, 0 is one process per core.
     """
 
     workers: int = runtime(0)
-
-    holds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError if *workers* is negative."""
@@ -52,8 +50,7 @@ class Processes(Executor):
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; a process that dies is replaced, and its unfinished shards are encoded again."""
-        things = [HeldModel(one) for one in self._encoders(encoder)]
-        encode_on_workers(things, _Process, corpus, path, shards, progress)
+        encode_on_workers(self._encoders(encoder), _Process, corpus, path, shards, progress)
 
     def _encoders(self, encoder: Encoder) -> list[Encoder]:
         """Return the encoder of each process."""
@@ -64,18 +61,18 @@ class Processes(Executor):
         return list(islice(cycle(encoders), self.workers))
 
     @contextmanager
-    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
-        """Hold the objects in processes."""
-        with holding(things, self.workers or len(cores()), _Process, note) as held:
-            yield held
+    def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+        """Start processes with copies of *index*."""
+        with workers_with(index, min(self.workers or len(cores()), shards), _Process, note) as workers:
+            yield workers
 
     @contextmanager
-    def hold_rerankers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[Sequence[Held]]]:
-        """Hold the rerankers in processes that share the cores."""
-        workers = self.workers or 1
-        recipes = [HeldModel(with_threads(one, max(1, len(cores()) // workers))) for one in rerankers]
-        with holding_rerankers(recipes, workers, _Process, note) as held:
-            yield held
+    def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+        """Start processes that share the cores."""
+        count = self.workers or 1
+        copies = Rerankers(tuple(with_threads(one, max(1, len(cores()) // count)) for one in rerankers))
+        with workers_with(copies, count, _Process, note) as workers:
+            yield workers
 
 
 class _Process:

@@ -1,39 +1,37 @@
 """The executor `ray`: documents go to actors on a Ray cluster, the bytes of shards come back, and this process writes them.
 
 So the machines need no shared file system, and the shards are those of a serial run. Every machine needs the same versions of
-lexbench and of the packages that encode; the folder of a model is sent to machines that lack it.
+lexbench and of the packages that encode, and the same files of models. Shards of an index need a shared file system.
 """
 
-import atexit
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.executors._workers import (
     Answer,
-    HeldModel,
+    CalledWorker,
     Holder,
+    Rerankers,
     WorkerGone,
     answered,
     encode_on_workers,
-    holding,
-    holding_rerankers,
+    workers_with,
 )
-from lexbench.plugins import Encoder, Executor, Held, Holdable, Reranker
+from lexbench.plugins import Encoder, Executor, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime
 from lexbench.storage import environment
 from lexbench.types import Corpus
 
-_SENT = (".json", ".metadata", ".model", ".safetensors", ".txt", "pytorch_model.bin")  # endings of the files of a model
 _DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages that decide the bytes of a shard
+
+Identities = Sequence[tuple[Encoder | Reranker, Mapping[str, Any]]]  # of models that must be the same everywhere
 
 _connections: list[str] = []  # addresses of the open `connected` contexts; the last one to end disconnects
 
@@ -56,7 +54,6 @@ class Ray(Executor):
 
     requires: ClassVar[tuple[str, ...]] = ("ray",)
     extra: ClassVar[str] = "ray"
-    holds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -67,27 +64,29 @@ class Ray(Executor):
         """Encode the *shards*; an actor that dies is replaced, and its unfinished shards go to others."""
         with _connected(self.address) as ray:
             request = _request(ray, self.cpus, self.gpus)
-            things = [_sent(ray, encoder)] * _places(ray, request, self.workers)
-            encode_on_workers(things, lambda: _Actor(ray, self.patience, request), corpus, path, shards, progress)
+            encoders = [encoder] * _places(ray, request, self.workers)
+            same = [(encoder, encoder.index_identity())]
+            encode_on_workers(encoders, lambda: _Actor(ray, self.patience, request, same), corpus, path, shards, progress)
 
     @contextmanager
-    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
-        """Hold the objects in actors, which use no place that encoding needs; one that dies is replaced."""
+    def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+        """Start actors with copies of *index*, which use no place that encoding needs; one that dies is replaced."""
         with _connected(self.address) as ray:
-            count = _places(ray, _request(ray, self.cpus, 0.0), self.workers)
-            # A holder is idle most of the time and lives as long as an index is open, so it takes no place from encoders.
+            count = min(_places(ray, _request(ray, self.cpus, 0.0), self.workers), shards)
+            # It is idle most of the time and lives as long as the index is open, so it takes no place from encoders.
             request = {"num_cpus": 0.0, "num_gpus": 0.0}
-            with holding(things, count, lambda: _Actor(ray, self.patience, request), note) as held:
-                yield held
+            with workers_with(index, count, lambda: _Actor(ray, self.patience, request, []), note) as workers:
+                yield workers
 
     @contextmanager
-    def hold_rerankers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[Sequence[Held]]]:
-        """Hold the rerankers in actors like those that encode."""
+    def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+        """Start actors like those that encode."""
         with _connected(self.address) as ray:
             request = _request(ray, self.cpus, self.gpus)
-            recipes, count = [_sent(ray, one) for one in rerankers], _places(ray, request, self.workers)
-            with holding_rerankers(recipes, count, lambda: _Actor(ray, self.patience, request), note) as held:
-                yield held
+            same = [(one, one.identity()) for one in rerankers]
+            copies, count = Rerankers(tuple(rerankers)), _places(ray, request, self.workers)
+            with workers_with(copies, count, lambda: _Actor(ray, self.patience, request, same), note) as workers:
+                yield workers
 
 
 # ---- the cluster -----------------------------------------------------------------------------------------------------------
@@ -138,10 +137,10 @@ def _first_line(error: BaseException) -> str:
 
 
 class _Actor:
-    """An actor with a holder, and the connection to it."""
+    """An actor with a holder, and the connection to it. Its machine must have the *same* identities of models."""
 
-    def __init__(self, ray: Any, patience: float, request: Mapping[str, float]) -> None:
-        self._ray, self._patience, self._request = ray, patience, request
+    def __init__(self, ray: Any, patience: float, request: Mapping[str, float], same: Identities) -> None:
+        self._ray, self._patience, self._request, self._same = ray, patience, request, same
         self._placed = False
         self._actor = ray.remote(HoldingActor).options(max_restarts=0, scheduling_strategy="SPREAD", **request).remote()
 
@@ -158,7 +157,7 @@ class _Actor:
         return answer
 
     def _wait_for_place(self) -> None:
-        promise = self._actor.differing.remote(_versions())
+        promise = self._actor.differing.remote(_versions(), self._same)
         if not self._ray.wait([promise], timeout=self._patience)[0]:
             asked = f"{self._request['num_cpus']:g} CPUs and {self._request['num_gpus']:g} GPUs"
             total, free = (
@@ -179,19 +178,6 @@ class _Actor:
             self._ray.kill(self._actor)
 
 
-def _sent(ray: Any, model: Encoder | Reranker) -> "SentModel":
-    """Return the recipe of a model. Ray keeps its identity and the files of its folders once for all machines."""
-    folders = {
-        setting: {
-            file.relative_to(folder).as_posix(): file.read_bytes()
-            for file in sorted(folder.rglob("*"))
-            if file.is_file() and file.name.endswith(_SENT)
-        }
-        for setting, folder in model.document_folders().items()
-    }
-    return SentModel(ray.put((model, HeldModel(model).identity, folders)))
-
-
 # ---- in the actors ---------------------------------------------------------------------------------------------------------
 
 
@@ -201,12 +187,20 @@ class HoldingActor:
     def __init__(self) -> None:
         self._holder = Holder()
 
-    def differing(self, theirs: Mapping[str, str]) -> str:
-        """Return a line with the versions here that differ from *theirs*; "" if none does."""
+    def differing(self, theirs: Mapping[str, str], same: Identities) -> str:
+        """Return a line with the versions here that differ from *theirs*, or a model that is missing or not the same; or ""."""
+        machine = f"a machine of the Ray cluster ({os.uname().nodename})"
         here = _versions()
         if wrong := [name for name, version in theirs.items() if here.get(name) != version]:
             other = ", ".join(f"{name} {here.get(name, 'missing')} and not {theirs[name]}" for name in wrong)
-            return f"a machine of the Ray cluster ({os.uname().nodename}) has {other}: install the same versions there"
+            return f"{machine} has {other}: install the same versions there"
+        for model, identity in same:
+            try:
+                found = model.index_identity() if isinstance(model, Encoder) else model.identity()
+            except LexbenchError as error:
+                return f"{machine}: {error}"
+            if found != identity:
+                return f"{machine} has other files of {', '.join(model.models())}: copy ours there, to the same place"
         return ""
 
     def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
@@ -217,39 +211,3 @@ class HoldingActor:
 def _versions() -> dict[str, str]:
     """Return the versions of the packages that decide the bytes of a shard."""
     return {name: version for name, version in environment.versions(_DECIDING).items() if name in _DECIDING}
-
-
-@dataclass(frozen=True)
-class SentModel(Holdable):
-    """The recipe of an encoder or reranker in an actor."""
-
-    content: Any  # Ray's reference to the model, its identity, and the files of its folders
-
-    def make(self) -> Any:
-        """Return the object to hold, with its files on this machine if they are the same, or else with those that were sent."""
-        import ray
-
-        try:
-            return HeldModel(_with_files(*ray.get(self.content))).make()
-        except LexbenchError as error:
-            raise LexbenchError(f"a machine of the Ray cluster ({os.uname().nodename}): {error}") from None
-
-
-def _with_files(model: Any, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Encoder | Reranker:
-    try:
-        if HeldModel(model).identity == identity:
-            return model  # type: ignore[no-any-return]
-    except LexbenchError:  # this machine lacks them
-        if not folders:
-            raise
-    root = Path(mkdtemp(prefix="lexbench-"))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
-    for setting, files in folders.items():
-        for name, content in files.items():
-            file = root / setting / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-    sent = model.with_document_folders({setting: root / setting for setting in folders}) if folders else model
-    if HeldModel(sent).identity != identity:
-        raise LexbenchError("the files of the model differ from those that were sent; copy them there, to the same place")
-    return sent  # type: ignore[no-any-return]

@@ -3,13 +3,11 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from lexbench.errors import CommandError
 from lexbench.models.checkpoint import CheckpointFiles, fetch, weight_bytes
-from lexbench.models.lora import with_base
 from lexbench.models.training_data import training_data
 from lexbench.plugins import Model
 from lexbench.types import TrainingData
@@ -86,15 +84,6 @@ class LocalModel(Model, ABC):
         from lexbench.models.dtype_speed import slow_note
 
         return slow_note(self.dtype, self.spec(*self.towers()[0]).torch_device, 'type dtype="float32"')
-
-    def document_folders(self) -> dict[str, Path]:
-        """Return the folder of the first model (an encoder's for documents), and that of the model that it adapts."""
-        return with_base("model", fetch(self.model, self.revision))
-
-    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
-        """Return a copy that reads the first model from another folder."""
-        changes: dict[str, Any] = {"model": str(folders["model"]), "revision": None}
-        return replace(self, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
 
     def spec(self, name: str, revision: str | None) -> "ModelSpec":
         """Return how to load one of its models."""

@@ -9,7 +9,7 @@ is refused by name. Used by `architectures`. Loads torch only to merge.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from math import sqrt
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
@@ -107,14 +107,6 @@ def _base_folder(folder: Path) -> Path:
     if (base / ADAPTER).is_file() and not (base / CONFIG).is_file():
         raise CommandError(f"{folder}: its model {base} is an adapter itself; {MERGE}")
     return base
-
-
-def with_base(setting: str, folder: Path) -> dict[str, Path]:
-    """Return *folder* by its *setting*; for an adapter also the model that it adapts, by where it is expected inside."""
-    adapted = transformer_folder(folder)
-    if not (adapted / ADAPTER).is_file() or (adapted / BASE).is_dir():
-        return {setting: folder}
-    return {setting: folder, str(PurePosixPath(setting, adapted.relative_to(folder), BASE)): _base_folder(adapted)}
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Workspace:
 
     def with_workers(self, retriever: R) -> R:
         """Return *retriever* with engines that the executor's workers build and search, as far as both can."""
-        if not self.executor or not self.executor.holds:
+        if not self.executor:
             return retriever
         elsewhere: R = on_workers(retriever, self.executor, self.progress.note)
         return elsewhere

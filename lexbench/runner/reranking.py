@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.plugins import Executor, Held, Reranker
+from lexbench.plugins import Executor, Reranker, Worker
 from lexbench.registry import replace_plugins
 from lexbench.runner.systems import rerankers
 from lexbench.storage.stopwatch import Stopwatch
@@ -28,12 +28,12 @@ Answer = TypeVar("Answer")
 class Turns:
     """How many blocks are searched at once: one computes in this process while *workers* score the pairs of others.
 
-    Each worker is a list of held rerankers. Without workers, blocks are searched one by one.
+    Without workers, blocks are searched one by one.
     """
 
-    def __init__(self, workers: Sequence[Sequence[Held]] = ()) -> None:
+    def __init__(self, workers: Sequence[Worker] = ()) -> None:
         self._count, self._lock = len(workers), Lock()
-        self._free: SimpleQueue[Sequence[Held]] = SimpleQueue()
+        self._free: SimpleQueue[Worker] = SimpleQueue()
         for worker in workers:
             self._free.put(worker)
 
@@ -43,7 +43,7 @@ class Turns:
         try:
             worker = self._free.get()
             try:
-                return np.asarray(worker[number].call("score", queries, documents), np.float32)
+                return np.asarray(worker.call("score", number, queries, documents), np.float32)
             finally:
                 self._free.put(worker)
         finally:
@@ -80,7 +80,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class RemoteReranker(Reranker):
-    """A reranker that workers hold, by its number there."""
+    """A reranker of which workers have copies, by its number there."""
 
     reranker: Reranker
     number: int
@@ -99,15 +99,18 @@ class RemoteReranker(Reranker):
 def with_remote_rerankers(
     retriever: Any, executor: Executor | None, note: Callable[[str], None]
 ) -> Iterator[tuple[Any, Turns]]:
-    """Yield *retriever* with rerankers that workers of *executor* hold, if it can, and the turns to search in."""
+    """Yield *retriever* with rerankers that score on workers of *executor*, if it has any, and the turns to search in."""
     distinct: list[Reranker] = []
     for reranker in rerankers(retriever):
         if reranker not in distinct:
             distinct.append(reranker)
-    if not distinct or executor is None or not executor.holds:
+    if not distinct or executor is None:
         yield retriever, Turns()
         return
-    with executor.hold_rerankers(distinct, note) as workers:
+    with executor.reranking_workers(distinct, note) as workers:
+        if not workers:
+            yield retriever, Turns()
+            return
         turns = Turns(workers)
 
         def remote(plugin: Any) -> Any:

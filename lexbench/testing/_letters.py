@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import Encoder, Held, Holdable
+from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Document, Kind, MultiVectors
 
@@ -88,43 +88,25 @@ class Letters(Encoder):
         return [replace(self, devices=1)] * self.devices
 
 
-@dataclass(frozen=True)
-class Sum(Holdable):
-    """An object for workers to hold: it is filled with the numbers below *most* and adds them up."""
+class Sum:
+    """An object for workers: a number that grows."""
 
-    most: int
+    def __init__(self, start: int) -> None:
+        """Start with a number."""
+        self._sum = start
 
-    def make(self) -> "HeldSum":
-        """Return an empty sum."""
-        return HeldSum()
-
-    def fill(self, held: Held) -> None:
-        """Add the numbers one by one."""
-        for number in range(self.most):
-            held.call("add", number)
-
-
-class HeldSum:
-    """The held object of `Sum`."""
-
-    def __init__(self) -> None:
-        self._sum = 0
-
-    def add(self, number: int) -> None:
-        """Add a number."""
+    def add(self, number: int) -> int:
+        """Add a number and return the sum. Raises LexbenchError if it is negative."""
+        if number < 0:
+            raise LexbenchError("it only goes up")
         self._sum += number
+        return self._sum
 
-    def times(self, factor: int) -> int:
-        """Return the multiplied sum. Raises LexbenchError if *factor* is 0."""
-        if not factor:
-            raise LexbenchError("no such factor")
-        return self._sum * factor
-
-    def times_or_die(self, factor: int, died: str, alive: int) -> int:
-        """Return the multiplied sum if the file *died* has *alive* lines; otherwise append a line to it and die of signal 9."""
+    def add_or_die(self, number: int, died: str, alive: int) -> int:
+        """Do the same if the file *died* has *alive* lines; otherwise append a line to it and die of signal 9."""
         file = Path(died)
         lines = file.read_text(encoding="utf-8") if file.exists() else ""
         if lines.count("\n") < alive:
             file.write_text(f"{lines}{os.getpid()}\n", encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
-        return self.times(factor)
+        return self.add(number)

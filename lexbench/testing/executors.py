@@ -1,7 +1,8 @@
 """The contract of executors, on five shards of synthetic documents; the last one has only three documents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
-from lexbench.plugins import Encoder, Executor
+from lexbench.plugins import Encoder, Executor, Worker
 from lexbench.progress import Silent
 from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
@@ -144,41 +145,36 @@ class ExecutorContract:
         assert shard_file(tmp_path, missing(DOCUMENTS, tmp_path)[-1]).name not in there
         assert there == {name: serial[name] for name in there}
 
-    def test_objects_are_held_and_called(self, executor: Any) -> None:
-        """Three objects are filled once each and keep their state, and several threads can call them."""
+    def test_workers_have_copies_of_an_object(self, executor: Any) -> None:
+        """Each copy keeps its own state, several threads can call, and an error of a method is one line that it survives."""
         notes: list[str] = []
-        with self._holds(executor).hold([Sum(3), Sum(4), Sum(5)], notes.append) as held, ThreadPoolExecutor(3) as pool:
-            twice = [pool.submit(one.call, "times", 2) for one in held]
-            assert [one.result() for one in twice] == [2 * 3, 2 * 6, 2 * 10]
-            held[1].call("add", 4)
-            assert [one.call("times", 1) for one in held] == [3, 10, 10]
-            assert all(one.worker >= 0 and one.spent > 0 for one in held)
+        with self._workers(executor, Sum(3), notes) as (first, second), ThreadPoolExecutor(3) as pool:
+            assert sorted(one.result() for one in [pool.submit(first.call, "add", 4) for _ in range(3)]) == [7, 11, 15]
+            assert second.call("add", 1) == 4
+            with pytest.raises(LexbenchError, match=r"^it only goes up$"):
+                first.call("add", -1)
+            assert first.call("add", 0) == 15
+            assert first.spent > 0
         assert not notes
 
-    def test_an_object_survives_its_errors(self, executor: Any) -> None:
-        """An error of a method is one line, and the object answers the next call."""
-        with self._holds(executor).hold([Sum(3)], print) as (held,):
-            with pytest.raises(LexbenchError, match=r"^no such factor$"):
-                held.call("times", 0)
-            assert held.call("times", 5) == 15  # 0 + 1 + 2, times 5
-
-    def test_an_object_whose_worker_is_killed_is_filled_again(self, executor: Any, tmp_path: Path) -> None:
+    def test_a_copy_whose_worker_is_killed_is_made_again(self, executor: Any, tmp_path: Path) -> None:
         """If a worker dies of signal 9 there is a note, and another one answers; three deaths are an error."""
-        self._needs_workers()
         notes: list[str] = []
-        with self._holds(executor).hold([Sum(4), Sum(3)], notes.append) as held:
-            assert held[0].call("times_or_die", 2, str(tmp_path / "once"), 1) == 2 * 6
-            assert [one.call("times", 1) for one in held] == [6, 3]
+        with self._workers(executor, Sum(3), notes) as (first, second):
+            assert first.call("add_or_die", 2, str(tmp_path / "once"), 1) == 5
+            assert second.call("add", 0) == 3
             assert len(notes) == 1
             assert "\n" not in notes[0]
-            with pytest.raises(LexbenchError, match=r"^3 workers died in `times_or_die`"):
-                held[1].call("times_or_die", 1, str(tmp_path / "always"), 9)
+            with pytest.raises(LexbenchError, match=r"^3 workers died in `add_or_die`"):
+                second.call("add_or_die", 1, str(tmp_path / "always"), 9)
         assert (tmp_path / "always").read_text(encoding="utf-8").count("\n") == 3
 
-    def _holds(self, executor: Executor) -> Executor:
-        if not executor.holds:
-            pytest.skip("its workers do not hold objects")
-        return executor
+    @contextmanager
+    def _workers(self, executor: Executor, thing: Any, notes: list[str]) -> Iterator[Sequence[Worker]]:
+        with executor.index_workers(thing, 2, notes.append) as workers:
+            if not workers:
+                pytest.skip("it has no workers for indexes")
+            yield workers
 
     def _needs_workers(self) -> None:
         if self.in_this_process:

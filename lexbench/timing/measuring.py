@@ -144,7 +144,7 @@ def _retriever(task: Task) -> Any:
     """Return the retriever of a task, made from its expression."""
     retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
-    return systems.on_workers(retriever, workers, lambda _line: None) if workers and workers.holds else retriever
+    return systems.on_workers(retriever, workers, lambda _line: None) if workers else retriever
 
 
 def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
