@@ -1,9 +1,7 @@
 """Text to index terms, held against Lucene's own analyser."""
 
-import gzip
 import json
 import random
-import zipfile
 from importlib.resources import files
 from importlib.util import find_spec
 
@@ -162,7 +160,7 @@ def test_random_suffixes(lucene):
     endings = "ational tional ed ing eed s es ies sses bli logi al e ll ness ful ement ion sion y izer aliti ative ous li at 's"
     made = (
         "".join(rng.choices("abceilnosty", k=rng.randint(1, 5))) + "".join(rng.choices(endings.split(), k=rng.randint(0, 4)))
-        for _ in range(20000)
+        for _ in range(10000)
     )
 
     assert [word for word in made if analyze(word) != lucene(word)] == []
@@ -191,7 +189,7 @@ def test_compiled_terms_are_those_of_python(name):
         *(start + ending + more for start in ["", *starts.split()] for ending in endings for more in ["", *endings]),
         *STOP_WORDS,
     }
-    made |= {"".join(rng.choices("aby15.,:;'_s\"-#\0", k=rng.randint(1, 12))) for _ in range(20000)}
+    made |= {"".join(rng.choices("aby15.,:;'_s\"-#\0", k=rng.randint(1, 12))) for _ in range(5000)}
     made -= {""}
 
     assert [chunk for chunk in sorted(made) if compiled_terms(chunk, name == "english") != ANALYZERS[name](chunk)] == []
@@ -204,24 +202,3 @@ def test_texts(bread, lucene):
 
     assert len(texts) == 84 + 35
     assert [text for text in texts if analyze(text) != lucene(text)] == []
-
-
-def texts_of(shared, name):
-    """Yield all documents and queries of a collection, title and text joined as its contract says."""
-    if name == "cranfield":
-        folder = shared / "data" / "classic" / name
-        lines = [
-            *gzip.decompress((folder / "corpus.jsonl.gz").read_bytes()).splitlines(),
-            *(folder / "queries.jsonl").read_bytes().splitlines(),
-        ]
-    else:
-        archive = zipfile.ZipFile(shared / "data" / "ir_datasets_home" / "beir" / name / "source.zip")
-        lines = [line for part in ("corpus", "queries") for line in archive.read(f"{name}/{part}.jsonl").splitlines()]
-    for line in map(json.loads, lines):
-        yield f"{line.get('title', '')} {line['text']}".strip()
-
-
-@pytest.mark.parametrize("name", ["scifact", "nfcorpus", "cranfield"])
-def test_collections(shared, lucene, name):
-    """So does every one of a real collection."""
-    assert [text for text in texts_of(shared, name) if analyze(text) != lucene(text)] == []

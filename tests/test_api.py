@@ -16,17 +16,9 @@ from lexbench.storage.stopwatch import Measurement
 
 
 @pytest.fixture
-def suite(tmp_path, monkeypatch):
-    """Make a suite of one small folder of files and one dataset that is not here."""
-    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        'schema = 1\nid = "mine"\nversion = 1\nname = "Mine"\ndescription = ""\n'
-        'datasets = ["beir/nq", "beir/fiqa/test"]\nmeasures = ["nDCG@10"]\nheadline = "nDCG@10"\nretrievers = ["bm25"]\n'
-    )
-    return str(path)
+def data(bread):
+    """Return the folder of a small collection."""
+    return str(bread)
 
 
 class Length:
@@ -39,24 +31,23 @@ class Length:
     encode_query = encode_document
 
 
-def test_failures_are_told_and_not_raised(suite):
-    """Missing datasets are failures in the results; nothing is raised."""
-    results = lexbench.run(suite, [Length()])
+def test_failures_are_told_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):
+    """A missing dataset is a failure in the results; an unknown name is raised at once."""
+    for name in ("IR_DATASETS_HOME", "LEXBENCH_DATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    results = lexbench.run("beir", [Length()], datasets=["beir/nq"], store=tmp_path / "store")
 
     assert len(results) == 0
-    assert [line.partition(" on ")[2][:7] for line in results.failures] == ["beir/nq", "beir/fi"]
-
-
-def test_a_wrong_name_is_raised_before_work(suite):
-    """An unknown name is raised at once."""
+    assert [line.partition(" on ")[2][:7] for line in results.failures] == ["beir/nq"]
     with pytest.raises(UnknownName, match="bm25"):
-        lexbench.run(suite, ["bm2"])
+        lexbench.run("beir", ["bm2"])
 
 
-def test_results_become_a_table_and_a_data_frame(tmp_path):
+def test_results_become_a_table_and_a_data_frame(tmp_path, data):
     """Results iterate, print as a table, and give one row per result."""
     pytest.importorskip("pandas", reason="it is in the extra pandas")
-    results = lexbench.run("pydoc", {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
+    results = lexbench.run(data, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
     frame = results.to_pandas()
 
     assert [result.system for result in results] == ["lengths", "bm25"]
@@ -66,7 +57,7 @@ def test_results_become_a_table_and_a_data_frame(tmp_path):
     assert "| lengths | 0." in results._repr_markdown_()  # what a notebook shows
 
 
-def test_an_object_without_identity_is_not_resumed(tmp_path):
+def test_an_object_without_identity_is_not_resumed(tmp_path, data):
     """An encoder object without identity is encoded again in each run; one with an identity is not."""
 
     class Counting(Length):
@@ -80,26 +71,28 @@ def test_an_object_without_identity_is_not_resumed(tmp_path):
         def identity(self):
             return json.loads('{"weights": 1}')
 
-    lexbench.run("pydoc", [Counting()], store=tmp_path)
+    lexbench.run(data, [Counting()], store=tmp_path)
     once, Counting.calls = Counting.calls, 0
-    lexbench.run("pydoc", [Counting()], store=tmp_path)
+    lexbench.run(data, [Counting()], store=tmp_path)
     assert Counting.calls == once > 0
 
-    lexbench.run("pydoc", [Known()], store=tmp_path)
+    lexbench.run(data, [Known()], store=tmp_path)
     Counting.calls = 0
-    lexbench.run("pydoc", [Known()], store=tmp_path)
+    lexbench.run(data, [Known()], store=tmp_path)
     assert Counting.calls == 0
 
 
-def test_what_cannot_be_told_again_is_not_kept(tmp_path):
-    """After a run of an object without identity, the store holds the corpus and nothing else."""
-    lexbench.run("pydoc", [Length()], store=tmp_path)
+def test_what_cannot_be_told_again_is_not_kept(tmp_path, data):
+    """After a run of an object without identity, the store holds the corpus, its place, and nothing else."""
+    lexbench.run(data, [Length()], store=tmp_path)
 
-    assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora"}
+    assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora", "places"}
 
 
-def test_an_interrupted_object_starts_anew(tmp_path):
+def test_an_interrupted_object_starts_anew(tmp_path, data, monkeypatch):
     """An object that was interrupted while encoding may have changed: none of its old vectors are used."""
+    monkeypatch.setattr("lexbench.encodings.shards.SHARD", 32)
+    monkeypatch.setattr("lexbench.plugins._BATCH", 4)
 
     class Growing(Length):
         factor, calls = 1.0, 0
@@ -112,15 +105,15 @@ def test_an_interrupted_object_starts_anew(tmp_path):
 
     encoder = Growing()
     with pytest.raises(KeyboardInterrupt):
-        lexbench.run("pydoc", [encoder], store=tmp_path)
+        lexbench.run(data, [encoder], store=tmp_path)
     assert not list((tmp_path / "encodings").iterdir())
 
     encoder.calls, encoder.factor = 100, 2.0
-    again = lexbench.run("pydoc", {"grown": encoder}, store=tmp_path)
+    again = lexbench.run(data, {"grown": encoder}, store=tmp_path)
     assert len(again) == 1
 
 
-def test_equal_objects_are_not_the_same(tmp_path):
+def test_equal_objects_are_not_the_same(tmp_path, data):
     """Objects that are equal, or have no hash, are still told apart."""
 
     class Same(Length):
@@ -130,7 +123,7 @@ def test_equal_objects_are_not_the_same(tmp_path):
             return True
 
     first, second = Same(), Same()
-    one, two = (lexbench.run("pydoc", {"x": each}, store=tmp_path, depth=100, measures=["R@100"]) for each in (first, second))
+    one, two = (lexbench.run(data, {"x": each}, store=tmp_path, depth=100, measures=["R@100"]) for each in (first, second))
     recipes = [next(iter(results)).recipe for results in (one, two)]
 
     assert recipes[0] != recipes[1]
@@ -143,21 +136,23 @@ def test_the_command_that_repeats_a_job_says_all_that_was_asked():
     assert plan.jobs[0].command == "lexbench run suite 'my suites/beir.toml' -m R@100 --depth 200 -d beir/nq -r bm25"
 
 
+@pytest.mark.usefixtures("bread_suite")
 def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, monkeypatch):
     """Methods give what `run --results`, `compare` and `leaderboard --copy latex` give for the same work in another store."""
     systems = {"a b": "bm25(k1=1.2)", "bm25": "bm25"}
-    found = lexbench.run("pydoc", systems, measures=["nDCG@10"], store=tmp_path / "python", depth=10)
+    found = lexbench.run("bread", systems, datasets=["bread/test"], measures=["nDCG@10"], store=tmp_path / "python", depth=10)
     found.save(tmp_path / "mine")
     page = found.leaderboard(tmp_path / "mine")
 
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "shell"))
     typed = [word for name, one in systems.items() for word in ("-r", f"{name} = {one}")]
     shell = tmp_path / "shell results"
-    assert code(["run", "suite", "pydoc", "-m", "nDCG@10", "--depth", "10", *typed, "--results", str(shell)]) == 0
+    options = ["-d", "bread/test", "-m", "nDCG@10", "--depth", "10", "--results", str(shell)]
+    assert code(["run", "suite", "bread", *options, *typed]) == 0
     assert page == tmp_path / "mine" / "index.html"
     assert page.is_file()
     for one in found:
-        files = [folder / "results" / "pydoc" / f"{file_name(one.system)}.json" for folder in (tmp_path / "mine", shell)]
+        files = [folder / "results" / "bread" / f"{file_name(one.system)}.json" for folder in (tmp_path / "mine", shell)]
         (ours,), (theirs,) = (load_system(file).results for file in files)
         nothing = Measurement()
         assert msgspec.structs.replace(ours, measured=nothing) == msgspec.structs.replace(theirs, measured=nothing)

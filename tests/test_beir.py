@@ -1,6 +1,5 @@
 """Models of beir among our systems: beir's own search and evaluation are the reference."""
 
-import json
 import warnings
 from types import SimpleNamespace
 
@@ -8,13 +7,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import lexbench
 from lexbench.errors import CommandError
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner import jobs, plan
 from lexbench.runner.adapters import adapted
 from lexbench.runner.adapters import beir_encoder as encoder
 from lexbench.runner.systems import system
-from lexbench.storage.store import Store
 from lexbench.types import Document
 
 
@@ -36,18 +34,6 @@ def evaluate(beir, retriever, corpus, queries, qrels, similarity="cos_sim"):
     found = evaluation.retrieve(corpus, queries)
     ndcg, _map, _recall, _precision = evaluation.evaluate(qrels, found, evaluation.k_values)
     return ndcg["NDCG@10"], found
-
-
-def write(folder, corpus, queries, qrels):
-    """Write a BEIR folder."""
-    (folder / "qrels").mkdir(parents=True)
-    lines = [{"_id": one, "title": fields.get("title", ""), "text": fields["text"]} for one, fields in corpus.items()]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    lines = [{"_id": one, "text": text} for one, text in queries.items()]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    rows = [f"{query}\t{document}\t{grade}\n" for query, judged in qrels.items() for document, grade in judged.items()]
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
-    return folder
 
 
 class Letters:
@@ -151,12 +137,10 @@ def test_a_model_scores_the_same_here_and_there(beir, tmp_path, similarity, ours
     torch = pytest.importorskip("torch", reason="torch is in the extra neural")
     model = Mixed(torch.tensor)
     expected, _ = evaluate(beir, beir.exact(model, corpus_chunk_size=64), corpus, queries, qrels, similarity)
-    folder = write(tmp_path / "data", corpus, queries, qrels)
-    planned = plan.plan_dataset(str(folder), {"mine": encoder(model, ours)}, ["nDCG@10"], 10)
-    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
+    data = {"corpus": corpus, "queries": queries, "qrels": qrels}
+    (result,) = lexbench.run(data, {"mine": encoder(model, ours)}, measures=["nDCG@10"], depth=10, store=tmp_path)
 
-    assert outcome.error is None, outcome.error
-    assert round(outcome.result.means["nDCG@10"], 5) == expected > 0.05
+    assert round(result.means["nDCG@10"], 5) == expected > 0.05
 
 
 @pytest.mark.slow  # importing beir's models takes ten seconds
@@ -172,9 +156,7 @@ def test_a_sentence_transformer_of_beir(beir, tmp_path):
     corpus, queries, qrels = random_dataset()
     theirs = beir.exact(model, show_progress_bar=False)
     expected, _ = evaluate(beir, theirs, corpus, queries, qrels)
-    folder = write(tmp_path / "data", corpus, queries, qrels)
-    planned = plan.plan_dataset(str(folder), {"mine": model}, ["nDCG@10"], 10)
-    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
+    data = {"corpus": corpus, "queries": queries, "qrels": qrels}
+    (result,) = lexbench.run(data, {"mine": model}, measures=["nDCG@10"], depth=10, store=tmp_path / "store")
 
-    assert outcome.error is None, outcome.error
-    assert round(outcome.result.means["nDCG@10"], 5) == expected
+    assert round(result.means["nDCG@10"], 5) == expected

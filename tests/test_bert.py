@@ -40,7 +40,7 @@ def test_states_have_the_bits_of_transformers(dtype):
 
     assert isinstance(own.body, bert.Bert)
     with torch.inference_mode():
-        for ids, mask in (ids_and_mask(1, 6), ids_and_mask(5, 40), ids_and_mask(2, 512)):
+        for ids, mask in (ids_and_mask(1, 6), ids_and_mask(5, 40), ids_and_mask(2, 128)):
             for hidden in (None, mask):
                 states = own.body(input_ids=ids, attention_mask=hidden).last_hidden_state
                 expected = body(input_ids=ids, attention_mask=hidden).last_hidden_state
@@ -65,8 +65,12 @@ def test_states_have_the_bits_of_transformers(dtype):
     ],
 )
 def test_an_unusual_configuration_is_left_to_transformers(changed):
-    """An unusual, missing or senseless setting gives None; the default of tie_word_embeddings is that of transformers."""
+    """An unusual, missing or senseless setting gives None."""
     assert bert.empty_model(bert.BertForMaskedLM, CONFIG | changed) is None
+
+
+def test_word_embeddings_are_tied_by_default():
+    """The default of tie_word_embeddings is that of transformers."""
     untold = bert.empty_model(
         bert.BertForMaskedLM, {name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"}
     )

@@ -1,19 +1,21 @@
 """The command line: answers on stdout, errors on stderr, exit codes."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
+from click import Context, Group
 from tiny import run
 
 from lexbench import suites
 from lexbench.cli import app
 from lexbench.cli.run import save
 from lexbench.results import Counts, Result
-from lexbench.runner import plan
+from lexbench.retrievers.bm25 import BM25
+from lexbench.runner import jobs, plan
+from lexbench.storage.store import Store
 
 
 @pytest.fixture
@@ -24,24 +26,19 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_runs_and_prints_a_table(folder, capsys):
-    """A user's BEIR folder needs no contract: one command scores it."""
+    """A user's BEIR folder needs no contract. --json has the value of every query; repeating gives the same answer."""
     exit_code, out, err = run(capsys, "run", "dataset", folder)
 
     assert exit_code == 0, err
     assert "nDCG@10" in out
     assert "0.5000" in out  # q1 is perfect, q2 finds nothing
     assert "1 of 2 queries returned nothing and score 0" in out
-
-
-def test_json_is_one_document(folder, capsys):
-    """--json prints one document with the value of every query."""
-    exit_code, out, _ = run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
+    exit_code, out, _ = first = run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
     result = json.loads(out)["results"][0]
-
     assert exit_code == 0
-    assert result["per_query"] == {"nDCG@10": [1.0, 0.0]}
-    assert result["query_ids"] == ["q1", "q2"]
+    assert (result["per_query"], result["query_ids"]) == ({"nDCG@10": [1.0, 0.0]}, ["q1", "q2"])
     assert result["counts"]["missing"] == 1
+    assert run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
 
 
 def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
@@ -57,14 +54,6 @@ def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
     assert capsys.readouterr().err == line
     save(planned, [], tmp_path)
     assert capsys.readouterr().err == ""
-
-
-def test_the_second_time_nothing_is_done(folder, capsys):
-    """Repeating a command repeats no work and gives the same answer."""
-    first = run(capsys, "run", "dataset", folder, "--json")
-    again = run(capsys, "run", "dataset", folder, "--json")
-
-    assert first == again
 
 
 def test_a_dry_run_does_nothing(folder, capsys):
@@ -93,20 +82,6 @@ def test_a_wrong_command_line_is_told_from_what_is_not_there(folder, capsys, typ
     assert (found, out, err.count("\n")) == (exit_code, "", 1)
 
 
-def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
-    """A missing dataset gives one line and exit code 1; the other datasets of the suite still run."""
-    suite = folder.parent / "mine.toml"
-    suite.write_text(
-        'schema = 1\nid = "mine"\nversion = 1\nname = "Mine"\ndescription = ""\ndatasets = ["beir/nq", "beir/fiqa/test"]\n'
-        'measures = ["nDCG@10"]\nheadline = "nDCG@10"\nretrievers = ["bm25"]\n'
-    )
-    exit_code, out, err = run(capsys, "run", "suite", suite)
-
-    assert (exit_code, out) == (1, "")
-    assert err.count("beir/nq") >= 1
-    assert len([line for line in err.splitlines() if "is not here" in line]) == 2
-
-
 def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
     """A store that cannot be created gives one line before anything is read."""
     monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")
@@ -120,21 +95,16 @@ def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypa
 
 def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
     """An exception in one system gives one line with the path of its traceback; the next system still runs."""
-    from lexbench.runner.jobs import run as carry_out
-    from lexbench.runner.plan import plan_dataset
-    from lexbench.storage.store import Store
 
     class Broken:
         def encode_query(self, texts):
-            import numpy as np
-
             return np.zeros((len(texts), 1), np.float32)
 
         def encode_document(self, texts):
             raise ZeroDivisionError("my bug")
 
     store = Store(folder.parent / "store")
-    broken, fine = carry_out(plan_dataset(str(folder), {"broken": Broken(), "bm25": "bm25"}, ["nDCG@10"], 10), store)
+    broken, fine = jobs.run(plan.plan_dataset(str(folder), {"broken": Broken(), "bm25": "bm25"}, ["nDCG@10"], 10), store)
 
     assert "ZeroDivisionError: my bug" in broken.error
     assert "\n" not in broken.error
@@ -146,10 +116,6 @@ def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
 
 def test_a_full_disk_costs_one_line(folder):
     """A disk that fills up gives one line, with the command to continue."""
-    from lexbench.retrievers.bm25 import BM25
-    from lexbench.runner.jobs import run as carry_out
-    from lexbench.runner.plan import plan_dataset
-    from lexbench.storage.store import Store
 
     class Full(BM25):
         def build(self, corpus, path):
@@ -159,7 +125,7 @@ def test_a_full_disk_costs_one_line(folder):
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full on this system")
     store = Store(folder.parent / "store")
-    (full,) = carry_out(plan_dataset(str(folder), {"full": Full()}, ["nDCG@10"], 10), store)
+    (full,) = jobs.run(plan.plan_dataset(str(folder), {"full": Full()}, ["nDCG@10"], 10), store)
 
     assert full.error == f"the disk of {store.root} is full; free some space, and the same command continues"
     assert not list((store.root / "indexes").iterdir())
@@ -216,8 +182,6 @@ def test_doctor_says_what_to_type(folder, capsys):
 
 def every_command():
     """Yield the words of every command."""
-    from click import Context, Group
-
     context = Context(app)
     for name in app.list_commands(context):
         command = app.get_command(context, name)
@@ -234,22 +198,6 @@ def test_every_command_has_help(capsys, words):
     assert exit_code == 0
     assert out.startswith(f"Usage: lexbench {' '.join(words)}")
     assert len(out.partition("\n\n")[2].splitlines()[0].strip()) > 20
-
-
-def test_ctrl_c_keeps_what_is_finished(folder):
-    """SIGINT gives exit code 130 and one line; finished work is kept."""
-    program = (
-        "import os, signal, sys; from lexbench.runner import search; from lexbench.cli import code\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it, as nohup does
-        "def interrupted(self, *a): self.corpus; os.kill(os.getpid(), signal.SIGINT)\n"
-        f"search.DatasetRunner.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; finished work is kept")
-    assert done.stderr.splitlines()[-1].endswith(f"; go on: lexbench run dataset {folder}")
-    assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
 
 
 @pytest.mark.usefixtures("bread_suite")

@@ -1,8 +1,6 @@
 """The command `lexbench train`: recipes, options, estimates, and errors before any work."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from tiny import run
@@ -10,7 +8,6 @@ from tiny import run
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
 
-HEAVY = {"numpy", "torch", "transformers", "accelerate", "rich", "ir_datasets"}
 RECIPE = """
 schema = 1
 name = "tiny"
@@ -57,16 +54,6 @@ def planned(capsys, *arguments):
     exit_code, out, err = run(capsys, "train", *arguments, "--dry-run", "--json")
     assert exit_code == 0, err
     return {row["part"]: row for row in json.loads(out)["parts"]}
-
-
-@pytest.mark.parametrize("arguments", [["train", "--help"], ["train", "finetune", "--help"], ["--help"]])
-def test_help_imports_nothing_heavy(arguments):
-    """Asking for help on training loads neither torch nor numpy."""
-    program = f"import sys; from lexbench.cli import code; code({arguments!r}); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert "train" in done.stdout.lower()
-    assert HEAVY.isdisjoint(done.stderr.split())
 
 
 def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):

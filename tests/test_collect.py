@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import tiny
@@ -133,15 +134,24 @@ def ask(url, path="state", body=None, **headers):
         return error.code, None
 
 
+@contextmanager
+def serving(collection, judge):
+    """Serve the page of a collection to one person; yield its address."""
+    server = PageServer(Session(collection, judge))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield server.url
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.fixture
 def served(place):
     """Serve the page of a collection of three queries."""
     assert code(collect("--queries", "asked.txt")) == 0
-    server = PageServer(Session(Collection(place / "docs-collection"), "ann"))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(Collection(place / "docs-collection"), "ann") as url:
+        yield url
 
 
 def judge_all(url, grade_of):
@@ -157,12 +167,9 @@ def judge_all(url, grade_of):
 
 def test_a_judged_folder_is_a_dataset(served, place, capsys):
     """Two people judge; the qrels are the first one's; the contract has digests, pool, agreement; `run`, `compare` work."""
-    state = judge_all(served.url, lambda query, text: 3)
-    second = PageServer(Session(Collection(place / "docs-collection"), "bob"))
-    threading.Thread(target=second.serve_forever, daemon=True).start()
-    ended = judge_all(second.url, lambda query, text: 3 if "pan" in query else 2)
-    second.shutdown()
-    second.server_close()
+    state = judge_all(served, lambda query, text: 3)
+    with serving(Collection(place / "docs-collection"), "bob") as second:
+        ended = judge_all(second, lambda query, text: 3 if "pan" in query else 2)
     capsys.readouterr()
     assert code(collect("--json")) == 0
     made = json.loads(capsys.readouterr().out)
@@ -190,50 +197,44 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
 def test_grades_are_stored_undone_and_checked(served, place):
     """A grade is in the file before the answer comes; undo takes back the last one; what is off scale or pool is refused."""
     log = place / "docs-collection" / "judgements" / "ann.jsonl"
-    _, first = ask(served.url)
+    _, first = ask(served)
     body = {"query": first["query"], "document": first["document"]["text_id"]}
-    status, second = ask(served.url, "grade", body | {"grade": 2})
+    status, second = ask(served, "grade", body | {"grade": 2})
 
     assert (status, second["done"], second["undo"]) == (200, 1, True)
     assert json.loads(log.read_text().splitlines()[-1])["grade"] == 2
-    assert ask(served.url, "undo", {})[1]["document"]["text_id"] == body["document"]
+    assert ask(served, "undo", {})[1]["document"]["text_id"] == body["document"]
     assert Collection(place / "docs-collection").judges() == {}
     for wrong in (body | {"grade": 4}, body | {"grade": True}, body | {"grade": 1, "document": "x"}, {}, [], "x"):
-        assert ask(served.url, "grade", wrong)[0] == 400
-    assert ask(served.url)[1]["done"] == 0
+        assert ask(served, "grade", wrong)[0] == 400
+    assert ask(served)[1]["done"] == 0
 
 
 def test_other_web_pages_cannot_use_the_page(served):
     """Refused: another host, another origin, another token, a form; the page loads nothing from elsewhere."""
-    with urllib.request.urlopen(served.url, timeout=10) as answer:
+    with urllib.request.urlopen(served, timeout=10) as answer:
         text, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
 
-    assert ask(served.url, "state", Host="evil.example")[0] == 403
-    assert ask(served.url, "state", Origin="https://evil.example")[0] == 403
-    assert ask(served.url.replace(served.token, "x" * len(served.token)))[0] == 404
-    assert ask(served.url, "undo", {}, **{"Content-Type": "text/plain"})[0] == 400
+    assert ask(served, "state", Host="evil.example")[0] == 403
+    assert ask(served, "state", Origin="https://evil.example")[0] == 403
+    assert ask(re.sub(r"[^/]+/$", "x/", served))[0] == 404
+    assert ask(served, "undo", {}, **{"Content-Type": "text/plain"})[0] == 400
     assert policy.startswith("default-src 'none'")
     assert not re.search(r"(src|href)=|https?://|@import", text)
 
 
 def test_a_kill_loses_no_judgement(place):
-    """After `kill -9` between two judgements, and half a line in the file, the same command continues after the last one."""
+    """After an end between two judgements, with half a line in the file, the command continues after the last whole one."""
     assert code(collect("--queries", "asked.txt")) == 0
-    command = [sys.executable, "-m", "lexbench", "judge", "page", "docs-collection"]
-
-    def start():
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-        return process, [process.stdout.readline(), process.stdout.readline().strip()]
-
-    process, (_, url) = start()
-    _, state = ask(url)
-    ask(url, "grade", {"query": state["query"], "document": state["document"]["text_id"], "grade": 1})
-    process.kill()
-    process.wait()
-    log = place / "docs-collection" / "judgements" / "judge-1.jsonl"
+    folder = place / "docs-collection"
+    with serving(Collection(folder), "judge-1") as url:
+        _, state = ask(url)
+        ask(url, "grade", {"query": state["query"], "document": state["document"]["text_id"], "grade": 1})
+    log = folder / "judgements" / "judge-1.jsonl"
     log.write_bytes(log.read_bytes() + b'\n{"query": "q1", "docu')
-    process.stdout.close()
-    process, (line, url) = start()
+    command = [sys.executable, "-m", "lexbench", "judge", "page", "docs-collection"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    line, url = process.stdout.readline(), process.stdout.readline().strip()
     assert line.startswith("1 of ")
     judge_all(url, lambda query, text: 0)
     process.send_signal(signal.SIGINT)
@@ -242,17 +243,18 @@ def test_a_kill_loses_no_judgement(place):
     assert process.returncode == 0
 
 
-def test_the_page_in_a_browser(served, place):
+def test_the_page_in_a_browser(place):
     """Keys grade and undo, a button grades, words of the query are marked, and a lost server is reported; no console errors."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     executable = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if executable is None:
         pytest.skip("no Chromium: apt install chromium-headless-shell")
     complaints = []
-    with playwright.sync_playwright() as started:
+    assert code(collect("--queries", "asked.txt")) == 0
+    with playwright.sync_playwright() as started, ExitStack() as server:
         page = started.chromium.launch(executable_path=executable, args=["--no-sandbox"]).new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(served.url)
+        page.goto(server.enter_context(serving(Collection(place / "docs-collection"), "ann")))
         page.wait_for_selector("#grades button")
         marked = page.inner_text("mark").lower()
         query = page.inner_text("#query")
@@ -261,8 +263,7 @@ def test_the_page_in_a_browser(served, place):
             page.wait_for_selector(f"#place:has-text('ann: {count} of')")
         page.keyboard.press("u")
         page.wait_for_selector("#place:has-text('ann: 1 of')")
-        served.shutdown()
-        served.server_close()
+        server.close()
         page.keyboard.press("0")
         page.wait_for_selector("#error:not([hidden])")
 

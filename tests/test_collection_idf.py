@@ -92,12 +92,6 @@ def test_a_power_that_is_no_number_above_0_is_refused(power):
         CollectionIdf(power)
 
 
-def test_it_needs_a_collection():
-    """A query alone has no document frequencies."""
-    with pytest.raises(CommandError, match="name a dataset by -d"):
-        CollectionIdf().query(sparse.csr_array(np.ones((1, 1), np.float32)))
-
-
 @pytest.mark.parametrize("engine", ["csr", "impact", "sharded(csr, shards=2)", "lucene", "pisa"])
 def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors):
     """Each score is the sum over terms of query weight, idf and document weight; whole numbers are rounded once."""

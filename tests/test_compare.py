@@ -199,8 +199,6 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
     ("arguments", "exit_code", "said"),
     [
         (["saved", "saved"], 2, "takes two systems or more; there is only a"),
-        (["saved", "bm25"], 3, "bm25"),
-        (["saved", "empty"], 3, "no result files in empty"),
         (["saved", "broken.json"], 2, "broken.json"),
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
@@ -212,7 +210,6 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
 def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
     """An error is one line on stderr; stdout stays empty."""
     saved(tmp_path / "saved", result("a", BASE))
-    (tmp_path / "empty").mkdir()
     (tmp_path / "broken.json").write_text("[")
     results.save(result("c", BASE, "pydoc/dev"), tmp_path / "other.json")
     found, out, err = run(capsys, "compare", *arguments)

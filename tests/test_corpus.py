@@ -81,7 +81,7 @@ def test_a_corpus_travels_as_a_path_and_keeps_its_titles(tmp_path):
 @given(
     st.dictionaries(st.from_regex(r"[a-zé0-9\U0001f600]{1,9}", fullmatch=True), st.text(max_size=40), min_size=1, max_size=60)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_pieces_do_not_show(tmp_path_factory, documents):
     """However small the pieces in which a corpus is handled, it is the same: each document with its text, in order."""
     folder = tmp_path_factory.mktemp("corpus")
@@ -105,17 +105,12 @@ def test_id_that_no_run_file_can_hold(wrong, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_id_that_occurs_twice(tmp_path):
+def test_id_that_occurs_twice(tmp_path, monkeypatch):
     """Two documents with one id are an error that names it, however far apart they come."""
-    documents = [Document(str(number), "") for number in range(200_000)] + [Document("777", "again")]
+    monkeypatch.setattr(module, "_RUN", 600)  # bytes: three documents are sorted at a time
+    documents = [Document(str(number), "") for number in range(1000)] + [Document("777", "again")]
     with pytest.raises(InvalidFile, match="two documents have the id '777'"):
         write_corpus(documents, tmp_path)
-
-
-def test_no_documents(tmp_path):
-    """A corpus without documents is an error."""
-    with pytest.raises(InvalidFile, match="no documents"):
-        write_corpus([], tmp_path)
 
 
 def test_only_empty_documents(tmp_path):
@@ -123,11 +118,6 @@ def test_only_empty_documents(tmp_path):
     corpus = write_corpus([Document("a", ""), Document("b", "")], tmp_path)
     assert [one.text for one in corpus.documents()] == ["", ""]
     assert corpus.empty == 2
-
-
-def test_half_a_surrogate_pair(tmp_path):
-    """Half a surrogate pair, which JSON allows and UTF-8 does not, becomes U+FFFD, as in Lucene."""
-    assert write_corpus([Document("a", "x\ud83dy")], tmp_path).text(0) == "x\ufffdy"
 
 
 def test_digest_of_queries_and_qrels():

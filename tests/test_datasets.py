@@ -120,17 +120,6 @@ def test_text_policies(policy, fields, expected):
     assert (found.text, found.title, found.body) == expected
 
 
-def test_identity_follows_the_content(tmp_path):
-    """The identity of a corpus depends on the file's content and the text policy, not on its place."""
-    for place in ("one", "two"):
-        beir_folder(tmp_path / place)
-    one, two = (Files.locate(tiny(), [tmp_path / place]).identity() for place in ("one", "two"))
-    assert one == two
-    assert Files.locate(tiny(document="text"), [tmp_path / "one"]).identity() != one
-    write(tmp_path / "two/corpus.jsonl", '{"_id": "d1", "text": "changed"}')
-    assert Files.locate(tiny(), [tmp_path / "two"]).identity() != one
-
-
 def test_topics_are_the_judged_queries(tmp_path):
     """Queries without a judgement are counted and left out; a judged document that the corpus lacks is found."""
     beir_folder(tmp_path)
@@ -149,19 +138,6 @@ def test_folder_without_a_contract(bread, tmp_path):
     assert (contract.id, contract.stamp) == ("bread/test", "bread/test@0")
     assert (len(corpus), corpus.empty) == (84, 1)
     assert (topics.facts.queries, topics.facts.judgements, topics.unjudged) == (16, 56, 19)
-    assert absent_documents(topics.judgements, corpus.doc_ids) == ()
-
-
-def test_cranfield(shared, tmp_path):
-    """The folder of Cranfield has its published 1,400 documents, two of them empty, and 225 queries."""
-    contract, source = find_folder(shared / "data" / "classic" / "cranfield")
-    topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
-    assert (contract.id, contract.stamp) == (
-        "classic/cranfield",
-        "classic/cranfield@0",
-    )  # a published dataset is called cranfield
-    assert (len(corpus), corpus.empty) == (1400, 2)
-    assert (topics.facts.queries, topics.facts.judgements) == (225, 1837)
     assert absent_documents(topics.judgements, corpus.doc_ids) == ()
 
 
@@ -227,7 +203,7 @@ def test_archive_that_is_not_the_published_one(ir_datasets_home, tmp_path, monke
         find_source(contract_of("beir/scifact/test"))
 
 
-@pytest.mark.parametrize("dataset_id", [name for name in all_contracts() if not name.startswith("pydoc")])
+@pytest.mark.parametrize("dataset_id", ["beir/nq", "msmarco-passage-titled/dev/small", "cranfield", "nano-beir/msmarco"])
 def test_missing_dataset_costs_one_line(dataset_id, tmp_path, monkeypatch):
     """The error for a missing dataset has its name, the places searched and how to provide it, in one line."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))

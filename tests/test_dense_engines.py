@@ -52,8 +52,7 @@ def faiss(**settings):
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16"])
-@pytest.mark.parametrize("count", [1, 16, 17, 70])
-@pytest.mark.parametrize("k", [1, 10, 1000, 6000])
+@pytest.mark.parametrize(("count", "k"), [(1, 1), (1, 6000), (16, 10), (17, 1000), (70, 1), (70, 1000), (70, 6000)])
 def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k):
     """With any number of queries and blocks, by our loop or BLAS, hits equal a stable sort of all products."""
     monkeypatch.setattr(dense, "_QUERIES", 50)
@@ -153,11 +152,9 @@ VARIANTS = {  # measured: 1 where not said
     "Flat": (1.0, 1.0, True),
     "HNSW32": (0.99, 0.99, True),
     "IVF64,Flat": (0.99, 0.98, True),
-    "IVF64_HNSW32,Flat": (0.99, 0.98, True),
     "SQ8": (0.9, 0.98, False),  # .955
     "PQ24x6": (0.45, 0.85, False),  # .553, .946
     "OPQ6_48,PQ6x6": (0.1, 0.75, False),  # .182, .855
-    "IVF16,PQ24x6": (0.5, 0.85, False),  # .617, .947
     "PQ24x4,RFlat": (0.95, 0.85, True),  # 1, .908
 }
 
@@ -247,17 +244,11 @@ def test_overlap_by_hand():
     hits = Hits(np.array([[3, 0, -1, -1, -1], [2, 3, 1, 0, 4]], np.int32), np.zeros((2, 5), np.float32))
     shards = [documents[:2], documents[2:2], documents[2:]]
 
-    assert overlap(iter(shards), np.ones((2, 1), np.float32), hits, (2, 4, 100)) == {2: 0.75, 4: 0.75, 100: 0.7}
+    sparse_ones = [sparse.csr_array(shard) for shard in shards]
+    expected = {2: 0.75, 4: 0.75, 100: 0.7}
 
-
-def test_overlap_of_sparse_vectors_is_that_of_dense_ones():
-    """CSR vectors, in shards, give the shares that the same numbers give as arrays."""
-    chance = np.random.default_rng(5)
-    documents, queries = (np.where(chance.random((n, 12)) < 0.4, chance.random((n, 12)), 0).astype(np.float32) for n in (50, 7))
-    hits = Hits(chance.permuted(np.tile(np.arange(50, dtype=np.int32), (7, 1)), axis=1)[:, :20], np.zeros((7, 20), np.float32))
-    shards = [sparse.csr_array(documents[:30]), sparse.csr_array(documents[30:])]
-
-    assert overlap(iter(shards), sparse.csr_array(queries), hits, (5, 20)) == overlap(iter([documents]), queries, hits, (5, 20))
+    assert overlap(iter(shards), np.ones((2, 1), np.float32), hits, (2, 4, 100)) == expected
+    assert overlap(iter(sparse_ones), sparse.csr_array(np.ones((2, 1), np.float32)), hits, (2, 4)) == {2: 0.75, 4: 0.75}
 
 
 def test_overlap_counts_any_of_equals():

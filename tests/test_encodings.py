@@ -120,16 +120,6 @@ def test_only_missing_shards_are_encoded(corpus, tmp_path):
     assert missing(10, tmp_path / "cut") == []
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_an_error_keeps_the_shards_before_it(corpus, tmp_path):
-    """The document with a "d" is at position 4: the first shard is written, the second is not."""
-    (tmp_path / "out").mkdir()
-    with pytest.raises(LexbenchError, match="document '5' cannot be encoded: no such letter"):
-        encode(Letters(fails="d"), corpus, tmp_path / "out")
-
-    assert missing(10, tmp_path / "out")[0] == range(3, 6)
-
-
 def test_a_broken_file_of_a_model_is_read_once(corpus, tmp_path):
     """Such an error belongs to no document, so none is looked for."""
     calls = []
@@ -186,8 +176,4 @@ def test_work_of_a_query_is_the_postings_of_its_terms():
     assert work["query_terms"].tolist() == [0, 2, 0, 1, 0]
     assert work["postings"].tolist() == [0, 15, 0, 20, 0]
     assert query_work(queries[:1], np.array([1, 1, 1]))["postings"].tolist() == [0]
-
-
-def test_no_values_have_no_spread():
-    """No values give an empty table."""
     assert spread(np.zeros(0)) == {}

@@ -1,7 +1,5 @@
 """Weights of a text's own word pieces beside those that a masked-language model predicts."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -106,17 +104,13 @@ def test_they_are_part_of_the_models_identity(folder):
 
 
 def test_what_is_written_is_read(folder):
-    """Weights are stored in half precision, the mean length in float32."""
+    """Weights are stored in half precision, the mean length in float32; without the file there are none."""
+    assert exact_terms.read(folder, len(VOCABULARY)) is None
     terms = with_terms(folder, predicted=0.1, exact=1 / 3, mean_length=151.3)
     found = exact_terms.read(folder, len(VOCABULARY))
     torch.testing.assert_close(found.exact, terms.exact.half().float())
     torch.testing.assert_close(found.predicted, terms.predicted.half().float())
     assert found.mean_length == pytest.approx(151.3, rel=1e-6)
-
-
-def test_a_model_without_them_has_none(folder):
-    """A folder without the file has no exact terms."""
-    assert exact_terms.read(folder, len(VOCABULARY)) is None
 
 
 def test_a_file_that_was_lost_is_missed(folder):
@@ -136,27 +130,15 @@ def test_a_file_that_was_lost_is_missed(folder):
         (lambda tensors: {name: value for name, value in tensors.items() if name != "predicted"}, "the model needs"),
         (lambda tensors: tensors | {"exact": tensors["exact"] * torch.nan}, "no number"),
         (lambda tensors: tensors | {"mean_length": torch.zeros(1)}, "mean_length not above 0"),
+        (lambda tensors: tensors, "exact_terms"),
     ],
-    ids=["another length", "one missing", "no number", "no length"],
+    ids=["another length", "one missing", "no number", "no length", "cut"],
 )
 def test_a_file_that_does_not_fit_is_refused(folder, change, said):
-    """A damaged file, or one of another model, is named."""
+    """A damaged file, or one of another model, is named; the last one is cut."""
     with_terms(folder)
     path = folder / EXACT_TERMS_FILE
-    path.write_bytes(safetensors.torch.save(change(safetensors.torch.load(path.read_bytes()))))
+    changed = safetensors.torch.save(change(safetensors.torch.load(path.read_bytes())))
+    path.write_bytes(changed[:-10] if said == "exact_terms" else changed)
     with pytest.raises(InvalidFile, match=said):
         encoder(folder).encode_query(["beta"])
-
-
-def test_a_file_that_was_cut_is_refused(folder):
-    """A file that is cut is named."""
-    with_terms(folder)
-    path = folder / EXACT_TERMS_FILE
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InvalidFile, match=r"exact_terms\.safetensors"):
-        encoder(folder).encode_query(["beta"])
-
-
-def test_the_plain_models_folder_is_as_it_was(folder):
-    """config.json of a model without exact terms does not mention them."""
-    assert "lexbench" not in json.loads((folder / "config.json").read_text())

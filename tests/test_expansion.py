@@ -16,7 +16,6 @@ from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
 from lexbench.runner.systems import describe
-from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.types import Document
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
@@ -206,11 +205,6 @@ def outcome(tmp_path):
     return run
 
 
-def indexes(tmp_path):
-    """Return when each finished index was sealed."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in (tmp_path / "store" / "indexes").glob(f"*/{MANIFEST}")}
-
-
 def test_through_the_harness(tmp_path, outcome):
     """A result says how many documents have no expansion and how many ids are nobody's, whenever it is read."""
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
@@ -224,16 +218,3 @@ def test_through_the_harness(tmp_path, outcome):
     assert outcome(path).result.notes == said
     (kept,) = stored_results(api.Store(tmp_path / "store"))
     assert kept.result.notes == said
-
-
-def test_an_index_is_found_again(tmp_path, outcome):
-    """After a kill in searching the same file, wherever it lies, leads to the same index; another file to another."""
-    outcome(written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}]))
-    first = indexes(tmp_path)
-    for stage in ("runs", "results"):
-        for folder in (tmp_path / "store" / stage).iterdir():
-            folder.rename(tmp_path / f"gone-{stage}")
-    assert outcome((tmp_path / "x.jsonl").rename(tmp_path / "y.jsonl")).error is None
-    assert indexes(tmp_path) == first
-    outcome(written(tmp_path / "y.jsonl", [{"id": "p2", "text": "fig"}]))
-    assert len(indexes(tmp_path)) == 2

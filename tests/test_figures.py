@@ -86,7 +86,9 @@ def drawn(tmp_path_factory):
     """Draw all figures twice, with names that would be markup elsewhere; return both folders."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     hostile = [result("$\\frac{$ <script>&"), result("模型\x07" + "n" * 90)]
-    timed = [msgspec.structs.replace(one, timings=[timing(100.0 + number)]) for number, one in enumerate([*RESULTS, *hostile])]
+    timed = [
+        msgspec.structs.replace(one, timings=[timing(100.0 + number)]) for number, one in enumerate([*RESULTS[:2], *hostile])
+    ]
     folders = [tmp_path_factory.mktemp("figures") for _ in range(2)]
     for folder in folders:
         assert {path.name for path in figures.write(timed, folder)} == {path.name for path in folder.iterdir()}

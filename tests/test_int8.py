@@ -142,11 +142,10 @@ def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
-@pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE_VNNI"])
-def test_products_are_exact_on_other_processors(instructions):
-    """The largest products are exact with AVX2, which adds pairs in 16 bits, and with VNNI."""
+def test_products_are_exact_on_other_processors():
+    """The largest products are exact with AVX2, which adds pairs in 16 bits."""
     command = [sys.executable, "-c", "import sys, lexbench.models.int8 as i; sys.exit(not i.int8_works())"]
-    assert subprocess.run(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}, check=False).returncode == 0
+    assert subprocess.run(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, check=False).returncode == 0
 
 
 def test_encoders_compute_in_int8(tmp_path):

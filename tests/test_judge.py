@@ -11,6 +11,7 @@ from lexbench.cli import code
 from lexbench.judges.endpoint_judge import _PROMPT, EndpointJudge
 from lexbench.runner.judging import Agreement
 from lexbench.trec.qrels import judge_stamps, read_qrels
+from lexbench.types import Document
 
 DOCUMENTS = {"d1": "red car", "d2": "a red fast car", "d3": "riddle of a car", "d4": "cat"}
 QUERIES = {"q1": "fast red car", "q2": "cat"}
@@ -149,18 +150,11 @@ def test_another_prompt_is_another_judge(place, server):
 def test_texts_are_put_into_the_prompt_once(server):
     """{passage} in a query is not filled in, and a passage is cut to the given number of characters."""
     judge = EndpointJudge(url=server.url, model="m", characters=4)
-    judge.judge("{passage} of {query}", [tiny_document("longer")])
+    judge.judge("{passage} of {query}", [Document("d", "longer")])
     content = server.requests[-1][2]["messages"][0]["content"]
 
     assert "Query: {passage} of {query}\n" in content
     assert "Passage: long\n" in content
-
-
-def tiny_document(text):
-    """Make a document."""
-    from lexbench.types import Document
-
-    return Document("d", text)
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,17 @@ Hostile files are in `hostile_inputs`; each must be refused in one line or read 
 
 import argparse
 import hashlib
-import importlib
 import json
 import os
 import random
 import resource
 import shutil
 import signal
-import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from errno import ENOSPC
 from functools import partial
@@ -51,7 +48,6 @@ _UNCOUNTED = ("locks", "logs", "checked")  # they decide no answer; "checked" ha
 _HARMS = ("flip", "cut", "swap", "remove")
 _EXCHANGE = "exchange of two folders"
 _FORGED = ("link to another file", "link to nothing", _EXCHANGE, "flip with the old time")
-_TIMED = ("--time", "--time-queries", "5", "--time-seconds", "0.2", "--time-processes", "2")
 
 
 @dataclass
@@ -135,14 +131,14 @@ def watch(root: Path, on_write: Callable[[str], None]) -> None:
     sys.addaudithook(hook)
 
 
-def at_write(root: Path, artifact: str, number: int, act: Callable[[], None]) -> Callable[[], None]:
-    """Return a harm: *act* before write *number*, from 0, of that kind of artifact; "" is any kind."""
+def at_write(root: Path, artifact: str, number: int, act: Callable[[], None], *, once: bool = True) -> Callable[[], None]:
+    """Return a harm: *act* before write *number*, from 0, of that kind of artifact, or from it on; "" is any kind."""
     left = [number]
 
     def on_write(at: str) -> None:
         if artifact in ("", at):
             left[0] -= 1
-            if left[0] == -1:
+            if left[0] == -1 or (left[0] < 0 and not once):
                 act()
 
     return lambda: watch(root, on_write)
@@ -158,6 +154,18 @@ def die(after: float) -> Callable[[], None]:
         signal.setitimer(signal.ITIMER_REAL, after)
 
     return act
+
+
+def _full() -> NoReturn:
+    raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def _any(_code: int, _text: str) -> bool:
+    return True
+
+
+def _kept(expected: int, code: int, text: str) -> bool:
+    return code == expected and "finished work is kept" in text
 
 
 # ---- the calm run, and its trials ------------------------------------------------------------------------------------------
@@ -238,76 +246,70 @@ class Campaign:
         shutil.rmtree(target, ignore_errors=True)
         return Path(shutil.copytree(source, target))
 
-    def mended(self, row: Row, root: Path, before: dict[Path, int], why: str, words: Sequence[str] = ()) -> None:
+    def mended(self, row: Row, root: Path, before: dict[Path, int], why: str) -> None:
         """Run again without harm, and count whether everything is as in the calm run."""
-        code = ended(started(words or self.words, root, self.said))
+        code = ended(started(self.words, root, self.said))
         after = sealed(root)
         redone = sum(after.get(folder) != at for folder, at in before.items())
         differing = [name for name, _ in sorted(tree(root).items() ^ self.known.items())]
-        wrong = code == 0 and (bool(differing) or (not words and scores(self.said) != self.scores))
+        wrong = code == 0 and (bool(differing) or scores(self.said) != self.scores)
         why = f"{why}: {code}: {differing[:4]}: {self.said.read_text()[-300:]}"
         row.count(survived=code == 0, redone=redone, silent=wrong, why=why)
+
+    def trial(
+        self,
+        row: Row,
+        harm: Callable[[], None],
+        why: str,
+        *,
+        start: Path | None = None,
+        ends: Callable[[int, str], bool] = _any,
+    ) -> None:
+        """Run once with *harm* on a copy of the store *start*; if it *ends* as it should, run again, and count the result."""
+        root = self.place / "store"
+        shutil.rmtree(root, ignore_errors=True)
+        if start:
+            shutil.copytree(start, root)
+        before = sealed(root)
+        code = ended(started(self.words, root, self.said, harm))
+        text = self.said.read_text(errors="replace")
+        if code == 0 and scores(self.said) != self.scores:
+            row.count(survived=False, silent=True, why=why)
+        elif "Traceback" in text or not ends(code, text):
+            row.count(survived=False, why=f"{why}: {code}: {text[-300:]}")
+        else:
+            whole = {folder: at for folder, at in sealed(root).items() if next(Store(root).damage(root / folder), None) is None}
+            self.mended(row, root, before | whole, f"{why}: {code}")
 
     def kills(self, artifact: str, trials: int) -> Row:
         """Kill the process at a write of one kind of artifact, or between it and the next write."""
         row, root = Row(f"kill -9 in {artifact}"), self.place / "store"
         gaps = [gap for at, gap in self.writes if at == artifact]
         for _ in range(trials):
-            self._copy(self.before[artifact], root)
-            number, before = self.chance.randrange(len(gaps)), sealed(root)
+            number = self.chance.randrange(len(gaps))
             after = self.chance.choice([0.0, self.chance.uniform(0, gaps[number])])
-            code = ended(started(self.words, root, self.said, at_write(root, artifact, number, die(after))))
-            known = {folder: at for folder, at in sealed(root).items() if next(Store(root).damage(root / folder), None) is None}
-            self.mended(row, root, before | known, f"write {number} + {after:.4f} s, {code}")
+            harm = at_write(root, artifact, number, die(after))
+            self.trial(row, harm, f"write {number} + {after:.4f} s", start=self.before[artifact])
         return row
 
     def full_disks(self, trials: int) -> Row:
         """Let every write from some write on fail, like on a full disk."""
         row, root = Row("full disk from a write on"), self.place / "store"
-
-        def full() -> NoReturn:
-            raise OSError(ENOSPC, os.strerror(ENOSPC))
-
         for number in _spread(len(self.writes), trials):
-            shutil.rmtree(root, ignore_errors=True)
-
-            def harm(first: int = number) -> None:
-                count = [0]
-
-                def on_write(_stage: str) -> None:
-                    count[0] += 1
-                    if count[0] > first:
-                        full()
-
-                watch(root, on_write)
-
-            code = ended(started(self.words, root, self.said, harm))
-            text = self.said.read_text()
-            if code not in (1, 3) or "Traceback" in text:
-                row.count(survived=False, why=f"write {number}: {code}: {text[-300:]}")
-                continue
-            self.mended(row, root, {}, f"write {number}")
+            harm = at_write(root, "", number, _full, once=False)
+            self.trial(row, harm, f"write {number}", ends=lambda code, _text: code in (1, 3))
         return row
 
     def limits(self, kind: str, trials: int) -> Row:
         """Limit the size of files, or the memory, to a random number."""
-        row, root = Row(kind), self.place / "store"
-        largest = max(path.stat().st_size for path in self.calm.rglob("*") if path.is_file())
+        row, largest = Row(kind), max(path.stat().st_size for path in self.calm.rglob("*") if path.is_file())
         for _ in range(trials):
-            shutil.rmtree(root, ignore_errors=True)
             if kind == "limit of file size":
                 which, most = resource.RLIMIT_FSIZE, self.chance.randrange(100, largest)
             else:
                 taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
                 which, most = resource.RLIMIT_AS, taken + self.chance.randrange(1 << 20, 1 << 27)
-            code = ended(started(self.words, root, self.said, partial(resource.setrlimit, which, (most, most))))
-            text = self.said.read_text(errors="replace")
-            if code == 0 and scores(self.said) != self.scores:
-                row.count(survived=False, silent=True, why=f"{most}")
-            elif "Traceback" in text:
-                row.count(survived=False, why=f"{most}: {code}: {text[-300:]}")
-            else:
-                self.mended(row, root, {}, f"{most}: {code}")
+            self.trial(row, partial(resource.setrlimit, which, (most, most)), f"{most}")
         return row
 
     def signals(self, trials: int) -> Row:
@@ -315,16 +317,10 @@ class Campaign:
         row, root = Row("SIGINT, SIGTERM, SIGHUP"), self.place / "store"
         for trial in range(trials):
             artifact, number = ARTIFACTS[trial % len(ARTIFACTS)], (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[trial % 3]
-            self._copy(self.before[artifact], root)
             at = self.chance.randrange(sum(kind == artifact for kind, _ in self.writes))
             harm = at_write(root, artifact, at, partial(_signalled, number))
-            before = sealed(root)
-            code = ended(started(self.words, root, self.said, harm))
-            text = self.said.read_text()
-            if code != 128 + number or "finished work is kept" not in text or "Traceback" in text:
-                row.count(survived=False, why=f"{number.name} in {artifact} at {at}: {code}: {text[-300:]}")
-                continue
-            self.mended(row, root, before, f"{number.name} in {artifact} at {at}")
+            kept = partial(_kept, 128 + number)
+            self.trial(row, harm, f"{number.name} in {artifact} at {at}", start=self.before[artifact], ends=kept)
         return row
 
     def damages(self, kind: str, harms: Sequence[str], trials: int) -> Row:
@@ -360,91 +356,6 @@ class Campaign:
             self.mended(row, root, {}, f"{harm} of {name}")
         return row
 
-    def remotes(self, trials: int) -> Row:
-        """Pull artifacts and results from damaged folders and archives, or kill the pull; then pull from the whole ones."""
-        row, root, there = Row("store push and pull, zip and tar"), self.place / "store", self.place / "there"
-        board = self.place / "board"
-        assert ended(started([*self.words, "--results", str(board)], self.calm, self.said)) == 0, self.said.read_text()
-        for words in (["push", f"{there}/store"], ["push", f"{there}/results", "--results", str(board)]):
-            assert ended(started(["store", *words], self.calm, self.said)) == 0, self.said.read_text()
-        shutil.make_archive(str(there / "store"), "zip", there / "store")
-        with tarfile.open(there / "store.tar", "w") as tar:
-            for path in (there / "store").iterdir():
-                tar.add(path, path.name)
-        urls = ("{}/store", "zip://::{}/store.zip", "tar://::{}/store.tar", "{}/results")
-        for trial in range(trials):
-            url, harmed = urls[trial % len(urls)], self._copy(there, self.place / "harmed")
-            words = ["--results", str(root / "board")] if "results" in url else []
-            shutil.rmtree(root, ignore_errors=True)
-            place = harmed / url.rpartition("/")[2]
-            path = self.chance.choice([one for one in sorted(place.rglob("*")) if one.is_file()] or [place])
-            harm = self.chance.choice(["flip", "cut", "remove", "kill"])
-            if harm == "kill":
-                act = at_write(root, "", self.chance.randrange(20), die(0))
-            else:
-                _damage(path, harm, path, self.chance)
-                act = lambda: None  # noqa: E731
-            code = ended(started(["store", "pull", url.format(harmed), *words], root, self.said, act))
-            text = self.said.read_text(errors="replace")
-            why = f"{harm} of {path.relative_to(harmed)}: {code}: {text[-300:]}"
-            if "Traceback" in text or "bug in lexbench" in text or code not in (0, 1, 2, 3, -signal.SIGKILL):
-                row.count(survived=False, why=why)
-            elif words:
-                again = ended(started(["store", "pull", url.format(there), *words], root, self.said))
-                row.count(survived=again == 0, silent=again == 0 and _contents(root / "board") != _contents(board), why=why)
-            elif ended(started(["store", "pull", url.format(there)], root, self.said)):
-                row.count(survived=False, why=f"{why}; then {self.said.read_text()[-300:]}")
-            else:
-                self.mended(row, root, {}, why)
-        return row
-
-    def twins(self, trials: int) -> Row:
-        """Run the encoders of two packages, with one name and one version, in turns on one store; and each on its own."""
-        row, root = Row("two plug-ins of one name and version"), self.place / "store"
-        shutil.rmtree(root, ignore_errors=True)
-        for trial in range(trials):
-            name = f"twin{trial % 2}"
-            site = _package(self.place / f"{name} site", name, "text.lower()" if trial % 2 else "text[::2]")
-            words = [sys.executable, "-m", "lexbench", *self.words[:3], "-r", "twin@flat", "-m", "nDCG@10", "--json"]
-            paths = os.pathsep.join([str(site), str(_TESTS / "plugin"), *sys.path])
-            found = []
-            for store in (root, self.place / f"{name} alone"):
-                environment = {**os.environ, "LEXBENCH_STORE": str(store), "PYTHONPATH": paths}
-                with self.said.open("wb") as said:
-                    done = subprocess.run(words, stdout=said, stderr=said, env=environment, check=False)
-                found.append((done.returncode, scores(self.said)))
-            whole = found[0][0] == 0 and found[0][1] is not None
-            row.count(survived=whole, silent=found[0] != found[1], why=self.said.read_text()[-300:])
-        return row
-
-    def verified(self, trials: int) -> Row:
-        """Damage a committed result, then verify: it is refused, or the scores that are compared are those of the file."""
-        row, committed = Row("verify of damaged results"), _TESTS.parent / "leaderboard" / "results" / "beir"
-        board = self.place / "verified" / "results" / "beir"
-
-        def compared() -> tuple[int, set[tuple[Any, ...]]]:
-            code = ended(
-                started(["verify", "beir", "--results", str(board.parents[1]), "--json"], self.place / "store", self.said)
-            )
-            text = self.said.read_text(errors="replace")
-            checks = json.loads(text[text.index("{") :])["checks"] if code in (0, 1) and "{" in text else []
-            return code, {(one["system"], one["dataset"], one["measure"], one["measured"]) for one in checks}
-
-        board.mkdir(parents=True)
-        for name in ("bm25", "bm25@lucene"):
-            shutil.copy(committed / f"{name}.json", board)
-        _, known = compared()
-        assert known, self.said.read_text()
-        for _ in range(trials):
-            path = board / self.chance.choice(["bm25.json", "bm25@lucene.json"])
-            content = path.read_bytes()
-            _damage(path, harm := self.chance.choice(["flip", "cut", "digit"]), path, self.chance)
-            code, found = compared()
-            broken = "Traceback" in (text := self.said.read_text(errors="replace")) or "bug in lexbench" in text
-            row.count(survived=not broken, silent=not found <= known, why=f"{harm} of {path.name}: {code}: {text[-300:]}")
-            path.write_bytes(content)
-        return row
-
     def races(self, trials: int) -> Row:
         """Run the same command in two to four processes on one store; in every second trial kill one of them."""
         row, root = Row("2 to 4 processes on one store"), self.place / "store"
@@ -464,61 +375,6 @@ class Campaign:
                 self.mended(row, root, {}, "a race")
         return row
 
-    def timings(self, trials: int) -> Row:
-        """Kill a run that times a system, or its measuring process; finished timings must not be measured again."""
-        row, root = Row("kill -9 in timings"), self.place / "store"
-        words = ["run", "dataset", str(self.folder), "-r", "bm25", "-m", "nDCG@10", "--json", *_TIMED]
-        gaps = [gap for artifact, gap in self._recorded(words, self._copy(self.calm, root)) if artifact == "timings"]
-        for trial in range(trials):
-            self._copy(self.calm, root)
-            if trial % 2:
-                why = f"the measuring process, {_child_killed(started(words, root, self.said), self.chance.uniform(0, 3))}"
-            else:
-                number = self.chance.randrange(len(gaps))
-                after = self.chance.choice([0.0, self.chance.uniform(0, gaps[number])])
-                code = ended(started(words, root, self.said, at_write(root, "timings", number, die(after))))
-                why = f"write {number} + {after:.2f} s, {code}"
-            survived, before = row.survived, sealed(root)
-            self.mended(row, root, before, why, words)
-            if row.survived > survived and not self._timed():
-                row.survived, row.silent = row.survived - 1, row.silent + 1
-        return row
-
-    def _timed(self) -> bool:
-        """Whether the last run has the scores of the calm one and checked timings of both scenarios."""
-        text = self.said.read_text()
-        found = json.loads(text[text.index("{") : text.rindex("}") + 1])
-        timings = [[timing["checked"] for timing in result["timings"]] for result in found["results"]]
-        return scores(self.said) == self.scores[:1] and all(len(checked) == 2 and all(checked) for checked in timings)
-
-    def trainings(self, trials: int) -> Row:
-        """Kill a training; after it was continued, its losses and weights must be those of the calm one."""
-        row, place = Row("kill -9 in training"), self.place / "training"
-        for module in ("lexbench.lexmae.training.pretrain", "transformers.trainer"):
-            importlib.import_module(module)
-        importlib.import_module("topics").write(place)
-        os.chdir(place)
-        short = [f"pretrain.{setting}" for setting in ("steps=12", "save_every=4", "dropout=0.1")]
-        words = ["train", "pretrain", "tiny.toml", *(word for setting in short for word in ("--set", setting)), "--output"]
-
-        def made(name: str) -> dict[str, bytes]:
-            folder = place / name / "pretrained"
-            return {path.name: path.read_bytes() for path in (*folder.glob("*.safetensors"), folder / "losses.jsonl")}
-
-        assert ended(started([*words, "calm"], place / "store", self.said)) == 0, self.said.read_text()
-        begin = time.monotonic()
-        assert ended(started([*words, "again"], place / "store", self.said)) == 0
-        whole, known = time.monotonic() - begin, made("calm")
-        assert made("again") == known
-        for _ in range(trials):
-            shutil.rmtree(place / "killed", ignore_errors=True)
-            after = self.chance.uniform(0, whole)
-            code = ended(started([*words, "killed"], place / "store", self.said, die(after)))
-            again = ended(started([*words, "killed"], place / "store", self.said))
-            wrong = again == 0 and made("killed") != known
-            row.count(survived=again == 0, silent=wrong, why=f"{after:.2f} s, {code}, {again}: {self.said.read_text()[-300:]}")
-        return row
-
     def hostile(self, trials: int) -> Row:
         """Run every hostile input: it must give an error in one line, or the right answer."""
         row = Row("hostile inputs")
@@ -535,19 +391,6 @@ class Campaign:
             silent = code == 0 and not given.readable
             row.count(survived=not broken or silent, silent=silent, why=f"{given.name}: {code}: {text[-300:]}")
         return row
-
-
-def _child_killed(process: int, after: float) -> str:
-    """Kill the measuring process of *process* after so many seconds; return when, and the exit code of *process*."""
-    time.sleep(after)
-    children = Path(f"/proc/{process}/task/{process}/children")
-    begin = time.monotonic()
-    while time.monotonic() - begin < 1:  # there may be none between two of them
-        with suppress(OSError, IndexError):  # it has ended, or has no child at the moment
-            os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
-            return f"{after:.2f} s, {ended(process)}"
-        time.sleep(0.005)
-    return f"none there, {ended(process)}"
 
 
 def _signalled(number: int) -> None:
@@ -572,9 +415,6 @@ def _damage(path: Path, harm: str, other: Path, chance: random.Random) -> None:
         times = path.stat()
         _damage(path, "flip", other, chance)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    elif harm == "digit":
-        at = chance.choice([number for number, byte in enumerate(content) if chr(byte).isdigit()])
-        path.write_bytes(content[:at] + str(chance.randrange(10)).encode() + content[at + 1 :])
     elif harm == "swap":
         path.write_bytes(other.read_bytes())
         other.write_bytes(content)
@@ -584,23 +424,6 @@ def _damage(path: Path, harm: str, other: Path, chance: random.Random) -> None:
         path.write_bytes(content[:at] + bytes([(content[at] if content else 0) ^ 1 << chance.randrange(8)]) + content[at + 1 :])
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.glob("results/*/*.json"))}
-
-
-def _package(site: Path, name: str, text: str) -> Path:
-    """Write a package with the encoder `twin`, version 1: letter counts of *text*, an expression; return the folder."""
-    (facts := site / f"{name}-1.dist-info").mkdir(parents=True, exist_ok=True)
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-    (facts / "entry_points.txt").write_text(f"[lexbench.encoders]\ntwin = {name}:Twin\n")
-    (site / f"{name}.py").write_text(
-        "from dataclasses import dataclass\nfrom lexbench_example.letters import Letters\n\n@dataclass(frozen=True)\n"
-        f"class Twin(Letters):\n    def encode_document(self, texts):\n"
-        f"        return Letters.encode_document(self, [{text} for text in texts])\n    encode_query = encode_document\n"
-    )
-    return site
-
-
 def _spread(count: int, most: int) -> list[int]:
     """Return *most* of the numbers below *count*, evenly spaced, or all."""
     return [number * count // min(most, count) for number in range(min(most, count))]
@@ -608,7 +431,7 @@ def _spread(count: int, most: int) -> list[int]:
 
 def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
     """Yield the rows of the table whose kinds contain *only*. Each kind has its own random numbers."""
-    slow, slowest = max(1, trials // 20), max(1, trials // 50)
+    slow = max(1, trials // 20)
     kills = max(1, (trials - 2 * slow) // len(ARTIFACTS))
     kinds: dict[str, Callable[[], Row]] = {
         **{f"kill -9 in {artifact}": partial(campaign.kills, artifact, kills) for artifact in ARTIFACTS},
@@ -618,13 +441,8 @@ def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
         "links and folders": partial(campaign.damages, "links, exchanged folders, old times", _FORGED, max(1, trials // 4)),
         "races": partial(campaign.races, slow),
         "signals": partial(campaign.signals, max(1, trials // 10)),
-        "remotes": partial(campaign.remotes, slow * 2),
-        "twins": partial(campaign.twins, min(slowest * 2, 10)),
-        "verify": partial(campaign.verified, max(1, trials // 4)),
         "limit of memory": partial(campaign.limits, "limit of memory", slow),
         "hostile inputs": partial(campaign.hostile, trials * 10),
-        "kill -9 in training": partial(campaign.trainings, slow),
-        "kill -9 in timings": partial(campaign.timings, slow),
     }
     for name, kind in kinds.items():
         if only in name:
