@@ -21,7 +21,7 @@ from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
-SESSION = uuid4().hex
+_PROCESS = uuid4().hex
 
 
 class ForeignRetriever(Retriever):
@@ -40,8 +40,8 @@ class ForeignRetriever(Retriever):
         raise NotImplementedError
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the user's revision, or what no other process has: the system may change without a trace."""
-        return {"revision": self.revision} if self.revision else {"process": SESSION}
+        """Return the user's revision. Without one, return a random value: the system may change unnoticed."""
+        return {"revision": self.revision} if self.revision else {"process": _PROCESS}
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the corpus, whose ids searching reads."""

@@ -90,7 +90,7 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
 
 def clone(folder):
     """Copy what a run needs into *folder*; files keep their times, so that nothing is compiled again."""
-    for name in ("lexbench", "suites", "recipes", "containers"):
+    for name in ("lexbench", "suites", "recipes"):
         shutil.copytree(DOCS.parent / name, folder / name)
 
 

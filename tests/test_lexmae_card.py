@@ -4,13 +4,11 @@ import json
 import re
 
 import msgspec
-import numpy as np
 import pytest
 
 pytest.importorskip("transformers", reason="models are in the extra neural")
 
-import torch
-from checkpoints import reconfigure, sparsified, tiny_bert
+from checkpoints import sparsified, tiny_bert
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
@@ -18,10 +16,7 @@ from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
 from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start, TextHead
-from lexbench.models import exact_terms, text_head
-from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.runner import systems
-from lexbench.types import CollectionStatistics, Document
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
 FITTED = {"batch_size": 8, "epochs": 3.0, "learning_rate": 2e-5}
@@ -95,64 +90,17 @@ def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
     assert (typed.query_length, typed.document_length) == (30, encoding.document_length)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
-def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
-    """The Python lines of the card run unchanged and give lexbench's vectors."""
-    text = finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
-    place = {}
-    exec(block(text, "python").replace("FOLDER", str(draft)), place)
-    encoder = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
-
-    same = {"rtol": 1e-4, "atol": 1e-5}
-    np.testing.assert_allclose(place["queries"], encoder.encode_query(["what is a query"]).toarray(), **same)
-    np.testing.assert_allclose(place["documents"], encoder.encode_document(["A text"]).toarray(), **same)
-    titles, bodies = ["sparse", "the neural model in search"], ["the term weight of a document in sparse retrieval", "is"]
-    inputs = {"pair": (titles, bodies), "string": ([f"{a}[SEP]{b}" for a, b in zip(titles, bodies, strict=True)],)}
-    given = inputs.get(encoding.titles, ([f"{a} {b}" for a, b in zip(titles, bodies, strict=True)],))
-    documents = [Document("", f"{a} {b}", len(a) + 1) for a, b in zip(titles, bodies, strict=True)]
-    expected = encoder.encode_tokens(encoder.tokenise_documents(documents)).toarray()
-    assert np.count_nonzero(expected, axis=1).min() > 1
-    whole = place["encode"](*given, length=encoding.document_length).numpy()
-    np.testing.assert_allclose(whole[expected > 0], expected[expected > 0], **same)
-    assert encoding.document_terms or (whole > 0).sum() == (expected > 0).sum()
-
-
-@pytest.mark.parametrize("text_terms", [0, 3])
-def test_the_python_of_a_card_with_other_weights_gives_the_same_vectors(draft, text_terms):
-    """The Python lines of a card with exact terms, and a text head, count them too."""
-    vocabulary = json.loads((draft / "config.json").read_text())["vocab_size"]
-    predicted, exact = torch.rand(2, vocabulary, generator=torch.Generator().manual_seed(1))
-    terms = exact_terms.ExactTerms(predicted, exact - 0.2, mean_length=5.5)
-    exact_terms.write(terms, draft)
-    encoding = msgspec.structs.replace(ENCODINGS[0], query_counts="whole", query_idf=0.5)
-    recipe = msgspec.structs.replace(RECIPE, encoding=encoding, exact_terms=ExactTerms(corpora=("any",)))
-    extra = {}
-    if text_terms:
-        width = json.loads((draft / "config.json").read_text())["hidden_size"]
-        text_head.write(text_head.TextHead(torch.randn(5, width), torch.zeros(5), torch.arange(9, 4, -1)), draft)
-        encoding = msgspec.structs.replace(encoding, document_terms=5, text_terms=text_terms, query_text_terms=2)
-        recipe = msgspec.structs.replace(recipe, encoding=encoding, text_head=TextHead())
-        extra = {"text_terms": 2}
-    text = finished(draft, recipe)
-    place = {}
-    exec(block(text, "python").replace("FOLDER", str(draft)), place)
-    retriever = systems.system(f'sparse_mlm(model="{draft}")@csr').retriever
-    encoder, (idf,) = retriever.encoder, retriever.transforms
-    again, same = ["query of a query"], {"rtol": 1e-3, "atol": 1e-5}
-    query, documents = encoder.encode_query(again).toarray(), encoder.encode_document(["A text"])
-    weighted = idf.with_collection(CollectionStatistics.from_vectors([documents])).query(
-        encoder.encode_query(["what is a query"])
+def test_the_card_names_additions_to_the_paper(draft):
+    """Exact terms, collection idf and a text head are named, each only if the model has it."""
+    recipe = msgspec.structs.replace(
+        RECIPE,
+        encoding=Encoding(query_idf=0.5, document_terms=5, text_terms=3, query_text_terms=2),
+        exact_terms=ExactTerms(corpora=("any",)),
+        text_head=TextHead(),
     )
-
-    np.testing.assert_allclose(place["encode"](again, length=9, whole=True, **extra), query, **same)
-    np.testing.assert_allclose(place["scores"], (weighted @ documents.T).toarray(), **same)
-    assert "*exact terms*" in text
-    assert "*collection idf*" in text
-    assert ("*text head*" in text) == bool(text_terms)
-    (draft / EXACT_TERMS_FILE).unlink()
-    reconfigure(draft, lexbench={})
-    without = systems.system(f'sparse_mlm(model="{draft}", positions="text", query_length=9)').retriever.encoder
-    assert not np.allclose(without.encode_query(again).toarray(), query)
+    for name in ("*exact terms*", "*collection idf*", "*text head*"):
+        assert name in finished(draft, recipe)
+        assert name not in finished(draft)
 
 
 def test_the_hub_reads_the_front_matter(draft):

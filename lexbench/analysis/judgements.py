@@ -156,6 +156,7 @@ def _without(qrels: Qrels, pairs: Pairs) -> Qrels:
 
 
 def _means(runs: Mapping[str, Run], qrels: Qrels, measure: str) -> dict[str, float]:
+    """Return the mean of *measure* over all queries for each of *runs*, by name."""
     depth = measures.cutoff(measure)
     cut = {name: run.cut(depth) if depth else run for name, run in runs.items()}
     return {name: measures.score(run, qrels, [measure]).means[measure] for name, run in cut.items()}

@@ -4,5 +4,4 @@ conversion       what `lexbench export` and `lexbench import` do
 formats          the formats of files; a file there adds one
 boards           leaderboards of other tools, for `lexbench audit`
 sharing          results and stores at a URL
-lsr_benchmark    our engines on embeddings of lsr-benchmark
 """

@@ -16,7 +16,7 @@ import msgspec
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.recipe import STAGES, Recipe
 from lexbench.models.checkpoint import read_json
-from lexbench.models.stated_settings import EXACT_TERMS, K1, B
+from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
 from lexbench.table import Table, escape, markdown, number
@@ -93,10 +93,10 @@ _WHAT: Mapping[What, str] = {
     "stage3": "after the third stage of fine-tuning",
 }
 _POOLED = {"text": "except the first token and separators", "all": "except padding"}
-_DOCUMENT = {  # how a document is read with each setting of `titles`: in words, and in Python
-    "pair": ('as the pair of its title ("-" for none) and its body', '["-"], ["A text"]'),
-    "string": ('as one text: its title ("-" for none), a separator, its body', '[f"-{tokenizer.sep_token}A text"]'),
-    "off": ("as one text", '["A text"]'),
+_DOCUMENT = {  # how a document is read with each setting of `titles`
+    "pair": 'as the pair of its title ("-" for none) and its body',
+    "string": 'as one text: its title ("-" for none), a separator, its body',
+    "off": "as one text",
 }
 _ABOUT = """\
 A LexMAE trained by lexbench, {what}. It is a re-training, not the authors' model: nobody has released a trained LexMAE. Method:
@@ -111,62 +111,18 @@ FOLDER is the folder of this file. In lexbench, which reads in config.json how t
 lexbench run suite pydoc -r 'sparse_mlm(model="FOLDER")@impact'
 ```
 
-The same vectors in transformers. A document is read {document}. The weight of a word piece comes from its largest logit over
-all positions of a text {positions}:
-
-```python
-import torch
-{imports}from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")
-model = AutoModelForMaskedLM.from_pretrained("FOLDER", dtype=torch.float32).eval()
-{exact_terms}{silent}
-
-@torch.inference_mode()
-def encode(*texts, length{whole_setting}{text_setting}):
-    cut = {{"truncation": True, "max_length": length, "padding": True, "return_token_type_ids": False}}
-    tokens = tokenizer(*texts, **cut, return_tensors="pt")
-    pooled = {pooled}
-    {weights}
-
-
-queries = encode(["what is a query"], length={query_length}{whole}{query_text})
-documents = encode({call}, length={document_length}{document_text})
-{largest}{idf}scores = queries @ documents.T
-```"""
-_PREDICTED = "model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()"
-_ADDED = """
-    if most_words:  # the largest weights of words, more if some are equal
-        weights = weights * (weights >= weights.topk(most_words).values[:, -1:])
-    real = tokens["attention_mask"].float()
-    means = torch.einsum("nlw,nl->nw", model.base_model(**tokens).last_hidden_state, real)
-    text = (torch.nn.functional.normalize(means) @ head["weight"].float().T + head["bias"].float()).relu()
-    largest, chosen = text.topk(text_terms)
-    return weights.index_add(1, head["words"], torch.zeros_like(text).scatter(1, chosen, largest))"""
+A document is read {document}. The weight of a word piece comes from its largest logit over all positions of a text
+{positions}."""
 _TEXT_HEAD = """
 
 It has a second head, the *text head*, in text_head.safetensors: a linear map turns the mean of all states of a text into
 weights of words. The {document_terms} largest are added to the weights of a document, {query_terms} to those of a query. The
 paper's model has a lexicon bottleneck in pretraining, and does not search with it."""
-_WITH_EXACT_TERMS = f"""\
-predicted = {_PREDICTED}
-    counts = torch.zeros_like(predicted).scatter_add_(1, tokens["input_ids"], pooled.float())
-    norm = {1 - B:g} + {B:g} * counts.sum(1, keepdim=True) / terms["mean_length"]
-    saturated = counts * {1 + K1:g} / (counts + {K1:g} * norm)
-    return predicted * terms["predicted"].float() + COUNTED * terms["exact"].float().clamp(min=0)"""
 _EXACT_TERMS = """
 
 Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in
 exact_terms.safetensors, one number per word piece. Programs that only read the masked-language model, such as
 sentence-transformers, lose them."""
-_LARGEST = """\
-least = documents.topk({number}).values[:, -1:]
-documents = documents * (documents >= least)  # the {number} largest weights of each, more if some are equal
-"""
-_IDF = """\
-found = (documents > 0).sum(0)  # of the whole collection
-queries = queries * ((len(documents) - found + 0.5) / (found + 0.5)).log1p() ** {power:g}
-"""
 _COLLECTION_IDF = """
 
 Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
@@ -221,7 +177,7 @@ def _json(value: Any) -> str:
 
 def text(recipe: Recipe, what: What, facts: Facts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
-    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe, what), _data(recipe, facts))
+    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe), _data(recipe, facts))
     return "\n\n".join([*about, _recipe(recipe), _training(recipe, facts), *_scores(facts), _limits(recipe, facts)]) + "\n"
 
 
@@ -284,41 +240,9 @@ def _about(recipe: Recipe, what: What) -> str:
     return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + head + idf + merged
 
 
-def _use(recipe: Recipe, what: What) -> str:
+def _use(recipe: Recipe) -> str:
     encoding = recipe.encoding
-    document, call = _DOCUMENT[encoding.titles]
-    silent, pooled = "", 'tokens["attention_mask"].bool()'
-    if encoding.positions == "text":
-        silent = "silent = torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id])\n"
-        pooled += ' & ~torch.isin(tokens["input_ids"], silent)'
-    whole = encoding.query_counts == "whole" and recipe.exact_terms is not None
-    with_exact_terms = _WITH_EXACT_TERMS.replace("COUNTED", "(counts if whole else saturated)" if whole else "saturated")
-    weights, files = f"return {_PREDICTED}", ""
-    if recipe.exact_terms:
-        weights, files = with_exact_terms, 'terms = load_file("FOLDER/exact_terms.safetensors")\n'
-    words = max(encoding.document_terms - encoding.text_terms, 0)
-    if has_head := has_text_head(recipe, what):
-        weights = weights.replace("return ", "weights = ") + _ADDED
-        files += 'head = load_file("FOLDER/text_head.safetensors")\n'
-    return _USE.format(
-        imports="from safetensors.torch import load_file\n" if files else "",
-        exact_terms=files,
-        weights=weights,
-        text_setting=", text_terms, most_words=0" if has_head else "",
-        query_text=f", text_terms={encoding.query_text_terms}" if has_head else "",
-        document_text=f", text_terms={encoding.text_terms}, most_words={words}" if has_head else "",
-        whole=", whole=True" if whole else "",
-        whole_setting=", whole=False" if whole else "",
-        idf=_IDF.format(power=encoding.query_idf) if encoding.query_idf else "",
-        document=document,
-        positions=_POOLED[encoding.positions],
-        silent=silent,
-        pooled=pooled,
-        query_length=encoding.query_length,
-        document_length=encoding.document_length,
-        largest=_LARGEST.format(number=encoding.document_terms) if encoding.document_terms else "",
-        call=call,
-    )
+    return _USE.format(document=_DOCUMENT[encoding.titles], positions=_POOLED[encoding.positions])
 
 
 def _data(recipe: Recipe, facts: Facts) -> str:
@@ -327,7 +251,7 @@ def _data(recipe: Recipe, facts: Facts) -> str:
         for data in facts.data
     )
     uses = {data.use for data in facts.data}
-    notes = [f"Documents were read {_DOCUMENT[recipe.encoding.titles][0]}."]
+    notes = [f"Documents were read {_DOCUMENT[recipe.encoding.titles]}."]
     notes += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
     stages = [recipe.stage(number) for number in STAGES]
