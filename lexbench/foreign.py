@@ -21,7 +21,7 @@ from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
-_PROCESS = uuid4().hex
+PROCESS = uuid4().hex  # the identity of what another process cannot know to be the same
 
 
 class ForeignRetriever(Retriever):
@@ -41,7 +41,7 @@ class ForeignRetriever(Retriever):
 
     def identity(self) -> Mapping[str, Any]:
         """Return the user's revision. Without one, return a random value: the system may change unnoticed."""
-        return {"revision": self.revision} if self.revision else {"process": _PROCESS}
+        return {"revision": self.revision} if self.revision else {"process": PROCESS}
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the corpus, whose ids searching reads."""

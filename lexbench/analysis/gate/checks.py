@@ -15,7 +15,7 @@ from lexbench.analysis.gate.files import Baseline, Gate
 from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, Quality, Verdict, judge, worst
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
-from lexbench.foreign import SESSION
+from lexbench.foreign import PROCESS
 from lexbench.progress import Progress
 from lexbench.results import Result, Timing
 from lexbench.runner import jobs
@@ -49,7 +49,7 @@ class Measured(NamedTuple):
         if not all(0 <= value <= 1 for value in values):
             raise CommandError(f"a gate takes a measure with values from 0 to 1, and {measure} has others")
         recipe = self.job.system.recipe
-        lasting = is_reusable(recipe) and SESSION not in str(recipe)
+        lasting = is_reusable(recipe) and PROCESS not in str(recipe)
         return Baseline(
             dataset=self.result.dataset,
             contract=self.result.contract,
