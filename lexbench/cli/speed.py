@@ -108,12 +108,12 @@ def _table(
         if speed and test:
             cells += [f"{test.difference:+.4f}", interval_cell(test.interval), number(test.p)]
         rows.append(tuple(cells))
-    columns = ["documents/s", "query\nms", "first\nanswer s", "memory\nMB", f"hours for\n{documents:,}"]
+    columns = ["docs/s", "query\nms", "first\nanswer", "memory\nMB", f"hours for\n{documents:,}"]
     columns += [*([] if price is None else ["costs"]), *([_MEASURE, "95 %\ninterval", "p"] if tests else [])]
     filled = [(*row, *[number(None)] * (len(names) + len(columns) - len(row))) for row in rows]
     notes = [
-        f"{about}; documents/s: the fastest of three rounds; query: the median of one at a time",
-        "first answer: from opening the model to the first query's vector; memory: of the process, with libraries",
+        f"{about}; docs/s: documents per second, the fastest of three rounds; query: the median of one at a time",
+        "first answer: seconds from opening the model to the first query's vector; memory: of the process, with libraries",
         *([f"{_MEASURE}: difference to {found[0].settings['dtype']}; p: two-sided paired randomisation test"] if tests else []),
         *dict.fromkeys(f"not here: {one.expression}: {one.refused}" for one in found if one.refused),
     ]
