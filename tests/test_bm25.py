@@ -226,7 +226,7 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
     texts = {f"{i:03}": " ".join(ODD[i % len(ODD) :][: 1 + i % 4]) for i in range(100)}
     searcher(BM25, texts)
     monkeypatch.setattr(bm25, "_COMPILED", 0)
-    monkeypatch.setattr(bm25, "_BLOCK", 7)
+    monkeypatch.setattr(bm25, "_BLOCK", 300)
     monkeypatch.setattr(index, "IndexWriter", partial(index.IndexWriter, run=100))
     BM25(threads=threads).build(
         write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c")

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, cycle, islice, pairwise
+from itertools import chain, cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -33,7 +33,7 @@ LAYOUT = 2  # of the index files; goes up when they would be misread
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # characters of a chunk that is remembered: Chinese has no white space
 _COMPILED = 10_000  # documents from which on compiling the analysis pays: it takes seconds, once
-_BLOCK = 2048  # documents numbered at a time
+_BLOCK = 1 << 21  # characters analysed at a time: few enough for long documents, and enough that threads seldom wait
 _POSITION = np.uint64(0xFFFFFFFF)  # bits of a key that hold the position
 
 
@@ -176,13 +176,25 @@ def _add_blocks(
         before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *map(len, block)])]  # terms before each document
         writer.add_block(terms, np.diff(before))
 
-    while block := list(islice(documents, _BLOCK)):
+    for block in _blocks(documents):
         if len(waiting) == len(tables):
             finish()
         table, texts = next(turns), [text for document in block for text in document]
         waiting.append((table, block, texts, submit(table.start, [text.text for text in texts])))
     while waiting:
         finish()
+
+
+def _blocks(documents: Iterator[list[RepeatedText]]) -> Iterator[list[list[RepeatedText]]]:
+    """Yield lists of documents that have _BLOCK characters together; the last has the rest."""
+    block, size = [], 0
+    for document in documents:
+        block.append(document)
+        size += sum(len(text.text) for text in document)
+        if size >= _BLOCK:
+            yield block
+            block, size = [], 0
+    yield block
 
 
 class BM25Searcher(Searcher, Rescorer):
