@@ -41,12 +41,7 @@ def pylate(path, **settings):
     body.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     checkpoints.save_file({"linear.weight": state["linear.weight"]}, folder / "1_Dense" / "model.safetensors")
-    dense = {
-        "in_features": 32,
-        "out_features": DIMENSIONS,
-        "bias": False,
-        "activation_function": "torch.nn.Identity",
-    }
+    dense = {"in_features": 32, "out_features": DIMENSIONS, "bias": False, "activation_function": "torch.nn.Identity"}
     (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
     kinds = (("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense"))
     listed = [{"idx": i, "name": str(i), "path": place, "type": kind} for i, (place, kind) in enumerate(kinds)]
@@ -124,18 +119,10 @@ def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
     assert np.abs(found.values - encoder(model, attend_to_masks=not attend).encode_query(TEXTS).values).max() > 0.05
 
 
-def test_queries_may_stay_as_long_as_they_are(model):
-    """Without filling, a query has a vector for [CLS], marker, each token and [SEP]."""
-    found = encoder(model, mask_queries_to=0).encode_query(["sparse dense", ""])
-
-    same(found, [Reference(model).query("sparse dense", 5), Reference(model).query("", 3)])
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 0])
 @pytest.mark.parametrize("skip", [True, False])
-def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
+def test_documents_have_no_vectors_of_punctuation(model, skip):
     """Punctuation has no vectors; [CLS], marker and [SEP] have, also in a text of punctuation alone."""
-    found = encoder(model, skip_punctuation=skip, batch_tokens=batch_tokens).encode_document(TEXTS)
+    found = encoder(model, skip_punctuation=skip).encode_document(TEXTS)
 
     same(found, [Reference(model).document(text, 24, skip=skip) for text in TEXTS])
     assert np.diff(found.offsets).tolist() == ([6, 3, 8, 3, 24] if skip else [9, 3, 10, 8, 24])
@@ -143,13 +130,14 @@ def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
 
 
 def test_lengths_count_the_marker(model):
-    """Lengths include [CLS], marker and [SEP]; cut documents are counted."""
+    """Lengths include [CLS], marker and [SEP]; cut documents are counted; queries that are not filled stay as they are."""
     made = encoder(model, document_length=8, query_length=8, mask_queries_to=0)
     tokens = made.tokenise_documents([Document("", text) for text in ("w w w w w", "w w w w w w")])
 
     assert np.diff(tokens.starts).tolist() == [8, 8]
     assert tokens.truncated == 1
-    same(made.encode_query(["w w w w w w"]), [Reference(model).query("w w w w w w", 8)])
+    queries = {"w w w w w w": 8, "sparse dense": 5, "": 3}
+    same(made.encode_query([*queries]), [Reference(model).query(*query) for query in queries.items()])
 
 
 def test_titles_are_read_as_pairs(model):
@@ -166,13 +154,8 @@ def test_titles_are_read_as_pairs(model):
 
 def test_settings_of_the_folder_are_taken(tmp_path):
     """artifact.metadata states defaults, typed settings win, and both are in the key."""
-    told = {
-        "query_maxlen": 16,
-        "doc_maxlen": 20,
-        "attend_to_mask_tokens": True,
-        "mask_punctuation": False,
-        "similarity": "cosine",
-    }
+    told = {"query_maxlen": 16, "doc_maxlen": 20, "attend_to_mask_tokens": True, "mask_punctuation": False}
+    told |= {"similarity": "cosine"}
     folder = colbert(tmp_path / "told", **told, query_token_id="[unused1]", doc_token_id="[unused0]")
     made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("query_length", 10))))
 
@@ -181,16 +164,6 @@ def test_settings_of_the_folder_are_taken(tmp_path):
     assert (made.query_marker, made.document_marker) == ("[unused1]", "[unused0]")
     assert describe(made)["settings"]["attend_to_masks"] is True
     assert "attend_to_masks" not in describe(made, index=True)["settings"]
-
-
-def test_sentence_transformers_makes_the_same_vectors(tmp_path):
-    """The MultiVectorEncoder of sentence-transformers gives the same vectors for a folder of ColBERT."""
-    peer = pytest.importorskip("sentence_transformers", minversion="6")
-    folder = colbert(tmp_path / "colbert", query_maxlen=32, doc_maxlen=24)
-    theirs = peer.MultiVectorEncoder(folder, device="cpu")
-
-    same(encoder(folder).encode_query(TEXTS), theirs.encode_query(TEXTS))
-    same(encoder(folder).encode_document(TEXTS), theirs.encode_document(TEXTS))
 
 
 @pytest.mark.parametrize("expansion", [True, False])
@@ -207,21 +180,8 @@ def test_folders_of_pylate_are_read(tmp_path, expansion):
     same(made.encode_document(TEXTS[:4]), theirs.encode_document(TEXTS[:4]))
 
 
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
-        ({"prompts": {"query": "find: "}}, "a prompt before texts"),
-        ({"skiplist_words": ["the"]}, "skips 1 words of its own"),
-    ],
-)
-def test_what_lexbench_does_not_do_is_refused(tmp_path, settings, error):
-    """A folder of PyLate that needs an unknown way of encoding is refused."""
-    with pytest.raises(CommandError, match=error):
-        encoder(pylate(tmp_path, **settings))
-
-
 def test_what_is_no_such_model_is_refused(model, tmp_path):
-    """A missing projection, an unknown marker, another similarity, too many positions: one line each."""
+    """A missing projection, an unknown marker, another similarity, too many positions, prompts, skiplists: one line each."""
     with pytest.raises(InvalidFile, match=r"linear\.weight \(dimensions, 32\).* here is none; give a ColBERT"):
         encoder(colbert(tmp_path / "bare", dimensions=0)).encode_query(["a"])
     with pytest.raises(CommandError, match=r"no token '\[Q\]'; type query_marker="):
@@ -234,6 +194,10 @@ def test_what_is_no_such_model_is_refused(model, tmp_path):
         encoder(model, mask_queries_to=65).encode_query(["a"])
     with pytest.raises(CommandError, match=r"mask_queries_to=-1\): a whole number from 0"):
         LateInteraction(model, mask_queries_to=-1)
+    with pytest.raises(CommandError, match="a prompt before texts"):
+        encoder(pylate(tmp_path / "prompts", prompts={"query": "find: "}))
+    with pytest.raises(CommandError, match="skips 1 words of its own"):
+        encoder(pylate(tmp_path / "skips", skiplist_words=["the"]))
 
 
 def test_it_is_found_end_to_end(model, tmp_path):

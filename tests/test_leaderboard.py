@@ -16,7 +16,7 @@ import samples
 from lexbench import catalog, registry, suites
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
-from lexbench.errors import CannotStart, InvalidFile
+from lexbench.errors import InvalidFile
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
@@ -52,33 +52,21 @@ def markdown(folder):
     return leaderboard.pages(folder)[folder / "README.md"]
 
 
-def test_the_pages_are_a_function_of_the_files(folder):
-    """Equal files give equal bytes, and `stale` finds a page that is out of date."""
-    made = leaderboard.pages(folder)
-    assert leaderboard.stale(made) == [folder / "README.md", folder / "index.html", folder / "reproduce.sh"]
-    leaderboard.write(made)
-    assert leaderboard.stale(leaderboard.pages(folder)) == []
-
-    (folder / "index.html").write_text("changed")
-    assert leaderboard.stale(made) == [folder / "index.html"]
-
-    leaderboard.write(made)
-    write_results([result("c", ndcg=0.1)], "pydoc", folder)
-    assert len(leaderboard.stale(leaderboard.pages(folder))) == 3
-
-
 def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
-    """`lexbench leaderboard --results FOLDER` writes the files; with --check it writes nothing and exits with 1."""
-    assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
-    said = (
-        f"out of date: {folder / 'README.md'}, {folder / 'index.html'}, {folder / 'reproduce.sh'}; type: lexbench leaderboard"
-    )
-    assert said in capsys.readouterr().err
+    """`lexbench leaderboard --results FOLDER` writes the files; with --check it names stale ones, and exits with 1."""
+    command = ["leaderboard", "--results", str(folder)]
+    names = [str(folder / name) for name in ("README.md", "index.html", "reproduce.sh")]
+    assert code([*command, "--check"]) == 1
+    assert f"out of date: {', '.join(names)}; type: lexbench leaderboard" in capsys.readouterr().err
     assert not (folder / "index.html").exists()
-    assert code(["leaderboard", "--results", str(folder)]) == 0
-    assert code(["leaderboard", "--results", str(folder), "--check"]) == 0
-    (folder / "index.html").unlink()
-    assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
+    assert code(command) == code([*command, "--check"]) == 0
+    (folder / "index.html").write_text("changed")
+    capsys.readouterr()
+    assert code([*command, "--check"]) == 1
+    assert f"out of date: {names[1]}; " in capsys.readouterr().err
+    assert code(command) == 0
+    write_results([result("c", ndcg=0.1)], "pydoc", folder)
+    assert leaderboard.stale(leaderboard.pages(folder)) == list(map(Path, names))
 
 
 def table_rows(folder, suite="pydoc"):
@@ -86,13 +74,6 @@ def table_rows(folder, suite="pydoc"):
     lines = markdown(folder).partition(f"\n## {suite}")[2].partition(":\n\n|")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
     return {one[1]: [one[0], *one[2:]] for one in cells}
-
-
-def test_best_is_bold_and_second_underlined(folder):
-    """Rows come best first; the best score of a column is bold, the second underlined."""
-    assert [(name, cells[1]) for name, cells in table_rows(folder).items()] == [
-        ("b", "**0.7500**"), ("bm25", "<ins>0.5000</ins>"), ("a", "0.2500"),
-    ]  # fmt: skip
 
 
 def test_equal_figures_are_marked_alike():
@@ -152,7 +133,7 @@ def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
 
 
 def test_hostile_names_stay_inert(tmp_path):
-    """The name of a system cannot break the table, smuggle HTML into the page, or end a line of the script."""
+    """A name cannot break the table, smuggle HTML into the page, end a line of the script, or take the file of another."""
     write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>'; rm x")], "pydoc", tmp_path)
     pages = leaderboard.pages(tmp_path)
 
@@ -161,18 +142,8 @@ def test_hostile_names_stay_inert(tmp_path):
     assert not [line for line in pages[tmp_path / "reproduce.sh"].splitlines() if line.startswith(("```", "<b>"))]
     assert escape("a|b\nc") == "a\\|b c"
     assert len(list((tmp_path / "results" / "pydoc").iterdir())) == 1
-
-
-def test_two_systems_never_share_a_file():
-    """Names that differ only in characters that file names cannot have get different files."""
     assert file_name("run_file(path='a/b')") != file_name("run_file(path='a?b')")
     assert file_name("bm25@lucene") == "bm25@lucene"
-
-
-def test_an_empty_folder_says_what_to_type(tmp_path):
-    """Without result files there is no page, and one line says how to make some."""
-    with pytest.raises(CannotStart, match="lexbench run suite pydoc --results"):
-        markdown(tmp_path)
 
 
 def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
@@ -282,10 +253,12 @@ def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
 OWN = Path(__file__).parent / "data" / "bread"
 
 
-@pytest.mark.parametrize("what", [["suite", "pydoc"], ["dataset", "./own"]], ids=["suite", "own data"])
-def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, what):
+@pytest.mark.parametrize("what", [["suite", "bread", "-d", "bread/test"], ["dataset", "./own"]], ids=["suite", "own data"])
+@pytest.mark.usefixtures("bread_suite")
+def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, bread_environment, what):
     """The script runs the same systems, data, measures and depth: no file changes but for when things were measured."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    for name, value in {**bread_environment, "LEXBENCH_STORE": str(tmp_path / "store")}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(OWN, tmp_path / "own")
     options = ["-r", "bm25", "-r", "flat = bm25(b=0.0)", "-m", "nDCG@10", "-m", "R@20", "--depth", "50", "--results", "board"]
@@ -375,12 +348,6 @@ SUITE = Suite(
 DENSE = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
 
 
-def test_a_mean_needs_every_member():
-    """A mean over datasets needs all members; otherwise their number is shown."""
-    half = tables([result("a", "x", 0.2), result("b", "x", 0.4), result("b", "y", 0.6)], SUITE)[0]
-    assert half.rows[-1] == ("both@1", "1/2", "0.5000")
-
-
 @pytest.mark.parametrize(
     ("recipe", "expected"),
     [
@@ -430,16 +397,12 @@ def test_notes_of_a_table():
 
 
 def test_results_survive_the_disk(tmp_path):
-    """Saving and loading gives an equal result, and equal results give equal bytes."""
+    """An equal result is loaded, equal results give equal bytes, and a damaged file is named with the place in it."""
     one = result("bm25")
     save(one, tmp_path / "r.json")
 
     assert load(tmp_path / "r.json") == one
     assert json_bytes(one) == (tmp_path / "r.json").read_bytes()
-
-
-def test_a_result_that_does_not_read_names_the_place(tmp_path):
-    """A damaged result file gives one line with the file and the place in it."""
-    (tmp_path / "r.json").write_bytes(json_bytes(result("bm25")).replace(b'"depth": 10', b'"depth": "ten"'))
+    (tmp_path / "r.json").write_bytes(json_bytes(one).replace(b'"depth": 10', b'"depth": "ten"'))
     with pytest.raises(InvalidFile, match=r"r\.json: .* at `\$\.depth`"):
         load(tmp_path / "r.json")

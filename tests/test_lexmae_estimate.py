@@ -48,13 +48,12 @@ def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
     return found
 
 
-def test_bert_base_has_the_size_it_is_known_for():
-    """BERT-base has 110 million parameters; 109 of them are in matrices and embeddings."""
-    assert round(BERT_BASE.parameters / 1e6) == 109
-
-
 def test_pretraining_by_hand():
-    """Ten texts of ten tokens: body, head and decoder at each, 8 masked words, maxima of the softmax bottleneck."""
+    """Ten texts of ten tokens: body, head and decoder at each, 8 masked words, maxima of the softmax bottleneck.
+
+    Memory: 16 bytes for each of 736 + 272 weights, 68 for a state of four layers, 8 for a masked word, 16 for a maximum.
+    BERT-base has 110 million parameters; 109 of them are in matrices and embeddings.
+    """
     each = 6 * (256 + 16 + 2 * 128 + 16) * 10  # every weight that a token passes through
     each += 6 * 400 * (0.3 + 0.5) * 10  # the projection, at masked words
     each += (2 * 10 + 4) * 400  # the projection again, for the maxima
@@ -63,35 +62,28 @@ def test_pretraining_by_hand():
     assert (found.part, found.texts, found.steps, found.tokens) == ("pretrain", 10, 2, 100)
     assert found.operations == pytest.approx(10 * each)
     assert found.seconds == pytest.approx((10 * each / 1000 / 0.5, 10 * each / 1000 / 0.15))
-
-
-def test_memory_of_pretraining_by_hand():
-    """16 bytes for each of 736 + 272 weights, 68 for a state of four layers, 8 for a masked word's logits, 16 for a maximum."""
     states = 5 * 68 * 4 * 4 * 10
     logits = 5 * 8 * 100 * 8
     maxima = 5 * 100 * 16
 
     assert cost(PRETRAIN).memory == 16 * (736 + 272) + states + logits + maxima
-
-
-def test_epochs_are_counted_in_relevant_documents():
-    """Two epochs of 20 pairs are 10 steps of 4; one example per query makes 5; a tenth held out makes 9."""
-    assert cost(FINETUNE).steps == 10
-    assert cost(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
-    assert cost(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
+    assert round(BERT_BASE.parameters / 1e6) == 109
 
 
 def test_fine_tuning_by_hand():
-    """40 queries, each of 8 tokens, with two documents of ten: 28 tokens, three vectors."""
+    """40 queries, each of 8 tokens, with two documents of ten: 28 tokens, three vectors.
+
+    Two epochs of 20 pairs are 10 steps of 4; one example per query makes 5; a tenth held out makes 9. A teacher of the model's
+    size takes 2 x 256 operations for each of a query's 2 x (10 + 8) tokens.
+    """
     each = 6 * (256 + 16) * 28 + 400 * (2 * 28 + 4 * 3)
     found = cost(FINETUNE)
 
     assert (found.part, found.texts, found.tokens) == ("finetune --stage 1", 120, 40 * 28)
     assert found.operations == pytest.approx(40 * each)
-
-
-def test_a_teacher_reads_each_pair():
-    """A teacher of the model's size takes 2 x 256 operations for each of a query's 2 x (10 + 8) tokens."""
+    assert cost(FINETUNE).steps == 10
+    assert cost(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
+    assert cost(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
     more = cost(FINETUNE, stage={"teacher": "t"}).operations - cost(FINETUNE).operations
 
     assert more == pytest.approx(40 * 2 * 256 * 2 * 18)

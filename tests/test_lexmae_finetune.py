@@ -1,7 +1,6 @@
 """A stage of fine-tuning: its data, its loss, and scoring a model in training."""
 
 import gzip
-import sys
 
 import msgspec
 import numpy as np
@@ -11,11 +10,10 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import torch
 from checkpoints import random_model
-from topics import VOCABULARY, Process, enter, write
+from topics import VOCABULARY, enter, write
 
-from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
-from lexbench.lexmae import provenance, recipe
+from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
@@ -30,6 +28,7 @@ from lexbench.models.exact_terms import ExactTerms
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 
+SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
 SETTINGS = {
     "batch_size": 2,
     "steps": 1,
@@ -62,35 +61,34 @@ def asked(place):
 
 
 @pytest.fixture
-def stage(asked):
+def stage(place):
     """Return the data of the first stage."""
+    return ranking(place, "encoding.query_length=8")
+
+
+def ranking(place, *settings):
+    """Return the data of the first stage of the recipe with other settings."""
+    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
     _, tokenizer = load(start.make(asked, Silent()))
     return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
 
 
-def told(command):
-    """Run *command* and print the id of each query in a batch."""
-    real = Ranking.query
-
-    def heard(self, example):
-        query = self.training_sets[example.source].queries[example.query]
-        sys.stdout.write(f"query {query.query_id}\n")
-        return real(self, example)
-
-    Ranking.query = heard
-    return code(command)
+def run_file(place, name):
+    """Return the scores of a mined run by query and document."""
+    found = {}
+    with gzip.open(place / "out" / "negatives" / "stage1" / f"{name}.trec.gz", "rt") as file:
+        for query_id, _, doc_id, _, score, _ in map(str.split, file):
+            found.setdefault(query_id, {})[doc_id] = float(score)
+    return found
 
 
 def test_held_out_queries_are_never_trained_on(place):
-    """No batch has a query for selection, and nearly all other queries appear."""
-    options = ["--set", "stage1.start=start", "--set", "stage1.steps=15", "--set", "selection.held_out=0.3", "--output", "held"]
-    mined = Process(place, code, ["train", "mine", "tiny.toml", "--stage", "1", *options[:2], *options[4:]])
-    assert mined.code() == 0, mined.said
-    process = Process(place, told, ["train", "finetune", "tiny.toml", "--stage", "1", *options])
-    assert process.code() == 0, process.said
-    train = open_training_set("topics", Store(), Silent())
-    held = selection.held_out_ids(train, 0.3, 42)
-    trained = {line.split()[1] for line in process.said.splitlines() if line.startswith("query ")}
+    """No example has a query for selection, and nearly all other queries have one."""
+    stage = ranking(place, "selection.held_out=0.3")
+    (training_set,) = stage.training_sets
+    held = selection.held_out_ids(training_set, 0.3, 42)
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in range(len(stage))]
+    trained = {training_set.queries[one.query].query_id for one in drawn}
 
     assert len(held) > 10
     assert not trained & held
@@ -133,26 +131,14 @@ def test_the_teachers_scores_are_the_documents(stage):
     assert stage.collate(drawn)["teacher"].tolist() == expected
 
 
-SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [["stage1.contrast=own"], ["stage1.contrast=in_batch"]],
-    ids=["own", "in the batch"],
-)
-def test_a_system_teaches_by_what_it_finds(place, settings):
+@pytest.mark.parametrize("contrast", ["own", "in_batch"])
+def test_a_system_teaches_by_what_it_finds(place, contrast):
     """A teaching system's scores are scaled to 0 to 1 per list; documents that it does not find have 0."""
-    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, *settings])
-    _, tokenizer = load(start.make(asked, Silent()))
-    stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
-    run = {}
-    with gzip.open(place / "out" / "negatives" / "stage1" / "teacher-topics.trec.gz", "rt") as file:
-        for query_id, _, doc_id, _, score, _ in map(str.split, file):
-            run.setdefault(query_id, {})[doc_id] = float(score)
+    stage = ranking(place, *SYSTEM, f"stage1.contrast={contrast}")
+    run = run_file(place, "teacher-topics")
     drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 55)]
     own = [one.documents for one in drawn]
-    asked_of = own if settings != ["stage1.contrast=in_batch"] else [[at for row in own for at in row]] * 3
+    asked_of = own if contrast == "own" else [[at for row in own for at in row]] * 3
     (training_set,) = stage.training_sets
     expected = []
     for one, positions in zip(drawn, asked_of, strict=True):
@@ -166,56 +152,27 @@ def test_a_system_teaches_by_what_it_finds(place, settings):
     assert 0 < np.mean(np.array(expected) > 0) < 1
 
 
-def test_queries_whose_source_the_teacher_misses_are_left_out(place):
-    """teacher_rank leaves out queries without a relevant document that high in the teacher's list."""
-    sizes = []
-    for rank in (0, 12, 4):
-        asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, f"stage1.teacher_rank={rank}"])
-        _, tokenizer = load(start.make(asked, Silent()))
-        sizes.append(len(Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())))
-    assert sizes[0] >= sizes[1] > sizes[2] > 0
-
-
-def test_a_part_of_the_queries(place):
-    """`most` draws that many queries; only their negatives are mined."""
-    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.most=20"])
-    _, tokenizer = load(start.make(asked, Silent()))
-    stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
+def test_a_stage_trains_on_a_part_of_the_queries(place):
+    """`most` draws that many queries and mines for them alone; teacher_rank leaves out those that the teacher misses."""
+    stage = ranking(place, "stage1.most=20")
     (training_set,) = stage.training_sets
     whole = open_training_set("topics", Store(), Silent())
-    with gzip.open(place / "out" / "negatives" / "stage1" / "topics.trec.gz", "rt") as file:
-        mined = {line.split()[0] for line in file}
-
     assert len(training_set.queries) == 20
-    assert {query.query_id for query in training_set.queries} >= mined
+    assert {query.query_id for query in training_set.queries} >= run_file(place, "topics").keys()
     for index, query in enumerate(training_set.queries):
         at = whole.queries.index(query)
         assert training_set.positives[index].tolist() == whole.positives[at].tolist()
 
-
-def test_a_rank_of_no_teacher_is_refused(place):
-    """teacher_rank without a teaching system is refused."""
+    sizes = [len(ranking(place, *SYSTEM, f"stage1.teacher_rank={rank}")) for rank in (0, 12, 4)]
+    assert sizes[0] >= sizes[1] > sizes[2] > 0
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.teacher_rank=20"])
     with pytest.raises(CommandError, match=r"stage1\.teacher_rank needs a system as teacher"):
         negatives.mine(asked, 1, Silent())
 
 
-@pytest.mark.parametrize("strata", ["[30, 4]", "[4, 4]"])
-def test_strata_ascend(place, strata):
-    """Strata must ascend strictly."""
-    with pytest.raises(CommandError, match="Expected ascending ranks"):
-        recipe.read(place / "tiny.toml", [f"stage1.strata={strata}"])
-
-
 @pytest.mark.parametrize(
     ("teacher", "is_system"),
-    [
-        ("bm25", True),
-        ("ensemble(bm25, bm25(k1=2.0))", True),
-        ("cross-encoder/ms-marco-MiniLM-L-6-v2", False),
-        ("a-name-that-nobody-has", False),
-        (None, False),
-    ],
+    [("bm25", True), ("cross-encoder/ms-marco-MiniLM-L-6-v2", False), ("a-name-that-nobody-has", False), (None, False)],
 )
 def test_what_a_teacher_is(teacher, is_system):
     """An expression is a teaching system; any other name is a reranker."""
@@ -383,16 +340,3 @@ def test_a_model_that_is_not_there(place):
     other = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
     with pytest.raises(CannotStart, match=r"there is no none/stage1, .*; type: lexbench train finetune RECIPE --stage 1$"):
         finetune.finetune(other, 2, Silent())
-
-
-def test_a_model_of_another_recipe(place):
-    """A stage refuses models of another recipe, for its start and for its negatives."""
-    made = recipe.read(place / "tiny.toml", ["output=other"])
-    (place / "other" / "stage1").mkdir(parents=True)
-    provenance.write(place / "other" / "stage1", made, "stage1")
-    asked = recipe.read(place / "tiny.toml", ["output=other", "stage1.lambda_d=0.7", "stage2.start=start"])
-
-    with pytest.raises(
-        CommandError, match=r"other/stage1 was made by another recipe \(stage1.lambda_d: there 0.1, asked 0.7\)"
-    ):
-        finetune.finetune(asked, 2, Silent())

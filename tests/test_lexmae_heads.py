@@ -75,16 +75,6 @@ def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
     assert abs(terms.mean() - min(150, vocabulary)) < 0.1 * vocabulary
 
 
-def test_texts_are_drawn_evenly_and_the_same():
-    """Each corpus gives the same number of texts, the same ones for the same seed."""
-    corpora = [[np.array([number]) for number in range(at, at + 2000)] for at in (0, 5000, 9000)]
-    first, again, other = (heads.sample_texts(corpora, seed) for seed in (1, 1, 2))
-    numbers = np.array([int(row[0]) for row in first])
-    assert np.histogram(numbers, [0, 5000, 9000, 12000])[0].tolist() == [256, 256, 256]
-    assert numbers.tolist() == [int(row[0]) for row in again]
-    assert numbers.tolist() != [int(row[0]) for row in other]
-
-
 def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
     """Exact terms start as .35 x 2 idf^.5 and .35 idf^.25, and are saved with the model."""
     place = write(tmp_path)

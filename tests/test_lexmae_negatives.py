@@ -22,6 +22,7 @@ from lexbench.progress import Silent
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
+from lexbench.testing.executors import RecordedProgress
 from lexbench.trec.runs import Run, read_run, write_run
 
 
@@ -30,17 +31,6 @@ def kept(tmp_path, monkeypatch):
     """Return the empty store that mining uses."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     return Store()
-
-
-class RecordedProgress(Silent):
-    """Remembers the notes."""
-
-    def __init__(self):
-        self.notes = []
-
-    def note(self, line):
-        """Remember it."""
-        self.notes.append(line)
 
 
 def recipe(tmp_path, queries, **stage):
@@ -69,11 +59,20 @@ def mined(asked, progress=None):
 
 
 def test_relevant_documents_are_removed_and_nothing_else(tmp_path):
-    """A run has BM25's documents in order without relevant ones; unjudged ones and grade 0 stay."""
+    """A run has BM25's documents in order without relevant ones; unjudged ones and grade 0 stay.
+
+    The .json beside it has the retriever, the depth, the dataset and the counts.
+    """
     path, found = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
 
     assert found == {"qa": ["a4", "a2", "a1"], "qf": ["a1", "a3"]}
     assert path.parent == tmp_path / "out" / "negatives" / "stage1"
+    facts = json.loads(path.with_name(path.name.replace(".trec.gz", ".json")).read_text())
+
+    assert facts["retriever"] == "bm25"
+    assert (facts["made_from"]["depth"], facts["made_from"]["dataset"]) == (3, "fruit@0")
+    assert facts["counts"] == {"queries": 2, "negatives": 5}
+    assert facts["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(1, ["a4"]), (2, ["a4", "a1"]), (9, ["a4", "a1"])])
@@ -98,18 +97,6 @@ def test_pieces_make_one_run(tmp_path, monkeypatch):
     assert sorted(one.name for one in path.parent.iterdir()) == sorted([path.name, path.name.replace(".trec.gz", ".json")])
 
 
-def test_finished_negatives_are_not_mined_again(tmp_path):
-    """The same command leaves the run unchanged."""
-    asked = recipe(tmp_path, [write(tmp_path / "fruit")])
-    path, _ = mined(asked)
-    before = path.stat()
-    heard = RecordedProgress()
-    mined(asked, heard)
-
-    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert heard.notes == []
-
-
 def test_another_setting_mines_again(tmp_path):
     """Another depth, retriever or judgements, or a changed file, is mined again with a note."""
     folder = write(tmp_path / "fruit")
@@ -126,17 +113,6 @@ def test_another_setting_mines_again(tmp_path):
     assert mined(asked, heard)[1] == whole
     assert len(heard.notes) == 4
     assert all(str(path) in note for note in heard.notes)
-
-
-def test_what_lies_beside_a_run(tmp_path):
-    """The .json has the retriever, the depth, the dataset and the counts."""
-    path, _ = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
-    facts = json.loads(path.with_name(path.name.replace(".trec.gz", ".json")).read_text())
-
-    assert facts["retriever"] == "bm25"
-    assert (facts["made_from"]["depth"], facts["made_from"]["dataset"]) == (3, "fruit@0")
-    assert facts["counts"] == {"queries": 2, "negatives": 5}
-    assert facts["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_reading_gives_positions_by_query(tmp_path, kept):
@@ -185,16 +161,12 @@ def test_run_that_does_not_read(tmp_path, kept):
 
 
 def test_stage_that_is_not_there(tmp_path):
-    """Missing stages and repeated training sets are refused."""
+    """Missing stages, repeated training sets, and negatives of a model that is not trained yet are refused."""
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="recipe fruit has no stage 2; it has: 1"):
         negatives.mine(recipe(tmp_path, [folder]), 2, Silent())
     with pytest.raises(CommandError, match="stage 1 names a training set twice"):
         negatives.mine(recipe(tmp_path, [folder, folder]), 1, Silent())
-
-
-def test_model_that_is_not_trained_yet(tmp_path):
-    """Negatives of a model that is not trained yet are refused."""
     asked = recipe(tmp_path, [write(tmp_path / "fruit")], negatives='lexmae(model="{pretrained}")@impact')
     with pytest.raises(CannotStart, match=r"negatives need \{pretrained\}, but .*out/pretrained does not exist"):
         negatives.mine(asked, 1, Silent())
@@ -214,21 +186,6 @@ def test_folders_stand_in_the_notation_whole(tmp_path):
     assert again.head.args[1][0].head.kwargs == (("model", str(paths.stage(2))),)
     assert again.engine.kwargs == (("model", str(paths.stage(1))),)
     assert str(again) == text
-
-
-def test_mining_with_a_model(tmp_path):
-    """A trained folder's model mines as many documents as the depth says, none of them relevant."""
-    pytest.importorskip("torch")
-    from checkpoints import tiny_bert
-
-    named = 'lexmae(model="{pretrained}", document_length=32, dense_ok=True)@impact'
-    asked = recipe(tmp_path, [write(tmp_path / "fruit")], depth=2, negatives=named)
-    tiny_bert(Paths(asked).pretrained, form="pretrained")
-    _, found = mined(asked)
-
-    relevant = {(query, document) for query, document, grade in JUDGED if grade > 0}
-    assert {query: len(documents) for query, documents in found.items()} == {"qa": 2, "qf": 2, "qp": 2}
-    assert not {(query, document) for query, documents in found.items() for document in documents} & relevant
 
 
 CRASH = """
@@ -275,17 +232,3 @@ def test_killed_mining_goes_on(tmp_path, monkeypatch):
     files = [path.relative_to(tmp_path / "calm") for path in (tmp_path / "calm").rglob("*.*")]
     assert sorted(path.relative_to(tmp_path / "hurried") for path in (tmp_path / "hurried").rglob("*.*")) == sorted(files)
     assert all((tmp_path / "hurried" / path).read_bytes() == (tmp_path / "calm" / path).read_bytes() for path in files)
-
-
-def test_negatives_of_questions(bread, tmp_path, kept, monkeypatch):
-    """For questions about bread the negatives are BM25's list without relevant documents."""
-    monkeypatch.chdir(bread.parent)
-    asked = recipe(tmp_path, ["bread"], depth=15)
-    (path,) = negatives.mine(asked, 1, Silent())
-    assert path.name == "bread.trec.gz"
-    one = open_training_set("bread", kept, Silent())
-    found = negatives.read(path, one, kept, Silent())
-
-    assert found.lengths.max() == 15
-    assert np.mean(found.lengths == 15) > 0.5
-    assert not any(np.isin(found[query], one.positives[query]).any() for query in range(len(found)))

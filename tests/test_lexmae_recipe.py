@@ -27,7 +27,7 @@ def recipe(tmp_path):
 
 
 def test_a_preset_fills_sections_that_are_there(recipe):
-    """A preset fills missing settings of existing sections, and adds no stage."""
+    """A preset fills missing settings of existing sections and of [encoding], which every recipe has, and adds no stage."""
     found = recipe(HEAD + PRETRAIN + "batch_size = 8\n" + STAGE.format(1))
 
     assert (found.pretrain.batch_size, found.pretrain.learning_rate, found.pretrain.epochs) == (8, 3e-4, 20.0)
@@ -35,13 +35,12 @@ def test_a_preset_fills_sections_that_are_there(recipe):
     assert found.stage2 is found.stage3 is None
     assert found.stage(1) is found.stage1
     assert found.stage(3) is None
-
-
-def test_a_preset_also_fills_what_every_recipe_has(recipe):
-    """The preset `paper` fills [encoding], which every recipe has."""
-    found = recipe('preset = "paper"\n' + HEAD)
-
-    assert (found.encoding.positions, found.encoding.titles) == ("all", "off")
+    paper = recipe('preset = "paper"\n' + HEAD)
+    assert (paper.encoding.positions, paper.encoding.titles) == ("all", "off")
+    # Shares of 0.3 and 0.7 are allowed despite rounding, and {dataset} is not a model.
+    assert recipe(HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.7\n").pretrain.decoder_share == 0.7
+    run_file = 'run_file(path="{dataset}.trec")'
+    assert recipe(HEAD + PRETRAIN + STAGE.format(1) + f"negatives = '{run_file}'\n").stage1.negatives == run_file
 
 
 def test_overrides_come_last(recipe):
@@ -71,14 +70,6 @@ def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps,
     found = recipe(HEAD + PRETRAIN + text, *overrides).pretrain
 
     assert (found.steps, found.epochs) == (steps, epochs)
-
-
-def test_the_home_folder_is_expanded(recipe, monkeypatch):
-    """A leading `~` becomes the home folder; other paths and variables stay."""
-    monkeypatch.setenv("HOME", "/home/me")
-    found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")
-
-    assert (found.output, found.pretrain.corpora, found.start.model) == ("/home/me/out", ("/home/me/a", "b/~c"), "../$NAME")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +104,8 @@ def test_the_home_folder_is_expanded(recipe, monkeypatch):
         (HEAD + PRETRAIN + STAGE.format(1) + "start = 'stage1'\n", "Stage 1 comes before any model 'stage1'"),
         (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'x(\"{stage3}\")'\n", "before any model 'stage3'"),
         (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'bm25('\n", "at `$.stage1.negatives`"),
+        (WHOLE + "strata = [30, 4]\n", "Expected ascending ranks"),
+        (WHOLE + "strata = [4, 4]\n", "Expected ascending ranks"),
     ],
 )
 def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
@@ -123,6 +116,8 @@ def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
     assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    with pytest.raises(InvalidFile, match=r"cannot read .*none\.toml: No such file"):
+        read(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(
@@ -144,44 +139,24 @@ def test_a_wrong_override_is_named(recipe, override, kind, said):
     assert said in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    """A missing file is an error that names the path."""
-    with pytest.raises(InvalidFile, match=r"cannot read .*none\.toml: No such file"):
-        read(tmp_path / "none.toml")
-
-
-def test_exclusive_masking_may_hide_all_that_is_left(recipe):
-    """Shares of 0.3 and 0.7 are allowed despite rounding."""
-    found = recipe(HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.7\n")
-
-    assert found.pretrain.decoder_share == 0.7
-
-
-def test_a_run_file_may_say_where_the_dataset_goes(recipe):
-    """`{dataset}` in run_file(path=…) is not a model."""
-    found = recipe(HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'run_file(path=\"{dataset}.trec\")'\n")
-
-    assert found.stage1.negatives == 'run_file(path="{dataset}.trec")'
-
-
-def test_paths_are_below_the_output(recipe):
-    """Models, negatives and training states have fixed paths."""
+def test_paths_are_below_the_output(recipe, monkeypatch):
+    """Models, negatives and training states have fixed paths; a leading `~` becomes the home folder."""
     paths = Paths(recipe(WHOLE))
 
     assert (paths.start, paths.pretrained, paths.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
     assert paths.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train.trec.gz")
     assert paths.training("stage2") == Path("out/stage2.training")
+    monkeypatch.setenv("HOME", "/home/me")
+    found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")
+
+    assert (found.output, found.pretrain.corpora, found.start.model) == ("/home/me/out", ("/home/me/a", "b/~c"), "../$NAME")
 
 
 def test_parts_come_in_the_order_of_the_paper(recipe):
-    """Tasks are the start, pretraining, and mining before fine-tuning of each stage."""
+    """Tasks are the start, pretraining, and mining before fine-tuning of each stage; one alone may bring the start."""
     found = [str(each) for each in tasks(recipe(HEAD + PRETRAIN + STAGE.format(1)))]
 
     assert found == ["start", "pretrain", "mine --stage 1", "finetune --stage 1"]
-
-
-def test_a_part_brings_the_initial_model_only_if_it_needs_it(recipe):
-    """A task includes the initial model only if it needs it."""
     found = recipe(HEAD + PRETRAIN + STAGE.format(1) + 'start = "start"\n')
 
     assert single_task(found, "finetune", 1) == [Task("start"), Task("finetune", 1)]

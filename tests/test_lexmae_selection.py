@@ -56,29 +56,20 @@ def test_a_subset_is_what_all_queries_search(tmp_path, kept):
         assert len(row) == min(max(number, len(relevant)), len(one.corpus))
 
 
-def test_pairs_name_queries_and_documents(tmp_path, kept):
-    """Pairs are in the order of the candidates and index the distinct documents."""
-    (one,) = gathered(kept, datasets=[str(write(tmp_path / "fruit"))], depth=2).sets
-    assert one.pairs.queries.tolist() == [0, 0, 1, 1, 2, 2]
-    assert ids(one.corpus, one.positions[one.pairs.documents]) == ["a4", "a3", "a1", "a2", "p1", "p2"]
-    assert len(one.positions) == 6
-
-
 def test_measure_by_hand(tmp_path, kept):
-    """MRR of three queries follows the scores, not BM25's order."""
+    """MRR of three queries follows the scores, not BM25's order; of equal scores the larger id comes first, as in trec_eval.
+
+    Scores that are not finite, of a model that has come apart, are an error.
+    """
     found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
     scores = np.array([3, 2, 1, 0, 3, 1, 2, 9, 8], np.float32)  # qa: a4 a3 a2 a1; qf: a1 a2 a3; qp: p1 p2
 
     assert found.measure([scores]) == {"RR@10": pytest.approx((1 / 2 + 1 / 3 + 1) / 3), "fruit": pytest.approx(11 / 18)}
     scores[1] = 4
     assert found.measure([scores])["RR@10"] == pytest.approx((1 + 1 / 3 + 1) / 3)
-
-
-def test_ties_are_in_the_canonical_order(tmp_path, kept):
-    """Of equal scores the larger id comes first, as in trec_eval."""
-    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
-
     assert found.measure([np.zeros(9, np.float32)])["RR@10"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
+    with pytest.raises(LexbenchError, match="not a finite float32 number"):
+        found.measure([np.full(9, np.nan, np.float32)])
 
 
 def test_the_mean_is_over_sets(tmp_path, kept):
@@ -92,20 +83,6 @@ def test_the_mean_is_over_sets(tmp_path, kept):
         ("whole", pytest.approx(1 / 3)),  # BM25's own order: qp
         ("part", 0.0),
     ]
-
-
-def test_the_contract_says_what_is_relevant(kept):
-    """The measure has the threshold of the contract, 2 for pydoc."""
-    (one,) = gathered(kept, datasets=["pydoc/dev"], queries=3).sets
-    assert one.measure == "RR(rel=2)@10"
-    assert set(one.qrels.query_ids) == {query.query_id for query in one.queries}
-
-
-def test_a_model_that_has_come_apart(tmp_path, kept):
-    """Scores that are not finite are an error."""
-    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
-    with pytest.raises(LexbenchError, match="not a finite float32 number"):
-        found.measure([np.full(9, np.nan, np.float32)])
 
 
 def test_queries_that_find_nothing(tmp_path, kept):
@@ -152,8 +129,3 @@ def test_a_share_that_takes_none_or_all(tmp_path, kept):
         selection.held_out_ids(one, 0.001, 42)
     with pytest.raises(CannotStart, match=r"takes 3 of the 3 queries"):
         selection.held_out_ids(one, 0.9999, 42)
-
-
-def test_no_selection_asked_for(kept):
-    """A recipe without [selection] settings has no candidates."""
-    assert gathered(kept) is None

@@ -66,14 +66,6 @@ def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
     assert scores.std() > 0.01, "the pairs can be told apart"
 
 
-def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
-    """With two logits the score is the second minus the first."""
-    folder = checkpoints.cross_encoder(tmp_path, labels=2)
-    logits = reference(folder)
-
-    torch.testing.assert_close(load(folder).scores(QUERIES, DOCUMENTS), logits[:, 1] - logits[:, 0], atol=1e-5, rtol=0)
-
-
 def test_the_longer_text_of_a_pair_is_cut(tmp_path):
     """In a pair that is too long the longer text is cut."""
     folder = checkpoints.cross_encoder(tmp_path, max_position_embeddings=512)
@@ -85,38 +77,6 @@ def test_the_longer_text_of_a_pair_is_cut(tmp_path):
     scores = load(folder).scores(queries, documents)
     expected = reference(folder, [queries[0], "sparse " * 188], shorter)[:, 0]
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
-
-
-def test_batches_do_not_change_scores(tmp_path, monkeypatch):
-    """Scores do not depend on the batch size and keep the order."""
-    folder = checkpoints.cross_encoder(tmp_path)
-    queries, documents = QUERIES * 5, [*DOCUMENTS, *DOCUMENTS[::-1], *DOCUMENTS, *DOCUMENTS[2:], *DOCUMENTS[:2], *DOCUMENTS]
-    whole = load(folder).scores(queries, documents)
-
-    torch.testing.assert_close(whole, reference(folder, queries, documents)[:, 0], atol=1e-5, rtol=0)
-    for tokens in (1, 40):
-        monkeypatch.setattr(teachers, "BATCH", tokens)
-        torch.testing.assert_close(load(folder).scores(queries, documents), whole, atol=1e-5, rtol=0)
-
-
-def test_another_architecture_keeps_its_own_separators(tmp_path):
-    """RoBERTa has two separators and no segments, as its own tokenizer does."""
-    folder = checkpoints.cross_encoder(tmp_path, "roberta")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.no_grad():
-        expected = model(**tokenizer("ab", "cde", return_tensors="pt")).logits[:, 0]
-
-    torch.testing.assert_close(load(folder).scores(["ab"], [Document("a", "cde")]), expected, atol=1e-5, rtol=0)
-
-
-def test_in_bfloat16_scores_are_nearly_the_same(tmp_path):
-    """Reduced precision changes scores little; they stay float32."""
-    folder = checkpoints.cross_encoder(tmp_path)
-    exact, rounded = (load(folder, dtype).scores(QUERIES, DOCUMENTS) for dtype in (torch.float32, torch.bfloat16))
-
-    assert rounded.dtype == torch.float32
-    assert 0 < (rounded - exact).abs().max() < 0.1 * exact.abs().max()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])

@@ -68,15 +68,6 @@ def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
     assert found[0].dtype == np.int64
 
 
-def test_more_texts_than_are_cut_at_a_time(tmp_path):
-    """Each of 2050 texts is at its position."""
-    tokenizer = tokenizer_of(tmp_path / "model")
-    stored, documents = corpus(tmp_path / "corpus-1", [("", f"w{number % 107} model") for number in range(2050)])
-    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"), Silent())
-    wanted = tokenizer([document.text for document in documents])["input_ids"]
-    assert [found[position].tolist() for position in range(len(found))] == wanted
-
-
 @pytest.mark.parametrize(("tokens", "kind"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_large_vocabularies(tmp_path, tokens, kind):
     """65,536 tokens fit into 16 bits, one more needs 32."""

@@ -11,11 +11,11 @@ from fruit import ids, write
 from lexbench.contracts import contract_of
 from lexbench.datasets.contamination import SimilarQueries
 from lexbench.datasets.location import find_source
-from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
-from lexbench.lexmae.data.training_sets import open_corpus, open_training_set, search
+from lexbench.errors import CannotStart, InvalidFile, MissingData
+from lexbench.lexmae.data.training_sets import open_corpus, open_training_set
 from lexbench.progress import Silent
-from lexbench.runner.systems import system
 from lexbench.storage.store import Store
+from lexbench.testing.executors import RecordedProgress
 
 TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is a decorator?"]
 
@@ -37,13 +37,14 @@ def positives(found):
 
 
 def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
-    """Queries without a relevant document in the corpus are left out."""
+    """Queries without a relevant document in the corpus are left out; the set can be pickled for workers that load data."""
     found = opened(write(tmp_path / "fruit"), kept)
 
     assert positives(found) == {"qa": {"a3"}, "qf": {"a2", "a4"}, "qp": {"p1", "p2"}}
     assert [query.text for query in found.queries] == ["apple", "fig", "pear"]
     assert found.positives.lengths.tolist() == [1, 2, 2]
     assert found.contract.id == "fruit"
+    assert positives(pickle.loads(pickle.dumps(found))) == positives(found)
 
 
 def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
@@ -77,17 +78,11 @@ def test_training_never_takes_the_test_split_unasked(tmp_path, kept):
 
 
 def test_nothing_relevant(tmp_path, kept):
-    """A set without a relevant document in its corpus is refused."""
+    """A set without a relevant document in its corpus, and a folder without a corpus, are refused."""
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
         opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), kept)
-
-
-def test_no_such_dataset(kept):
-    """An unknown name is answered with similar ones."""
-    with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
-        open_training_set("beir/nfcorpus/trian", kept, Silent())
-    with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
-        open_corpus("beir/nfcorpus/trian", kept, Silent())
+    with pytest.raises(MissingData, match="has no corpus: neither it nor"):
+        open_corpus(str(tmp_path), kept, Silent())
 
 
 def test_corpus_without_queries(tmp_path, kept):
@@ -101,27 +96,6 @@ def test_corpus_without_queries(tmp_path, kept):
     assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
     assert corpora[0].text(5) == "apple fig fig fig"
-
-
-def test_folder_without_corpus(tmp_path, kept):
-    """A folder without a corpus is refused."""
-    with pytest.raises(MissingData, match="has no corpus: neither it nor"):
-        open_corpus(str(tmp_path), kept, Silent())
-
-
-def test_training_set_travels_to_another_process(tmp_path, kept):
-    """A training set can be pickled for workers that load data."""
-    found = opened(write(tmp_path / "fruit"), kept)
-    assert positives(pickle.loads(pickle.dumps(found))) == positives(found)
-
-
-def test_search_finds_what_the_system_finds(tmp_path, kept):
-    """Searching some queries returns the system's documents in order, to the depth."""
-    found = opened(write(tmp_path / "fruit"), kept)
-    run = search(found, found.queries[1:2], system("bm25"), 2, kept, Silent())
-
-    assert run.query_ids == ("qf",)
-    assert ids(found.corpus, run.docs) == ["a1", "a2"]
 
 
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
@@ -173,28 +147,13 @@ def with_tested_query(tmp_path):
     return tmp_path
 
 
-class Notes(Silent):
-    """Progress that records notes."""
-
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        """Record a note."""
-        self.notes.append(text)
-
-
 def test_a_tested_query_is_left_out_of_training(with_tested_query, tmp_path):
-    """Queries that are nearly test queries are left out with a note."""
-    progress = Notes()
+    """Queries that are nearly test queries are left out with a note; a set of them alone is refused."""
+    progress = RecordedProgress()
     training_set = open_training_set(str(with_tested_query), Store(tmp_path / "store"), progress)
     assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
     assert training_set.positives.lengths.tolist() == [1, 1]
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
-
-
-def test_a_set_of_tested_queries_is_refused(with_tested_query, tmp_path):
-    """A set of test queries only is refused."""
     (with_tested_query / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
     with pytest.raises(CannotStart, match="nearly the same as a test query"):
         open_training_set(str(with_tested_query), Store(tmp_path / "store"), Silent())

@@ -89,15 +89,6 @@ def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):
     assert fewer.all_special_tokens == tokenizer.all_special_tokens
 
 
-def test_it_is_the_same_after_saving(tmp_path, tokenizer):
-    """The tokenizer is the same after saving and loading."""
-    fewer = vocabulary.pruned_tokenizer(tokenizer, kept(tokenizer))
-    fewer.save_pretrained(tmp_path)
-    text = "Sparse retrieval of a [MASK]"
-
-    assert load_tokenizer(tmp_path)(text)["input_ids"] == fewer(text)["input_ids"]
-
-
 def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, tokenizer):
     """A BertProcessing post-processor is renumbered like a template."""
     settings = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -4,7 +4,6 @@ import itertools
 import math
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -108,13 +107,6 @@ def test_the_mean_is_over_the_judged_queries():
     assert (scores.missing, scores.unjudged, scores.judged) == (2, 1, 1)
 
 
-def test_a_list_that_is_empty_counts_as_missing():
-    """A retriever that returns nothing for a query gains nothing by naming it."""
-    run = Run(("a", "b"), np.array([0, 0, 1]), np.array([0], np.int32), np.array([1], np.float32), np.array([b"x"]))
-
-    assert score(run, qrels_of({"a": {"x": 1}, "b": {"x": 1}}), ["nDCG@10"]).missing == 1
-
-
 @pytest.mark.parametrize("measure", EVERY)
 def test_a_run_without_anything_scores_nothing(measure):
     """An empty run is scored like any other: 0 everywhere."""
@@ -127,7 +119,7 @@ def test_without_judgements_there_is_nothing_to_score():
         score(ranking("a"), qrels_of({}), ["RR"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(GRADES, RANKED)
 def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
     """With ties, missing and unknown queries, negative grades: equal to 1e-12, at either threshold."""
@@ -154,7 +146,7 @@ def test_grades_that_crash_pytrec_eval_do_not_crash_us():
     assert score(run_of({"p": {"a": 1.0}, "q": {"a": 1.0}}), qrels, ["Rprec"]).values["Rprec"].tolist() == [0, 0.5]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(GRADES, RANKED)
 def test_random_runs_score_as_in_ir_measures(grades, ranked):
     """Its providers agree with ours once the scores do not tie."""
@@ -165,28 +157,6 @@ def test_random_runs_score_as_in_ir_measures(grades, ranked):
     for metric in ir_measures.iter_calc([ir_measures.parse_measure(one) for one in OTHERS], grades, strict(run)):
         ours = scores.values[repr(metric.measure)][qrels.query_ids.index(metric.query_id)]
         assert ours == pytest.approx(metric.value, abs=1e-12), metric
-
-
-@given(GRADES, RANKED)
-def test_capped_recall_is_recall_where_the_cap_is_no_limit(grades, ranked):
-    """RCap@k >= R@k, with equality if no query has more than k relevant documents, and at most 1."""
-    scores = score(run_of(ranked), qrels_of(grades), ["R@1", "RCap@1", "R@8", "RCap@8", "Success@1"]).values
-
-    assert np.all(scores["RCap@1"] >= scores["R@1"])
-    assert np.array_equal(scores["RCap@8"], scores["R@8"])
-    assert np.array_equal(scores["RCap@1"], scores["Success@1"])
-
-
-@given(GRADES, RANKED, st.randoms(use_true_random=False))
-def test_the_order_of_lines_changes_nothing(grades, ranked, rng):
-    """Shuffled queries, documents and judgements score the same."""
-
-    def shuffled(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        return {q: dict(rng.sample(list(table[q].items()), len(table[q]))) for q in rng.sample(list(table), len(table))}
-
-    before = score(run_of(ranked), qrels_of(grades), EVERY).values
-    after = score(run_of(shuffled(ranked)), qrels_of(shuffled(grades)), EVERY).values
-    assert all(np.array_equal(before[name], after[name]) for name in EVERY)
 
 
 @pytest.mark.parametrize("name", registry.names("measures"))
@@ -284,16 +254,8 @@ def test_a_measure_that_needs_another_package_says_which(monkeypatch):
 
 def contract_with(default=1, **thresholds):
     """Make a contract with these relevance thresholds."""
-    return Contract(
-        schema=1,
-        id="d",
-        version=1,
-        name="d",
-        description="",
-        corpus="d",
-        source=SourceFacts(),
-        relevance=Relevance(default=default, measures=thresholds),
-    )
+    facts = {"schema": 1, "id": "d", "version": 1, "name": "d", "description": "", "corpus": "d", "source": SourceFacts()}
+    return Contract(**facts, relevance=Relevance(default=default, measures=thresholds))
 
 
 @pytest.mark.parametrize(
@@ -314,12 +276,8 @@ def contract_with(default=1, **thresholds):
     ],
 )
 def test_the_contract_sets_the_threshold_where_the_measure_does_not(measure, expected):
-    """The contract sets thresholds of binary measures only, and never overrides a typed one (trap 11)."""
+    """The contract sets thresholds of binary measures only, of all or of one, and never overrides a typed one (trap 11)."""
     assert with_threshold(measure, contract_with(default=2)) == expected
-
-
-def test_thresholds_are_set_by_measure():
-    """A contract may set one measure's threshold and leave the others."""
     assert with_threshold("RR@10", contract_with(RR=2)) == "RR(rel=2)@10"
     assert with_threshold("AP", contract_with(RR=2)) == "AP"
 
@@ -359,29 +317,20 @@ def test_the_share_of_queries_with_a_tie_across_the_cutoff():
 
 
 def test_importing_is_light_and_silent():
-    """`lexbench.measures` needs no ir_measures, and ir_measures' log handler is not installed by us."""
+    """`lexbench.measures` needs no ir_measures; its log handler is not installed by us, and one of the application stays."""
     code = """
-import sys, lexbench.measures as m
+import logging, sys, lexbench.measures as m
 m.parse("nDCG@10")
 assert not {"ir_measures", "pytrec_eval", "pandas", "numba", "scipy.sparse"} & set(sys.modules)
+handlers = logging.getLogger("ir_measures").handlers
+if len(sys.argv) > 1:
+    handlers.append(logging.NullHandler())
+before = list(handlers)
 m.parse("Rprec")
-import logging
-assert "ir_measures" in sys.modules and not logging.getLogger("ir_measures").handlers
+assert "ir_measures" in sys.modules and handlers == before
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_log_handler_that_was_there_stays():
-    """A log handler of the application is kept."""
-    code = """
-import logging
-from lexbench.measures import parse
-handler = logging.NullHandler()
-logging.getLogger("ir_measures").addHandler(handler)
-parse("Rprec")
-assert handler in logging.getLogger("ir_measures").handlers
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
+    for arguments in ([], ["with a handler"]):
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True)
 
 
 def test_scores_that_were_lowered_to_break_a_tie_still_tie():

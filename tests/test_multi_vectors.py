@@ -21,7 +21,7 @@ from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import kind_of, pieces, stacked
+from lexbench.vectors import kind_of, stacked
 
 WIDTH = 16
 ROWS = [[[1, 2], [3, 4]], [], [[5, 6]], [[7, 8], [9, 0.1], [0, 0]]]
@@ -119,8 +119,7 @@ def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
     assert hits.scores.tolist() == [[9 + 16, 5 + 12, 3 + 8], [0, -1, -5]]
 
 
-@pytest.mark.parametrize("tokens", [1, 7, 64, 32_768])
-@pytest.mark.parametrize("k", [1, 10, 500])
+@pytest.mark.parametrize(("tokens", "k"), [(1, 10), (7, 500), (64, 1), (32_768, 10), (32_768, 500)])
 def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
     """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
     monkeypatch.setattr(maxsim, "_TOKENS", tokens)
@@ -144,22 +143,6 @@ def test_half_precision_takes_half_the_disk_and_finds_what_its_vectors_give(tmp_
     assert (tmp_path / "vectors").stat().st_size == 2 * documents.values.size
     expected = [-9 if score is None else score for score in plain(queries, rounded)[1]]
     assert hits.docs[1].tolist() == np.argsort(np.negative(expected), kind="stable")[:5].tolist()
-
-
-def test_a_corpus_without_any_token_is_searched(tmp_path):
-    """Nothing is found, and nothing fails."""
-    hits = built(tmp_path, multi([[], []])).search(multi([[[1, 0]], []]), 2)
-
-    assert hits.docs.tolist() == [[-1, -1]] * 2
-
-
-def test_pieces_have_no_more_tokens_than_allowed():
-    """Texts of 2, 0, 1 and 3 tokens: at most 3 are the first three and the last; at most 2 leaves the long one alone."""
-    offsets = multi(ROWS).offsets
-
-    assert list(pieces(offsets, 3)) == [slice(0, 3), slice(3, 4)]
-    assert list(pieces(offsets, 2)) == [slice(0, 2), slice(2, 3), slice(3, 4)]
-    assert list(pieces(offsets[:1], 2)) == []
 
 
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):

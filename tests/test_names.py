@@ -2,6 +2,7 @@
 
 import json
 
+import fruit
 import pytest
 from tiny import run
 
@@ -82,13 +83,14 @@ def test_a_second_name_is_the_same_system(board, capsys):
     assert len({one["datasets"][0]["scores"][1]["mean"] for one in found}) == 1
 
 
-def test_one_name_of_two_systems_is_refused(places, tmp_path, monkeypatch, capsys):
+def test_one_name_of_two_systems_is_refused(tmp_path, monkeypatch, capsys):
     """A name that was given to two expressions is an error that shows both; the expressions still work."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    folder = fruit.write(tmp_path / "fruit")
     for expression in ("bm25(b=0.1)", "bm25(b=0.2)"):
-        assert run(capsys, "run", "suite", "pydoc", "-r", f"mine = {expression}", "-r", "bm25")[0] == 0
-    for words in ("compare bm25 mine", "score mine -d pydoc/test", "run suite pydoc -r mine"):
-        exit_code, out, err = run(capsys, *words.split())
+        assert run(capsys, "run", folder, "-r", f"mine = {expression}", "-r", "bm25", "-m", "nDCG@10")[0] == 0
+    for words in (("compare", "bm25", "mine"), ("score", "mine", "-d", folder), ("run", folder, "-r", "mine")):
+        exit_code, out, err = run(capsys, *words)
         assert (exit_code, out) == (2, "")
         assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in err
     assert run(capsys, "compare", "bm25", "bm25(b=0.2)")[0] == 0

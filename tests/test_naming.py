@@ -86,8 +86,7 @@ def test_latex_reads_as_a_table_of_booktabs():
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex to compile the table by")
-@pytest.mark.parametrize("columns", [2, 14], ids=["narrow", "wider than the page"])
-@pytest.mark.parametrize("option", ["", "[twocolumn]"])
+@pytest.mark.parametrize(("columns", "option"), [(2, ""), (14, "[twocolumn]")], ids=["narrow", "wider than the page"])
 def test_latex_compiles(tmp_path, columns, option):
     """LaTeX compiles it in one column and in two, without a warning or an overfull line, for any characters in names."""
     table = copies.latex(hard(("a_b", "{c}|", *(f"a/b-{number}" for number in range(columns - 2)))))

@@ -81,12 +81,6 @@ class TestQdrantServer(EngineContract):
         return made
 
 
-def same(found, expected):
-    """Check that hits equal those of an exact engine, bit for bit."""
-    assert np.array_equal(found.docs, expected.docs)
-    assert np.array_equal(found.scores, expected.scores)
-
-
 def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
     """512 is exact, 513 is the first that is not, and it is refused before it is sent."""
     assert rank_feature_server.nine_bits(511) == 511
@@ -96,7 +90,10 @@ def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
 
 
 def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
-    """A server that says that it took no time at all: what a search takes is then all the way there and back."""
+    """A server says that it took no time at all: what a search takes is then all the way there and back.
+
+    Opening an index that the server has lost says which folder to remove. Where nobody listens there is one line.
+    """
     made = OpenSearch(search_server.url)
     made.build(iter([sparse.csr_array(np.array([[3.0, 0.0], [0.0, 2.0]], np.float32))]), tmp_path)
     index = made.open(tmp_path)
@@ -104,6 +101,11 @@ def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
     index.search(sparse.csr_array(np.array([[1.0, 1.0]], np.float32)), 2)
 
     assert index.transfer > 0
+    search_server.indexes.clear()
+    with pytest.raises(MissingData, match=r"has 0 of the 2 documents of lexbench-.*: remove .*, and the command"):
+        made.open(tmp_path)
+    with pytest.raises(CannotStart, match=r"opensearch at http://127.0.0.1:9 does not answer \(.*\); is it running\?"):
+        OpenSearch("http://127.0.0.1:9").build(iter([]), tmp_path)
 
 
 def test_lucene_rounds_so():
@@ -125,15 +127,6 @@ def test_lucene_rounds_so():
     assert kept == [rank_feature_server.nine_bits(weight) for weight in (1, 255, 511, 512, 513, 515)]
 
 
-def test_an_index_that_the_server_has_lost(search_server, tmp_path):
-    """Opening says which folder to remove."""
-    made = OpenSearch(search_server.url)
-    made.build(iter([sparse.csr_array(np.array([[3.0]], np.float32))]), tmp_path)
-    search_server.indexes.clear()
-    with pytest.raises(MissingData, match=r"has 0 of the 1 documents of lexbench-.*: remove .*, and the command"):
-        made.open(tmp_path)
-
-
 def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypatch):
     """A key is sent as a header; in an address it is refused; no setting, and so no recipe, has one."""
     monkeypatch.setenv("OPENSEARCH_API_KEY", "c2VjcmV0")
@@ -146,12 +139,6 @@ def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypat
     for name in ("opensearch", "qdrant"):
         with pytest.raises(CommandError, match="no name and no key in it"):
             engine(name, url="https://me:secret@localhost:9200")
-
-
-def test_no_server_is_one_line(tmp_path):
-    """Nobody listens there."""
-    with pytest.raises(CannotStart, match=r"opensearch at http://127.0.0.1:9 does not answer \(.*\); is it running\?"):
-        OpenSearch("http://127.0.0.1:9").build(iter([]), tmp_path)
 
 
 def test_sums_beyond_what_float32_has_are_refused(tmp_path):
@@ -174,5 +161,6 @@ def test_learned_vectors_have_the_lists_of_csr(search_server, tmp_path):
         path.mkdir()
         made.build(iter([documents]), path)
         answers += [made.open(path).search(queries, k) for k in (10, 20_000)]
-    same(answers[2], answers[0])
-    same(answers[3], answers[1])
+    for found, expected in ((answers[2], answers[0]), (answers[3], answers[1])):
+        assert np.array_equal(found.docs, expected.docs)
+        assert np.array_equal(found.scores, expected.scores)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -172,6 +170,13 @@ def test_terms_are_named_and_kept_in_one_session():
         made.retriever.encoder.__reduce__()
 
 
+class Three:
+    """A search system that wants three arguments."""
+
+    def search(self, queries, k, depth):
+        """Return nothing."""
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -179,6 +184,7 @@ def test_terms_are_named_and_kept_in_one_session():
         (Old, r"Old is a class; give an object of it, e.g. Old\(\)"),
         (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),
         (lambda a, b, c: None, r"a function of one argument"),
+        (Three(), "Three: its search takes 3 arguments; it must take two, queries and k"),
     ],
 )
 def test_what_is_no_system_is_refused(given, message):
@@ -188,20 +194,17 @@ def test_what_is_no_system_is_refused(given, message):
 
 
 def test_vectors_by_name_are_searched_like_a_matrix(tmp_path):
-    """Word counts as dicts and as a matrix of the same words give the same scores on pydoc."""
-    words = {word: at for at, word in enumerate(["list", "file", "string", "time", "open", "number", "object", "iterator"])}
-
-    def by_name(texts):
-        return [{word: text.lower().count(word) for word in words if word in text.lower()} for text in texts]
-
-    def matrix(texts):
-        return sparse.coo_array([[text.lower().count(word) for word in words] for text in texts])
-
-    results = lexbench.run("pydoc", {"names": by_name, "matrix": matrix}, measures=["nDCG@10", "R@100"], store=tmp_path)
+    """Word counts as dicts and as a matrix of the same words give the same scores."""
+    words = ["red", "fox", "car"]
+    systems = {
+        "names": lambda texts: [{word: text.count(word) for word in words if word in text} for text in texts],
+        "matrix": lambda texts: sparse.coo_array([[text.count(word) for word in words] for text in texts]),
+    }
+    results = lexbench.run(DATA, systems, measures=["nDCG@10", "R@100"], store=tmp_path)
     names, counted = results
     assert not results.failures
     assert names.per_query == counted.per_query
-    assert names.means["R(rel=2)@100"] > 0.05
+    assert names.means["R@100"] > 0.5
 
 
 # ---- search systems --------------------------------------------------------------------------------------------------------
@@ -323,60 +326,32 @@ def test_a_failing_system_costs_the_others_nothing(tmp_path):
         return {name: {"nowhere": 1} for name in queries}
 
     systems = {"ok": lambda queries, k: {}, "bad": wrong, "beir": BeirSearch()}
-    results = lexbench.run("pydoc", systems, measures=["nDCG@10"], store=tmp_path)
+    results = lexbench.run(DATA | {"name": "mine"}, systems, measures=["nDCG@10"], store=tmp_path)
 
     assert [result.system for result in results] == ["ok", "beir"]
-    assert results.failures == ["bad on pydoc/test: wrong: query 'data-01': document 'nowhere' is not in the corpus"]
-    assert "it returned fewer than 1,000 documents for 115 of 115 queries" in next(iter(results)).notes
+    assert results.failures == ["bad on mine: wrong: query 'q1': document 'nowhere' is not in the corpus"]
+    assert "it returned fewer than 4 documents for 2 of 2 queries" in next(iter(results)).notes
     assert BeirSearch.calls == 1
-
-
-def test_other_arguments_are_refused_before_work():
-    """A search with another number of arguments is refused in one line."""
-    three = type("Three", (), {"search": lambda self, queries, k, depth: None})
-    with pytest.raises(CommandError, match="Three: its search takes 3 arguments; it must take two, queries and k"):
-        adapted(three())
 
 
 # ---- programs and servers --------------------------------------------------------------------------------------------------
 
-C = r"""
-#include <stdio.h>
-#include <string.h>
-/* Answers what FOUND has; it needs no parser, because the ids of the three queries are known. */
-int main(void) {
-    char line[4096];
-    while (fgets(line, sizeof line, stdin)) {
-        if (strstr(line, "\"q1\"")) puts("{\"qid\": \"q1\", \"docs\": [[\"d1\", 1], [\"d2\", 1.0]]}");
-        else if (strstr(line, "\"q2\"")) puts("{\"qid\": \"q2\", \"docs\": {\"d4\": 2, \"d1\": 1}}");
-        else puts("{\"qid\": \"q3\", \"docs\": []}");
-        fflush(stdout);
-    }
-    return 0;
-}
-"""
 
-
-def in_c(folder):
-    """Compile the program in C."""
-    if not (compiler := shutil.which("cc")):
-        pytest.skip("there is no cc")
-    (folder / "search.c").write_text(C)
-    subprocess.run([compiler, "-o", folder / "search", folder / "search.c"], check=True)
-    return str(folder / "search")
-
-
-def test_a_program_in_another_language_searches(corpus, tmp_path):
+def test_a_program_searches(corpus, tmp_path):
     """A program finds what other systems find; without a revision no other process reuses its answers."""
-    program = in_c(tmp_path)
+    program = tmp_path / "search"
+    answers = {query: dict(docs) if query == "q2" else docs for query, docs in FOUND.items()}
+    lines = ["import json, sys", f"answers = {answers!r}", "for line in sys.stdin:", "    qid = json.loads(line)['qid']"]
+    lines += ["    print(json.dumps({'qid': qid, 'docs': answers[qid]}), flush=True)", ""]
+    program.write_text("\n".join([f"#!{sys.executable}", *lines]))
+    program.chmod(0o755)
     expression = f'command("{program}")'
     assert found(expression, corpus, tmp_path / "store") == FOUND
 
     plain, named = system(expression), system(f'command("{program}", revision="1")')
     assert "process" in str(plain.recipe)
     assert "process" not in str(named.recipe)
-    file = tmp_path / program.rpartition("/")[2]
-    file.write_bytes(file.read_bytes() + b" ")
+    program.write_text(program.read_text() + "\n")
     assert system(f'command("{program}", revision="1")').recipe != named.recipe
 
 
@@ -462,7 +437,7 @@ def server():
 
 
 def test_a_server_searches(server, corpus, tmp_path):
-    """A server finds what other systems find, in both forms of answers, also with one query per request."""
+    """A server finds what others find, in both forms of answers and one by one; a wrong answer is one line with its address."""
     sizes = []
 
     def listed(queries, k):
@@ -476,14 +451,9 @@ def test_a_server_searches(server, corpus, tmp_path):
     server.answer = lambda queries, k: {one["qid"]: count(one["text"], CORPUS) for one in queries}
     assert found(f'url("{server.url}")', corpus, tmp_path / "c") == FOUND
     assert "process" in str(system(f'url("{server.url}")').recipe)
-
-
-def test_wrong_answers_of_a_server_are_one_line(server, corpus, tmp_path):
-    """A wrong answer names the address and what came."""
     server.answer = lambda queries, k: {"q1": {"d9": 1}}
-    with pytest.raises(LexbenchError) as raised:
-        found(f'url("{server.url}")', corpus, tmp_path / "store")
-    assert str(raised.value) == f"{server.url}: query 'q1': document 'd9' is not in the corpus"
+    with pytest.raises(LexbenchError, match=f"^{server.url}: query 'q1': document 'd9' is not in the corpus$"):
+        found(f'url("{server.url}")', corpus, tmp_path / "d")
 
 
 # ---- timing ----------------------------------------------------------------------------------------------------------------
@@ -555,16 +525,3 @@ def test_models_of_sentence_transformers(tmp_path):
     vectors = adapted(words).encode_query(["w4 w5"])
     assert sparse.issparse(vectors)
     np.testing.assert_array_equal(vectors.toarray(), words.encode_query(["w4 w5"]).to_dense().numpy())
-
-
-@pytest.mark.slow
-def test_a_model_of_mteb(tmp_path):
-    """A model of mteb 2 gives the vectors of the sentence-transformers model in it, with its prompts."""
-    mteb = pytest.importorskip("mteb", reason="mteb is in no extra")
-    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
-    checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
-    folder = str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64))
-    model = library.SentenceTransformer(folder, device="cpu", prompts={"query": "w1 ", "document": "w2 w3 "})
-    encoder = adapted(mteb.models.SentenceTransformerEncoderWrapper(model))
-    np.testing.assert_array_equal(encoder.encode_query(["w4"]), model.encode_query(["w4"]))
-    np.testing.assert_array_equal(encoder.encode_document(["w4", "w5"]), model.encode_document(["w4", "w5"]))

@@ -82,6 +82,12 @@ LAYOUTS = {
         "queries.test.tsv": separated(QUERIES.items(), "\t"),
         "qrels.test.tsv": separated([(query, "0", doc, grade) for query, doc, grade in QREL_ROWS], "\t"),
     },
+    "compressed, and an unknown ending": {
+        "corpus.csv.gz": gzip.compress(separated(DOC_ROWS, ",", ("ID", "Title", "Text")).encode()),
+        "corpus.md": "notes",
+        "queries.jsonl": BEIR["queries.jsonl"],
+        "qrels/test.tsv": BEIR["qrels/test.tsv"],
+    },
     "trec": {
         "docs/a.trec": TREC_DOCS,
         "topics.txt": TOPICS,
@@ -124,7 +130,7 @@ def _store(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_gives_the_same_data(layout, tmp_path):
     """Documents, queries and judgements are the same in every layout, in any order of columns; no header is a document."""
-    contract, source = find_folder(write(tmp_path / "mine", LAYOUTS[layout]))
+    contract, source = find_dataset(str(write(tmp_path / "mine", LAYOUTS[layout])))
 
     assert contents(source) == EXPECTED
     assert (contract.id, contract.version) == ("mine", 0)
@@ -465,11 +471,3 @@ def test_a_dataset_takes_no_datasets():
     """`datasets` chooses datasets of a suite."""
     with pytest.raises(CommandError, match="chooses datasets of a suite"):
         lexbench.run("pydoc/test", ["bm25"], datasets=["pydoc/test"])
-
-
-def test_compressed_csv_and_unknown_endings(tmp_path):
-    """Tables may be compressed; files with other endings are left alone."""
-    files = BEIR | {"corpus.csv.gz": gzip.compress(LAYOUTS["csv"]["corpus.csv"].encode()), "corpus.md": "notes"}
-    del files["corpus.jsonl"]
-
-    assert contents(find_dataset(str(write(tmp_path / "mine", files)))[1]) == EXPECTED

@@ -37,7 +37,10 @@ def files(folder):
 
 
 def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
-    """The wheel has each file of lexbench/, of suites/ and of recipes/, its license and notices, and nothing else."""
+    """The wheel has each file of lexbench/, of suites/ and of recipes/, its license and notices, and nothing else.
+
+    Weights take at most twelve megabytes, and the rest less than two.
+    """
     names = zipfile.ZipFile(wheel).namelist()
     places = {"lexbench": "lexbench", "suites": "lexbench/_suites", "recipes": "lexbench/_recipes"}
     expected = {f"{inside}/{name}" for folder, inside in places.items() for name in files(folder)}
@@ -46,6 +49,11 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     assert any(name.startswith("lexbench/_recipes/") and name.endswith(".toml") for name in expected)
     licenses = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
     assert licenses == {"LICENSE", "lexbench/catalog/lexmae_nano/NOTICE"}
+    sizes = {item.filename: item.compress_size for item in zipfile.ZipFile(wheel).infolist()}
+    weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
+
+    assert weights <= 12_000_000
+    assert wheel.stat().st_size - weights < 2_000_000
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +76,8 @@ def pytest_in(folder, *arguments):
     return done.stdout
 
 
-def test_the_sdist_can_make_the_wheel(unpacked):
-    """The source distribution has all that the wheel is made of."""
-    for folder in ("lexbench", "suites", "recipes"):
-        assert all((unpacked / folder / name).is_file() for name in files(folder))
-    assert all((unpacked / name).is_file() for name in ("LICENSE", "pyproject.toml", "constraints.txt", "Makefile"))
-
-
 def test_the_sdist_carries_what_its_tests_load(unpacked):
-    """Every file beside lexbench that a test could load is there, and tests that load some of them pass."""
+    """It has all that the wheel is made of and every file that a test could load, and tests that load some of them pass."""
     for folder in ("tests", "docs", "tools", "leaderboard", "benchmarks"):
         assert all((unpacked / folder / name).is_file() for name in files(folder))
     (unpacked / "tests" / "test_where.py").write_text(
@@ -85,6 +86,9 @@ def test_the_sdist_carries_what_its_tests_load(unpacked):
     some = ("where", "systems_page", "suites", "lexmae_presets")
 
     assert " passed" in pytest_in(unpacked, *(f"tests/test_{name}.py" for name in some))
+    for folder in ("lexbench", "suites", "recipes"):
+        assert all((unpacked / folder / name).is_file() for name in files(folder))
+    assert all((unpacked / name).is_file() for name in ("LICENSE", "pyproject.toml", "constraints.txt", "Makefile"))
 
 
 @pytest.mark.slow
@@ -105,12 +109,3 @@ def test_the_wheel_starts_and_finds_its_suites(wheel, tmp_path):
     assert done.stderr.startswith(str(tmp_path))
     for name in ("beir", "msmarco_passage", "msmarco_doc", "trec_dl", "pydoc"):
         assert name in done.stdout
-
-
-def test_the_wheel_is_small(wheel):
-    """In the package weights take at most twelve megabytes, and the rest less than two."""
-    sizes = {item.filename: item.compress_size for item in zipfile.ZipFile(wheel).infolist()}
-    weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
-
-    assert weights <= 12_000_000
-    assert wheel.stat().st_size - weights < 2_000_000

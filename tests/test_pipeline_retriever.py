@@ -3,7 +3,6 @@
 import random
 import re
 
-import numpy as np
 import pytest
 import tiny
 import workbench
@@ -12,9 +11,8 @@ from workbench import BM25, Bag, Folded, searched
 from lexbench import registry
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
-from lexbench.retrievers.encoded import Encoded, VectorRescorer
+from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
@@ -134,24 +132,10 @@ def test_parts_can_be_nested(bench):
             assert score == pytest.approx(one + 0.01 * two + 2 * (folds[doc] + one + 0.5 * two), rel=1e-5)
 
 
-def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
-    """How many documents are in memory at a time changes no score."""
-    made = encoded(FOLDED, "@flat")
-    docs = np.full((3, 5000), -1, np.int32)
-    chance = np.random.default_rng(2)
-    for row, count in enumerate((DOCUMENTS, 700, 0)):
-        docs[row, :count] = np.sort(chance.choice(DOCUMENTS, count, replace=False))
-    scorer = VectorRescorer(made, made.rescoring_inputs(bench.artifacts)[0])
-    queries = scorer.encode(["w1 w2", "w3", "w4"])
-    whole = scorer.score(queries, docs)
-    monkeypatch.setattr("lexbench.retrievers.encoded._ROWS", 97)
-
-    assert np.allclose(scorer.score(queries, docs)[docs >= 0], whole[docs >= 0], atol=1e-5)
-    assert np.ptp(whole[docs >= 0]) > 1
-
-
 def test_the_recall_of_the_candidates_is_told(folder, store):
-    """A pipeline's result has a note with the recall of its first retriever at k, as that retriever alone reports it."""
+    """A note has the recall of the first retriever at k, as that alone reports it; with fewer documents kept there is none."""
+    with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
+        plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)
     made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=70)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
     ranked, first = (outcome.result for outcome in jobs.run(planned, store))
@@ -170,33 +154,6 @@ def test_a_pipeline_never_returns_more_than_its_candidates(bench):
     assert {len(found) for found in searched(bench, made, 3)} == {3}
 
 
-def test_a_document_that_is_not_there_scores_nothing():
-    """Positions of -1 get minus infinity, and do not take part in the normalisation."""
-    docs = np.array([[2, 5, -1], [-1, -1, -1]], np.int32)
-    column = np.array([[1.0, 3.0, 99.0], [99.0, 99.0, 99.0]])
-
-    columns = score_matrix(docs, [column], Rule((1.0,), "minmax", "min", 60))
-
-    assert weighted_sum(columns, [1.0]).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("pipeline(bm25, bm25, k=0)", "pipeline(k=0): a whole number from 1"),
-        ("pipeline(bm25, bm25, k='a')", "takes int, not 'a'"),
-        ("pipeline(ensemble(bm25, bm25, depth=50), bm25)", "ensemble(depth=50) is asked for 100 documents per query"),
-        ("pipeline(run_file(path='x'), bm25)", "RunFile has no index to search"),
-    ],
-)
-def test_a_mistake_costs_one_line(given, said):
-    """One line says what is wrong, what exists and what to type."""
-    with pytest.raises(CommandError, match=re.escape(said)) as caught:
-        system(given)
-
-    assert "\n" not in str(caught.value)
-
-
 def test_what_cannot_score_given_documents_comes_first():
     """Lucene's BM25 finds candidates and does not score others', not in an ensemble within either."""
     pytest.importorskip("pyserini", reason="bm25@lucene is in the extra lucene")
@@ -204,9 +161,3 @@ def test_what_cannot_score_given_documents_comes_first():
     for given in ("pipeline(bm25, bm25@lucene)", "pipeline(bm25, ensemble(bm25, bm25@lucene))"):
         with pytest.raises(CommandError, match="BM25Lucene cannot score documents that others found; bm25 and encoders can"):
             system(given)
-
-
-def test_fewer_kept_than_ranked_is_refused(folder):
-    """With a depth below k the recall of the candidates could not be told."""
-    with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
-        plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)

@@ -71,17 +71,6 @@ def test_it_finds_what_exact_search_finds(plaid, tmp_path):
         assert not set(docs.tolist()) & set(EMPTY)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_few_documents(plaid, tmp_path, count):
-    """All documents are returned if k is larger; a document is nearest to itself."""
-    documents = texts(count, 4)
-    hits = built(plaid(nbits=8), tmp_path / "index", documents).search(documents, 10)
-
-    assert hits.docs.shape == (count, count)
-    assert hits.docs[:, 0].tolist() == list(range(count))
-    assert sorted(hits.docs[0].tolist()) == list(range(count))
-
-
 def test_nothing_to_find_and_nothing_to_ask(plaid, tmp_path):
     """No tokens at all, no queries, and queries without tokens beside others: nothing is found, and nothing fails."""
     nothing = MultiVectors(np.zeros((0, WIDTH), np.float32), np.zeros(3, np.int64))

@@ -61,15 +61,6 @@ def test_where_both_orders_give_the_same_nothing_is_said(files):
     assert score_file(path, ["RR", "nDCG@10"], qrels=qrels).other_precision == {}
 
 
-def test_scores_beyond_float32_are_scored_as_double_alone(files):
-    """1e39 is a valid double; with float32 it is refused in one line."""
-    path, qrels = files("q Q0 a 1 2e39 t\nq Q0 b 2 1e39 t\n")
-
-    assert score_file(path, ["RR"], qrels=qrels).means == {"RR": 1.0}
-    with pytest.raises(Exception, match="not a finite float32 number"):
-        score_file(path, ["RR"], qrels=qrels, precision="float32")
-
-
 def test_the_command_line_prints_both(files, capsys):
     """`score` names the other precision, its tools and its mean; --scores float32 swaps them."""
     path, qrels = files(CLOSE)

@@ -21,83 +21,51 @@ def clock(monkeypatch):
 
 
 def test_a_log_gets_a_line_now_and_then(clock, capsys):
-    """Without a terminal, a long stage prints a line every half minute, and its duration at the end."""
+    """Without a terminal a long stage prints a line every half minute, and its duration at the end; a short one none.
+
+    Lines name the current workers; items that died with a worker are subtracted.
+    """
     progress = _progress.Plain()
-    progress.start("bm25 on nq", "build index", 1000, "documents")
-    for _ in range(9):
+    progress.start("splade on nq", "encode", 1000, "documents")
+    for _ in range(4):
         clock[0] += 10
         progress.advance(100)
-    progress.end()
-
-    assert capsys.readouterr().err.splitlines() == [
-        "bm25 on nq: build index: 300/1,000 documents, 10/s, 70 s left",
-        "bm25 on nq: build index: 600/1,000 documents, 10/s, 40 s left",
-        "bm25 on nq: build index: 900/1,000 documents, 10/s, 10 s left",
-        "bm25 on nq: build index: 900 documents in 90.0 s",
-    ]
-
-
-def test_a_log_shows_the_workers(clock, capsys):
-    """Lines name the current workers; items that died with a worker are subtracted."""
-    progress = _progress.Plain()
-    progress.start("splade on nq", "encode", 100, "documents")
     progress.workers("workers on Ray: 2, 812 MB")
-    clock[0] += 30
-    progress.advance(60)
+    clock[0] += 20
+    progress.advance(300)
     progress.workers("workers on Ray: 1, 400 MB")
-    progress.advance(-20)
+    progress.advance(-200)
     clock[0] += 30
-    progress.advance(60)
+    progress.advance(500)
     progress.end()
-    progress.start("bm25 on nq", "search", None, "queries")
-    clock[0] += 1
-    progress.end()
+    for seconds in (1, 0.1):
+        progress.start("bm25 on nq", "search", None, "queries")
+        clock[0] += seconds
+        progress.end()
 
     assert capsys.readouterr().err.splitlines() == [
-        "splade on nq: encode: 60/100 documents, 2/s, 20 s left, workers on Ray: 2, 812 MB",
-        "splade on nq: encode: 100/100 documents, 2/s, 0 s left, workers on Ray: 1, 400 MB",
-        "splade on nq: encode: 100 documents in 60.0 s, workers on Ray: 1, 400 MB",
+        "splade on nq: encode: 300/1,000 documents, 10/s, 70 s left",
+        "splade on nq: encode: 700/1,000 documents, 12/s, 26 s left, workers on Ray: 2, 812 MB",
+        "splade on nq: encode: 1,000/1,000 documents, 11/s, 0 s left, workers on Ray: 1, 400 MB",
+        "splade on nq: encode: 1,000 documents in 90.0 s, workers on Ray: 1, 400 MB",
         "bm25 on nq: search: 0 queries in 1.0 s",
     ]
 
 
-def test_a_terminal_shows_the_workers():
-    """Workers are shown behind the stage."""
+def test_a_terminal_gets_a_bar_and_keeps_a_line():
+    """A stage has a bar with its rate and workers and leaves one line; notes are above the bar, and nothing is markup."""
     live = _progress.Live()
     shown = screen(live, 140)
     with live.bar:
-        live.start("splade on nq", "encode", 300, "documents")
+        live.start("[b]x[/b] on nq", "search", 3, "queries")
+        live.note("waiting for [another]")
         live.workers("worker processes: 2")
         live.advance(3)
         live.bar.refresh()
         live.end()
 
-    assert "splade on nq: encode, worker processes: 2" in shown.getvalue()
-    assert ": encode: 3 documents in 0.0 s, worker processes: 2" in shown.getvalue()
-
-
-def test_a_short_stage_says_nothing(clock, capsys):
-    """A very short stage leaves no line in a log."""
-    progress = _progress.Plain()
-    progress.start("bm25 on nq", "search", None, "queries")
-    clock[0] += 0.1
-    progress.advance()
-    progress.end()
-
-    assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_a_bar_and_keeps_a_line():
-    """A stage has a bar with its rate and leaves one line; notes are above the bar, and nothing is markup."""
-    live = _progress.Live()
-    shown = screen(live, 100)
-    with live.bar:
-        live.start("[b]x[/b] on nq", "search", 3, "queries")
-        live.note("waiting for [another]")
-        live.advance(3)
-        live.end()
-
-    assert "[b]x[/b] on nq: search: 3 queries in 0.0 s" in shown.getvalue()
+    assert "[b]x[/b] on nq: search, worker processes: 2" in shown.getvalue()
+    assert ": search: 3 queries in 0.0 s, worker processes: 2" in shown.getvalue()
     assert "waiting for [another]" in shown.getvalue()
     assert "0/3" in shown.getvalue()
 

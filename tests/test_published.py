@@ -20,12 +20,7 @@ def finished(shared, tmp_path_factory):
     """Run BM25, and BM25 on Lucene if installed, on BEIR, of which two datasets are on this machine."""
     place = tmp_path_factory.mktemp("published")
     home = writable_copy(REAL, place / "home")
-    environment = {
-        **os.environ,
-        "IR_DATASETS_HOME": str(home),
-        "LEXBENCH_STORE": str(place / "store"),
-        "LEXBENCH_OFFLINE": "1",
-    }
+    environment = {**os.environ, "IR_DATASETS_HOME": str(home), "LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1"}
     systems = ["-r", "bm25"]
     try:
         import jnius_config  # noqa: F401

@@ -28,13 +28,11 @@ def test_the_splits_are_as_large_as_promised():
     assert dev.isdisjoint(test)
 
 
-def test_every_judged_document_is_listed(dataset):
-    """A judgement is of a document that the corpus has."""
-    assert {row.doc_id for row in dataset.topics.judgements} <= LISTED.keys()
-
-
 def test_every_question_has_an_answer(dataset):
-    """Each question has a document of grade 3; most have three or more of grade 2 or better."""
+    """Each question has a document of grade 3; most have three or more of grade 2 or better, all in the corpus.
+
+    A question holds no dotted name, and no full name of a document of grade 3 that is not an ordinary word.
+    """
     grades = defaultdict(list)
     for row in dataset.topics.judgements:
         grades[row.query_id].append(row.grade)
@@ -42,10 +40,7 @@ def test_every_question_has_an_answer(dataset):
 
     assert all(max(found) == 3 for found in grades.values())
     assert useful[3] >= 0.75 * len(grades)
-
-
-def test_no_question_names_its_answer(dataset):
-    """A question holds no dotted name, and no full name of a document of grade 3 that is not an ordinary word."""
+    assert {row.doc_id for row in dataset.topics.judgements} <= LISTED.keys()
     texts = {query.query_id: query.text for query in dataset.queries}
     best = [(row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3]
 
@@ -55,12 +50,7 @@ def test_no_question_names_its_answer(dataset):
 
 def test_documents_are_those_of_the_list(monkeypatch):
     """Documents with the listed text come by id. A note counts missing and different ones and names the version of Python."""
-    here = {
-        "len": "len Return it.",
-        "abs": "abs Return |x|.",
-        "os.path.join": "os.path.join Join.",
-        "new": "new",
-    }
+    here = {"len": "len Return it.", "abs": "abs Return |x|.", "os.path.join": "os.path.join Join.", "new": "new"}
     listed = {name: docstrings.digest(text) for name, text in here.items() if name != "new"}
     monkeypatch.setattr(docstrings, "collect", lambda: iter(here.items()))
     whole, other = Pydoc(TEST), Pydoc(TEST)

@@ -23,10 +23,15 @@ def listed(run):
 
 
 def test_order_is_score_then_id_both_descending():
-    """Equal scores are ordered by document id in descending byte order, so "9" comes before "10", and "é" before "z"."""
-    run = Run.from_entries(["q"] * 6, ["10", "9", "z", "é", "a", "b"], [1, 1, 1, 1, 2, 0.5])
+    """Equal scores are ordered by document id in descending byte order, so "9" comes before "10", and "é" before "z".
+
+    Queries keep the order of their first entry, and may be interleaved.
+    """
+    run = Run.from_entries(["q", "b", *["q"] * 5, "b"], ["10", "x", "9", "z", "é", "a", "b", "y"], [1, 1, 1, 1, 1, 2, 0.5, 2])
 
     assert [doc for doc, _ in listed(run)["q"]] == ["a", "é", "z", "9", "10", "b"]
+    assert listed(run)["b"] == [("y", 2.0), ("x", 1.0)]
+    assert run.query_ids == ("q", "b")
 
 
 @pytest.mark.parametrize("precision", ["double", "float32"])
@@ -36,14 +41,6 @@ def test_minus_zero_ties_with_zero(precision):
 
     assert [doc for doc, _ in listed(run)["q"]] == ["b", "a"]
     assert not np.signbit(run.scores).any()
-
-
-def test_queries_keep_the_order_of_their_first_entry_and_may_be_interleaved():
-    """Entries of a query need not stand together."""
-    run = Run.from_entries(["b", "a", "b"], ["x", "x", "y"], [1, 5, 2])
-
-    assert listed(run) == {"b": [("y", 2.0), ("x", 1.0)], "a": [("x", 5.0)]}
-    assert run.query_ids == ("b", "a")
 
 
 def test_hits_become_a_run_without_the_places_that_hold_no_document():
@@ -57,17 +54,19 @@ def test_hits_become_a_run_without_the_places_that_hold_no_document():
     assert run.ranks.tolist() == [1, 2, 1]
 
 
-@pytest.mark.parametrize(("docs", "scores"), [((1, 2), (2, 2)), ((2, 2), (2, 3)), ((4,), (4,))])
-def test_hits_of_another_shape_are_refused(docs, scores):
-    """Hits are two arrays of one shape with a row a query."""
-    with pytest.raises(ValueError, match="hits of 2 queries"):
-        Run.from_hits(["a", "b"], Hits(np.zeros(docs, np.int32), np.zeros(scores, np.float32)), np.array([b"x"]))
-
-
-def test_hits_beyond_the_corpus_are_refused():
-    """A position that the corpus does not have is a bug of the engine, not a document."""
-    with pytest.raises(ValueError, match="position 1 in a corpus of 1"):
-        Run.from_hits(["a"], Hits(np.array([[1]], np.int32), np.array([[1]], np.float32)), np.array([b"x"]))
+@pytest.mark.parametrize(
+    ("docs", "scores", "said"),
+    [
+        ((1, 2), (2, 2), "hits of 2 queries"),
+        ((2, 2), (2, 3), "hits of 2 queries"),
+        ((4,), (4,), "hits of 2 queries"),
+        ((2, 1), (2, 1), "position 1 in a corpus of 1"),
+    ],
+)
+def test_impossible_hits_are_refused(docs, scores, said):
+    """Hits are two arrays of one shape with a row a query, and of positions that the corpus has."""
+    with pytest.raises(ValueError, match=said):
+        Run.from_hits(["a", "b"], Hits(np.ones(docs, np.int32), np.zeros(scores, np.float32)), np.array([b"x"]))
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf"), 1e39])
@@ -77,17 +76,9 @@ def test_a_score_that_is_no_finite_float32_is_an_error_that_names_its_place(scor
         Run.from_entries(["q1", "q2", "q2"], ["d1", "d1", "d2"], [1.0, 1.0, score])
 
 
-def test_ties_with_nothing_below_are_an_error():
-    """The lowest float32 number has none below it."""
-    run = Run.from_entries(["q"] * 2, ["a", "b"], [np.finfo(np.float32).min] * 2)
-
-    with pytest.raises(LexbenchError, match="lowest float32"):
-        strictly_decreasing(run)
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.sampled_from([0.0, 1.0, 2.5, -1.0]) | FLOATS), max_size=60))
 def test_strictly_decreasing_is_what_nextafter_would_do(entries):
-    """The vectorised code equals a loop over nextafter, for any run."""
+    """The vectorised code equals a loop over nextafter, for any run; the lowest float32 number has none below it."""
     unique = {(query, doc): score for query, doc, score in entries}
     run = Run.from_entries([f"q{q}" for q, _ in unique], [f"d{d}" for _, d in unique], list(unique.values()))
     expected = []
@@ -98,6 +89,8 @@ def test_strictly_decreasing_is_what_nextafter_would_do(entries):
             expected.append(last)
 
     assert np.array_equal(np.array(expected, np.float32), strictly_decreasing(run))
+    with pytest.raises(LexbenchError, match="lowest float32"):
+        strictly_decreasing(Run.from_entries(["q"] * 2, ["a", "b"], [np.finfo(np.float32).min] * 2))
     for start, stop in zip(run.offsets[:-1], run.offsets[1:], strict=True):
         assert sorted(zip(-run.scores[start:stop], run.docs[start:stop], strict=True)) == list(
             zip(-run.scores[start:stop], run.docs[start:stop], strict=True)

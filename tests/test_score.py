@@ -6,18 +6,15 @@ import json
 import lzma
 import time
 
+import fruit
 import numpy as np
 import pytest
 import tiny
 
 from lexbench.analysis.significance import bootstrap
-from lexbench.analysis.slices import read_slices, slice_scores
+from lexbench.analysis.slices import read_slices
 from lexbench.cli import code
 from lexbench.errors import InvalidFile
-from lexbench.runner.scoring import score_run
-from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run
-from lexbench.types import Judgement
 
 
 @pytest.fixture
@@ -84,46 +81,30 @@ def test_compare_tests_every_slice_and_corrects_for_all_of_them(files, tmp_path,
     assert "over 2 comparisons on slices" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_system_of_the_store_is_scored_by_any_measure(tmp_path, monkeypatch, capsys):
+def test_a_system_of_the_store_is_scored_by_any_measure(files, capsys):
     """What was run with RR@10 is scored by P@1 from its run; an unknown name is one line."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    assert code(["run", "suite", "pydoc", "-r", "bm25", "-m", "RR@10"]) == 0
+    folder = str(fruit.write(files / "fruit", split="test"))
+    assert code(["run", "dataset", folder, "-r", "bm25", "-m", "RR@10"]) == 0
     capsys.readouterr()
 
-    assert code(["score", "bm25", "-d", "pydoc/test", "-m", "P@1", "--json"]) == 0
+    assert code(["score", "bm25", "-d", folder, "-m", "P@1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["system"], found["precision"]) == ("bm25", "float32")
-    assert code(["score", "bm26", "-d", "pydoc/test"]) == 3
+    assert code(["score", "bm26", "-d", folder]) == 3
     assert "there are: bm25" in capsys.readouterr().err
 
 
-def test_a_system_that_was_run_again_is_scored_by_its_newest_run(tmp_path, monkeypatch, capsys):
+def test_a_system_that_was_run_again_is_scored_by_its_newest_run(files, capsys):
     """Changed expansions give another index under the same name; the newest run counts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    for document in ("abc", "difflib", "ast", "difflib.Differ"):  # by turns, so that no other order than time would do
-        time.sleep(1.0)  # results tell in whole seconds when they were made
-        (tmp_path / "e.tsv").write_text(f"{document}\t{200 * 'compare two versions of a text file and show what changed '}\n")
-        assert code(["run", "suite", "pydoc", "-r", 'bm25(expansions="e.tsv")', "-m", "RR@10"]) == 0
+    folder, system = str(fruit.write(files / "fruit", split="test")), 'bm25(expansions="e.tsv")'
+    for document, relevant in (("a1", 0), ("a2", 1), ("p1", 0)):  # by turns, so that no other order than time would do
+        (files / "e.tsv").write_text(f"{document}\t{200 * 'fig '}\n")
+        assert code(["run", "dataset", folder, "-r", system, "-m", "RR@10"]) == 0
         capsys.readouterr()
-        words = ["score", 'bm25(expansions="e.tsv")', "-d", "pydoc/test", "-m", "Success@1", "--per-query", "--json"]
-        assert code(words) == 0
+        assert code(["score", system, "-d", folder, "-m", "Success@1", "--per-query", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        values = dict(zip(found["query_ids"], found["per_query"]["Success(rel=2)@1"], strict=True))
-        assert values["data-01"] == document.startswith("difflib")
-
-
-def test_intervals_of_a_slice_are_of_its_queries_alone(files):
-    """A slice of all queries has the means of the whole result."""
-    run = Run.from_entries(["q1", "q2"], ["a", "a"], [1.0, 1.0])
-    qrels = Qrels.from_judgements([Judgement("q1", "a", 1), Judgement("q2", "b", 1)])
-    result = score_run(run, qrels, ["P@1"], system="x", dataset="x", contract="none", depth=1)
-    (files / "all").write_text("q1 all\nq2 all\n")
-    (one,) = slice_scores(result, read_slices(files / "all"))
-
-    assert (one.means, one.queries) == (result.means, 2)
-    assert one.intervals["P@1"] == (0.0, 1.0)
+        assert dict(zip(found["query_ids"], found["per_query"]["Success@1"], strict=True))["qf"] == relevant
+        time.sleep(1.0)  # results tell in whole seconds when they were made
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])

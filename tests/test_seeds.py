@@ -8,7 +8,6 @@ import pytest
 import samples
 from scipy.stats import ttest_ind
 
-from lexbench.analysis.compare import compare
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
@@ -41,8 +40,15 @@ def store(tmp_path, monkeypatch):
 
 
 def test_a_system_of_seeds_has_means_and_a_deviation():
-    """.5, .75 and .375 are .541667 +- .190940; queries have mean values; the common part of the recipes is kept."""
-    one = as_one("nano", SEEDS)
+    """.5, .75 and .375 are .541667 +- .190940; queries have mean values; the common part of the recipes is kept.
+
+    What one seed was trained on counts for all.
+    """
+    seen = Exposure(status="in-domain", because=["n43 was trained on it"])
+    exposures = (Exposure(status="zero-shot"), seen, Exposure(status="zero-shot"))
+    seeds = [msgspec.structs.replace(seed, exposure=exposure) for seed, exposure in zip(SEEDS, exposures, strict=True)]
+    one = as_one("nano", seeds)
+    assert one.exposure == seen
 
     assert one.means == {"nDCG@10": pytest.approx(1.625 / 3)}
     assert one.per_query == {"nDCG@10": pytest.approx([0.5, 1.75 / 3])}
@@ -50,15 +56,6 @@ def test_a_system_of_seeds_has_means_and_a_deviation():
     assert one.seeds.deviation("nDCG@10") == pytest.approx(deviation) == pytest.approx(0.190940, abs=1e-6)
     assert one.seeds.systems == {"n42": "", "n43": "", "n44": ""}
     assert one.recipe == {"plugin": "retrievers/encoded", "settings": {"length": 256}}
-
-
-def test_what_one_seed_had_seen_counts_for_all():
-    """If one seed was trained on the dataset, the system is in-domain."""
-    seen = Exposure(status="in-domain", because=["n43 was trained on it"])
-    unseen = Exposure(status="zero-shot")
-    one = as_one("nano", [msgspec.structs.replace(SEEDS[0], exposure=unseen), msgspec.structs.replace(SEEDS[1], exposure=seen)])
-
-    assert one.exposure == seen
 
 
 def test_the_interval_over_seeds_is_welchs():
@@ -151,10 +148,3 @@ def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
 
     with pytest.raises(InvalidFile, match="not that of its seeds"):
         read_file(path)
-
-
-def test_without_seeds_nothing_is_said_of_them(store, tmp_path, capsys):
-    """A comparison without seeds has no table of seeds."""
-    made = compare(["n42", "n43", str(write_results(SEEDS, "pydoc", tmp_path)[0].parent)], store=store)
-
-    assert [one.over_seeds for one in made.datasets[0].differences] == [None, None]

@@ -208,3 +208,4 @@ def test_every_command_refuses_it(tmp_path, monkeypatch, capsys, words):
     assert "bm25.json: bm25 on cranfield: its number of queries is 125" in err
     assert err.rstrip().endswith("-r bm25")
     assert err.count("\n") == 1
+    assert not any((tmp_path / name).exists() for name in ("out", "there", "here"))

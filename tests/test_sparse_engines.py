@@ -62,14 +62,6 @@ def test_lucene_scores_as_anserini(tmp_path, settings):
         assert [hit.score for hit in theirs] == pytest.approx(hits.scores[row].tolist(), abs=0.01)  # it sets ties apart
 
 
-def test_lucene_prunes_without_changing_the_answer(tmp_path):
-    """Skipping what cannot be among the best finds the same documents and scores, ties included."""
-    pruned, whole = (answer(engine("lucene", prune=prune), tmp_path / str(prune)) for prune in (True, False))
-
-    assert np.array_equal(pruned.docs, whole.docs)
-    assert np.array_equal(pruned.scores, whole.scores)
-
-
 def test_lucene_keeps_positions_when_it_merges(tmp_path, monkeypatch):
     """Documents that come to lie in many segments are numbered as they came, and one segment is left."""
     whole = answer(engine("lucene"), tmp_path / "whole")
@@ -104,14 +96,10 @@ def test_pisa_answers_alike_by_every_algorithm(tmp_path, algorithm):
     hits = answer(engine("pisa", algorithm=algorithm), tmp_path / "index", queries=queries)
     expected = answer(engine("csr"), tmp_path / "csr", queries=queries)
 
-    assert np.array_equal(hits.docs, expected.docs)
-    assert np.array_equal(hits.scores, expected.scores)
-
-
-def test_pisa_algorithms_that_there_are_not():
-    """An unknown one is refused, and the nearest named."""
     with pytest.raises(UnknownName, match="did you mean 'maxscore'"):
         engine("pisa", algorithm="max_score")
+    assert np.array_equal(hits.docs, expected.docs)
+    assert np.array_equal(hits.scores, expected.scores)
 
 
 def test_pisa_keeps_what_searching_needs(tmp_path):
@@ -155,8 +143,11 @@ def test_seismic_finds_more_with_a_smaller_heap_factor(tmp_path):
     assert found[1.0] < 30
 
 
-def test_seismic_takes_large_vocabularies(tmp_path):
-    """Terms above 65,535 differ from terms that are equal modulo 65,536."""
+def test_seismic_takes_large_vocabularies_and_real_weights(tmp_path):
+    """Terms above 65,535 differ from terms that are equal modulo 65,536.
+
+    A document's weight of 0.1 counts as the nearest number with 11 bits, 0.0999755859375; a query's weight stays as it is.
+    """
     documents = sparse.csr_array(
         (np.array([1.0, 2], np.float32), np.array([7, 65_543]), np.array([0, 1, 2])), shape=(2, 120_000)
     )
@@ -167,19 +158,8 @@ def test_seismic_takes_large_vocabularies(tmp_path):
 
     assert hits.docs.tolist() == [[1, -1], [-1, -1]]
     assert hits.scores[0, 0] == 2
-
-
-def test_seismic_takes_real_weights_in_half_precision(tmp_path):
-    """A weight of 0.1 counts as the nearest number with 11 bits, 0.0999755859375; a query's weight stays as it is."""
-    documents = sparse.csr_array(np.array([[0.1, 0]], np.float32))
-    hits = answer(
-        engine("seismic"),
-        tmp_path / "index",
-        documents=documents,
-        queries=sparse.csr_array(np.array([[0.3, 0]], np.float32)),
-        k=1,
-    )
-
+    real = [sparse.csr_array(np.array([[weight, 0]], np.float32)) for weight in (0.1, 0.3)]
+    hits = answer(engine("seismic"), tmp_path / "real", documents=real[0], queries=real[1], k=1)
     assert hits.scores[0, 0] == pytest.approx(0.0999755859375 * 0.3, rel=1e-6)
 
 

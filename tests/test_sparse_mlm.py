@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,9 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
-from lexbench.encoders._torch_models import _largest  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
-from lexbench.models.token_batches import batches, cutter, tokenise  # noqa: E402
-from lexbench.models.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
+from lexbench.models.token_batches import cutter, tokenise  # noqa: E402
 from lexbench.transforms.top_k import TopK  # noqa: E402
 from lexbench.types import Document  # noqa: E402
 
@@ -48,10 +47,16 @@ def encoder(folder, **settings):
     return SparseMLM(str(folder), **{**lengths, "device": "cpu", "dense_ok": True, **settings})
 
 
+@cache
+def loaded(folder):
+    """Return the tokenizer and the model of transformers."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    return tokenizer, transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+
+
 def reference(folder, text, pair=None, *, positions="all", length=64, last=np.log1p):
     """Return the vector of one text by transformers and numpy."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer, model = loaded(folder)
     pairs = None if pair is None else [pair]
     row = tokenizer([text], pairs, truncation=True, max_length=length, return_tensors="pt")
     with torch.no_grad():
@@ -86,19 +91,8 @@ def by_hand(tmp_path_factory):
     hadamard = torch.tensor([[1.0]])
     for _ in range(3):
         hadamard = torch.cat([torch.cat([hadamard, hadamard], 1), torch.cat([hadamard, -hadamard], 1)])
-    rows = {
-        "[PAD]": 7,
-        "[UNK]": 7,
-        "[CLS]": 1,
-        "[SEP]": 2,
-        "[MASK]": 7,
-        "apple": 3,
-        "banana": 4,
-        "fruit": 3,
-        "first": 1,
-        "last": 2,
-    }
-    vectors = torch.stack([hadamard[rows[token]] for token in HAND])
+    rows = {"[CLS]": 1, "[SEP]": 2, "apple": 3, "banana": 4, "fruit": 3, "first": 1, "last": 2}
+    vectors = torch.stack([hadamard[rows.get(token, 7)] for token in HAND])
     state["bert.embeddings.word_embeddings.weight"].copy_(vectors)
     state["cls.predictions.decoder.weight"] = vectors.clone()
     state["cls.predictions.transform.dense.weight"].copy_(100 * torch.eye(8))  # gelu gives 100 and 0, which normalise to 1, -1
@@ -127,12 +121,8 @@ def test_weights_are_those_found_by_hand(by_hand, positions, text, expected):
     """A term has the weight log(1 + its largest logit); with positions=text neither [CLS] nor any [SEP] counts."""
     made = encoder(by_hand, positions=positions)
     for vectors in (made.encode_document([text]), made.encode_query([text])):
-        assert {made.token(term): pytest.approx(weight, abs=1e-5) for term, weight in expected_terms(vectors)} == expected
-
-
-def expected_terms(vectors):
-    """Return the terms and weights of the one row of *vectors*."""
-    return zip(vectors.indices.tolist(), vectors.data.tolist(), strict=True)
+        found = zip(vectors.indices.tolist(), vectors.data.tolist(), strict=True)
+        assert {made.token(term): pytest.approx(weight, abs=1e-5) for term, weight in found} == expected
 
 
 @pytest.mark.parametrize("positions", ["all", "text"])
@@ -209,18 +199,6 @@ def test_texts_are_cut_as_transformers_cuts_them(folder, side):
         assert tokens.truncated == sum(len(ids) > 10 for ids in whole) > 0
 
 
-def test_every_text_is_in_one_batch_within_its_bounds(folder):
-    """Batches have each text once, the longest first, and keep to both limits."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    tokens = tokenise(cutter(tokenizer, 64), TEXTS * 3)
-    made = list(batches(tokens, 70, 4, pad=0, silent=[2, 3]))
-
-    assert sorted(np.concatenate([batch.texts for batch in made]).tolist()) == list(range(24))
-    assert all(batch.ids.size <= 70 and len(batch.texts) <= 4 for batch in made)
-    assert [batch.ids.shape[1] for batch in made] == sorted((batch.ids.shape[1] for batch in made), reverse=True)
-    assert all(np.array_equal(batch.pools, batch.real & (batch.ids != 2) & (batch.ids != 3)) for batch in made)
-
-
 def test_a_document_keeps_its_largest_weights(folder):
     """With document_terms=3 a document has its largest three weights like with top_k(3); a query keeps all."""
     whole, cut = encoder(folder), encoder(folder, document_terms=3)
@@ -231,41 +209,8 @@ def test_a_document_keeps_its_largest_weights(folder):
     assert (cut.encode_query(TEXTS) != whole.encode_query(TEXTS)).nnz == 0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
-    """The vocabulary of lexmae_nano in 120 pieces, 15, or one gives the same bits."""
-    from lexbench.encoders import _torch_models
-    from lexbench.runner.systems import system
-
-    nano = system(f'lexmae_nano(dtype="{dtype}", device="cpu")@impact').retriever.encoder
-    found = []
-    for terms in (256, 2048, 1 << 20):
-        monkeypatch.setattr(_torch_models, "_NARROW_PIECE", terms)
-        model = _torch_models.MaskedLMModel(nano.spec(nano.model, nano.revision))
-        tokens = tokenise(model.cutter(64, "document_length"), TEXTS)
-        found += [model.vectors(batch, "log1p_relu") for batch in batches(tokens, 768, 64, pad=model.pad, silent=())]
-
-    assert len(found) == 3
-    assert found[0].nnz > 0
-    assert all(np.array_equal(one.toarray(), found[0].toarray()) for one in found[1:])
-
-
-@pytest.mark.parametrize("batch_tokens", [0, 32])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_threads_change_nothing(folder, dtype, batch_tokens):
-    """One thread and two give the same bytes, with one batch or several; torch keeps its number of threads."""
-    one, two = (
-        encoder(folder, dtype=dtype, batch_tokens=batch_tokens, threads=threads).encode_document(TEXTS) for threads in (1, 2)
-    )
-
-    assert torch.get_num_threads() == 2
-    assert one.data.tobytes() == two.data.tobytes()
-    assert one.indices.tobytes() == two.indices.tobytes()
-
-
 @pytest.mark.parametrize(
-    ("activation", "last"),
-    [("relu", lambda values: values), ("log1p_log1p_relu", lambda values: np.log1p(np.log1p(values)))],
+    ("activation", "last"), [("relu", lambda values: values), ("log1p_log1p_relu", lambda values: np.log1p(np.log1p(values)))]
 )
 def test_other_activations(folder, activation, last):
     """`relu` takes no logarithm, and `log1p_log1p_relu` takes it twice."""
@@ -305,24 +250,6 @@ def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
     assert close(second, [reference(folder, text) for text in TEXTS])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_packed_layers_are_linear_layers(dtype):
-    """Packed layers give the results of linear layers, in any shape."""
-    kind = getattr(torch, dtype)
-    if not packing_works("cpu", kind):
-        pytest.skip("this torch, or this processor, has no packed layers")
-    torch.manual_seed(0)
-    layer, states = torch.nn.Linear(48, 33).to(kind), torch.randn(2, 5, 48).to(kind)
-    whole = torch.nn.Sequential(torch.nn.Linear(48, 48), torch.nn.Sequential(torch.nn.GELU(), layer)).to(kind)
-    with torch.inference_mode():
-        expected = whole(states)
-        pack(whole)
-
-        assert isinstance(whole[1][1], PackedLinear)
-        assert torch.allclose(whole(states), expected, atol=1e-5 if dtype == "float32" else 0.02)
-        assert whole(states[:, :0]).shape == (2, 0, 33)
-
-
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
     """NaN in a logit is an error of one line."""
     folder = tiny_bert(tmp_path / "broken", form="transformers", safetensors=True)
@@ -334,20 +261,6 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
         encoder(folder).encode_document(["x"])
     with pytest.raises(LexbenchError, match=r"bfloat16 gives weights that are not numbers; try dtype=float32"):
         encoder(folder, dtype="bfloat16").encode_query(["x"])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_maxima_are_largest_logits(dtype):
-    """The largest logit above 0 has the same bits; without one, nothing above 0 comes out, and NaN stays."""
-    logits = torch.randn(4, 9, 50).to(dtype) - 1
-    logits[1, 3, 7], logits[1, 4, 8], logits[2], logits[3] = torch.inf, -torch.inf, -torch.inf, -1
-    logits[3, 2, 0], logits[3, 5, 1] = torch.nan, -torch.tensor(torch.nan)
-    expected, found = logits.amax(1).float(), _largest(logits)
-
-    assert (expected[:2] > 0).sum() > 20
-    assert torch.equal(found[:2].clamp(min=0), expected[:2].clamp(min=0))
-    assert (found[2] <= 0).all()
-    assert found[3].isnan().tolist() == [True, True] + 48 * [False]
 
 
 def test_dense_vectors_are_refused(folder):
@@ -385,14 +298,6 @@ def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
         encoder(folder, document_length=65).encode_document(["x"])
     with pytest.raises(CannotStart, match=r"device=cuda:99: .* type device=auto"):
         encoder(folder, device="cuda:99").encode_document(["x"])
-
-
-def test_nobody_elses_tokenizer_is_set_up_differently(folder):
-    """A cutter is a copy: the original tokenizer does not start to cut."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    cutter(tokenizer, 10)
-
-    assert len(tokenizer("x " * 30)["input_ids"]) == 32
 
 
 _SLOW = """

@@ -49,12 +49,7 @@ def test_top_k_by_hand(k, ties, expected):
 
     assert rows(TopK(k, ties).document(matrix(*given_rows))) == [expected, *given_rows[1:]]
     assert rows(TopK(k, ties).query(matrix(*given_rows))) == given_rows
-
-
-@pytest.mark.parametrize(("ties", "dropped"), [("keep", 1), ("cut", 3)])
-def test_top_k_counts_what_it_drops(ties, dropped):
-    """Of weights 3, 3, 5, 3, 1 one is below the second largest, and three are too many."""
-    assert TopK(2, ties).counts(matrix([3, 3, 5, 3, 0, 1], [0, 1, 0, 0, 0, 0])) == {"dropped": dropped}
+    assert TopK(k, ties).counts(matrix(*given_rows)) == {"dropped": 5 - np.count_nonzero(expected)}
 
 
 @given(
@@ -63,7 +58,7 @@ def test_top_k_counts_what_it_drops(ties, dropped):
     st.integers(1, 24),
     st.sampled_from(["keep", "cut"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_top_k_is_the_definition_and_nests(dense, first, second, ties):
     """Against a sort of each row; and the top a of the top b are the top a, for a <= b."""
     small, large = sorted([first, second])
@@ -109,14 +104,8 @@ def test_quantize_to_eight_bits():
     assert rows(Quantize(bits=8).document(vectors)) == [[255, 0, 0], [255, 0, 0]]
     assert Quantize(bits=8).counts(vectors) == {"clipped": 1, "dropped": 2}
     assert Quantize().counts(vectors) == {"clipped": 0, "dropped": 2}
-
-
-def test_floor_is_sparser_than_rint():
-    """Weights from 0.005 to 0.01 survive rounding and vanish under floor, as LexMAE's code and paper differ."""
-    vectors = matrix([0.006, 0.0099, 0.01, 0.5])
-
-    assert Quantize().counts(vectors)["dropped"] == 0
-    assert Quantize(mode="floor").counts(vectors)["dropped"] == 2
+    assert [Quantize(mode=mode).counts(matrix([0.006, 0.0099, 0.01]))["dropped"] for mode in ("rint", "floor")] == [0, 2]
+    assert repr(Quantize(100)) == repr(Quantize(100.0))  # which have one key
 
 
 @pytest.mark.parametrize("side", ["document", "query"])
@@ -127,17 +116,8 @@ def test_an_empty_vector_becomes_the_term_that_is_asked_for(side):
     assert rows(getattr(Quantize(empty=2), side)(vectors)) == [[0, 0, 1], [0, 0, 1], [0, 50, 0], [0, 0, 1]]
     assert rows(getattr(Quantize(empty=0), side)(vectors)) == [[1, 0, 0], [1, 0, 0], [0, 50, 0], [1, 0, 0]]
     assert rows(getattr(Quantize(), side)(vectors)) == [[0, 0, 0], [0, 0, 0], [0, 50, 0], [0, 0, 0]]
-
-
-def test_the_term_for_empty_vectors_is_one_of_the_vocabulary():
-    """A term id beyond the vectors is refused, with how many terms there are."""
     with pytest.raises(CommandError, match=r"quantize\(empty=3\): the vectors have 3 terms, 0 to 2"):
-        Quantize(empty=3).document(matrix([0, 0, 1]))
-
-
-def test_a_scale_of_100_is_one_setting_however_it_is_written():
-    """100 and 100.0 make equal transforms, which have one key."""
-    assert repr(Quantize(100)) == repr(Quantize(100.0))
+        getattr(Quantize(empty=3), side)(vectors)
 
 
 def test_sparsify_then_quantise_is_the_papers_order():

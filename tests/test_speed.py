@@ -10,28 +10,16 @@ from lexbench.timing.encoding_speed import choices, with_settings
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Write a small dataset and return its folder."""
+def folder(tmp_path, monkeypatch):
+    """Write a small dataset, for a store of its own, and return its folder."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     return str(write(tmp_path / "fruit"))
 
 
 def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
     """Each dtype has a row with rates that follow from its rounds, and its difference is that of `lexbench compare`."""
-    words = [
-        "speed",
-        "lexmae_nano",
-        "-d",
-        folder,
-        "--dtype",
-        "float32",
-        "--dtype",
-        "bfloat16",
-        "--threads",
-        "1",
-        "--sample",
-        "3",
-    ]
-    assert code([*words, "--json"]) == 0
+    words = ["speed", "lexmae_nano", "-d", folder, "--threads", "1", "--sample", "3", "--json"]
+    assert code([*words, "--dtype", "float32", "--dtype", "bfloat16"]) == 0
     found = json.loads(capsys.readouterr().out)
 
     assert [row["settings"] for row in found["rows"]] == [

@@ -20,27 +20,22 @@ def monte_carlo(p, deviations=4):
 
 @pytest.fixture(scope="module")
 def pairs():
-    """Return the differences in nDCG@10 (50,) of every two of eight synthetic runs; some queries are hard for all."""
+    """Return the differences in nDCG@10 (50,) of every two of five synthetic runs; some queries are hard for all."""
     chance = np.random.default_rng(2)
     hard = chance.normal(0.2, 0.3, 50)
-    runs = [np.clip(hard + chance.normal(0.01 * better, 0.15, 50), 0, 1) for better in range(8)]
+    runs = [np.clip(hard + chance.normal(0.01 * better, 0.15, 50), 0, 1) for better in range(5)]
     return [one - other for one, other in itertools.combinations(runs, 2)]
 
 
 def test_p_of_few_queries_is_exact():
-    """Of eight sign patterns of (1, 2, 3), 6 and -6 are as far from 0: p = 2/8; of sixteen for (3, 1, -1, -1), ten are."""
+    """Of eight sign patterns of (1, 2, 3), 6 and -6 are as far from 0: p = 2/8; of sixteen for (3, 1, -1, -1), ten are.
+
+    Without a difference p is 1. The observed signs count as one draw, so it is never 0.
+    """
     assert randomisation.p_value(np.array([1.0, 2.0, 3.0])) == 0.25
     assert randomisation.p_value(np.array([3.0, 1.0, -1.0, -1.0])) == 14 / 16
     assert randomisation.p_value(np.array([3.0, 1.0, 1.0, -1.0, 0.0, 0.0])) == 8 / 16
-
-
-def test_equal_systems_have_p_1():
-    """Systems without any difference have p = 1 for any number of queries."""
     assert randomisation.p_value(np.zeros(6980)) == 1.0
-
-
-def test_p_is_never_0():
-    """The observed signs count as one draw, so the smallest p is 1 / (1 + resamples)."""
     assert randomisation.p_value(np.full(100, 0.5)) == 1 / (1 + RESAMPLES)
 
 
@@ -79,11 +74,11 @@ def test_the_interval_agrees_with_scipy(pairs):
 
 
 def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
-    """Of 2,000 pairs of equal systems, 5 % have a significant difference: 70 to 130 of them."""
+    """Of 1,000 pairs of equal systems, 5 % have a significant difference: 50 +- 4 x 6.9 of them."""
     rng = np.random.default_rng(7)
-    found = [randomisation.p_value(rng.normal(0, 0.3, 25), resamples=999, seed=at) for at in range(2000)]
+    found = [randomisation.p_value(rng.normal(0, 0.3, 25), resamples=999, seed=at) for at in range(1000)]
 
-    assert 70 <= sum(p <= 0.05 for p in found) <= 130
+    assert 23 <= sum(p <= 0.05 for p in found) <= 77  # (1000 x .05 x .95)^(1/2) = 6.9
 
 
 def test_a_macro_mean_has_the_interval_of_independent_datasets():
@@ -102,15 +97,6 @@ def test_holm_by_hand():
     assert randomisation.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert randomisation.holm([0.9, 0.6]) == [1.0, 1.0]
     assert randomisation.holm([]) == []
-
-
-def test_the_detectable_difference_is_found_with_that_power():
-    """By the noncentral t distribution, a paired test of this difference has power .8 within .01."""
-    for queries in (10, 50, 300):
-        differences = np.random.default_rng(queries).normal(0, 0.2, queries)
-        effect = randomisation.minimum_detectable(differences) / differences.std(ddof=1) * np.sqrt(queries)
-        limit = stats.t.ppf(0.975, queries - 1)
-        assert 1 - stats.nct.cdf(limit, queries - 1, effect) == pytest.approx(0.8, abs=0.012)
 
 
 def test_the_detectable_difference_is_that_of_g_power():
@@ -158,31 +144,17 @@ def test_a_bound_covers_the_mean_of_skewed_differences():
 
 
 def test_few_queries_show_nothing():
-    """Twenty queries without a difference do not show a margin of .005; `fewest_queries` do, and one fewer do not."""
+    """Twenty queries without a difference do not show a margin of .005; `fewest_queries` do, and one fewer do not.
+
+    If every query loses 1, the bound is -1.
+    """
     fewest = fewest_queries(0.005)
 
     assert not noninferiority(np.zeros(20), 0.005).holds
     assert noninferiority(np.zeros(fewest), 0.005).holds
     assert not noninferiority(np.zeros(fewest - 1), 0.005).holds
+    assert noninferiority(np.full(5, -1.0), 0.1).bound == pytest.approx(-1)
     assert fewest >= 598  # (1 - .005) ** 597 is still above .05: no valid test takes fewer
-
-
-@pytest.mark.parametrize("difference", [-1.0, np.nextafter(-1, 0), 0.0, 1.0])
-def test_differences_may_be_constant(difference):
-    """If every query differs by the same, the bound is no higher than that; a loss of 1 has the bound -1."""
-    test = noninferiority(np.full(5, difference), 0.1)
-
-    assert test.bound <= difference
-    assert difference > -0.5 or (test.bound, test.holds) == (pytest.approx(-1), False)
-
-
-def test_the_bound_and_the_test_agree():
-    """A margin holds if and only if the bound is above it; p is at most 1."""
-    rng = np.random.default_rng(4)
-    for _ in range(50):
-        test = noninferiority(rng.choice([-0.2, 0.0, 0.1], 100), 0.05)
-        assert test.holds == (test.bound >= -0.05 - 1e-9)
-        assert 0 < test.p <= 1
 
 
 def test_ranks_are_what_the_tests_leave_possible():
@@ -197,11 +169,11 @@ def test_ranks_are_what_the_tests_leave_possible():
 
 
 def test_clear_differences_stay_clear_among_many_systems():
-    """If each of fifty systems is .02 above the one before, all 1,225 pairs differ: p is fine enough for Holm."""
+    """If each of 26 systems is .02 above the one before, all 325 pairs differ: p is fine enough for Holm."""
     base = np.random.default_rng(0).random(100)
-    found = randomisation.ranking(np.array([base + 0.02 * at for at in range(50)]))
+    found = randomisation.ranking(np.array([base + 0.02 * at for at in range(26)]))
 
-    assert found.ranks == tuple((rank, rank) for rank in range(50, 0, -1))
+    assert found.ranks == tuple((rank, rank) for rank in range(26, 0, -1))
     assert [randomisation.resamples_for(n) for n in (1, 250, 1225)] == [10_000, 10_000, 49_000]
 
 
@@ -225,8 +197,3 @@ def test_needed_queries_are_the_fewest_that_detect():
 
     assert least[0] <= 0.02 < least[1]
     assert randomisation.queries_needed(differences * 0, 0.02) == 2
-
-
-def test_there_are_letters_for_any_number_of_groups():
-    """After z comes A, after Z a number."""
-    assert [randomisation.letter(at) for at in (0, 25, 26, 51, 52)] == ["a", "z", "A", "Z", "(53)"]

@@ -43,7 +43,7 @@ def test_the_store_is_measured_while_others_write(tmp_path):
     writer = threading.Thread(target=others)
     writer.start()
     try:
-        found = {Store(tmp_path).bytes_used() for _ in range(2000)}
+        found = {Store(tmp_path).bytes_used() for _ in range(300)}
     finally:
         stop.set()
         writer.join()
@@ -51,31 +51,17 @@ def test_the_store_is_measured_while_others_write(tmp_path):
 
 
 def test_work_is_done_once(tmp_path):
-    """The same key facts find the artifact, and no work is done."""
+    """The same key facts, in any order and under any label, find the artifact, and no work is done."""
     store, work = Store(tmp_path), write("x")
-    facts = {"a": 1}
+    facts = {"a": 1, "b": 2}
     first = store.produce("indexes", "n", facts, work)
-    again = Store(tmp_path).produce("indexes", "n", facts, work)
+    again = Store(tmp_path).produce("indexes", "other", {"b": 2, "a": 1}, work)
 
     assert first == again
     assert work.calls == 1
     assert key_facts_of(first) == facts
     assert size(first) == 1
-
-
-def test_a_label_decides_nothing(tmp_path):
-    """Another label finds the same artifact."""
-    store = Store(tmp_path)
-    first = store.produce("indexes", "one", {"a": 1}, write("x"))
-
-    assert store.produce("indexes", "other", {"a": 1}, write("y")) == first
-
-
-def test_the_order_of_key_facts_does_not_matter():
-    """Equal key facts have one digest in any order; another value gives another digest."""
-    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    assert digest({"a": 1}) != digest({"a": 2})
-    assert digest({"a": 1}) != digest({"a": "1"})
+    assert len({digest({"a": value}) for value in (1, 2, "1")}) == 3
 
 
 def test_unfinished_work_is_not_there(tmp_path):
@@ -205,7 +191,7 @@ def _slow(root, started):
     def work(draft):
         started.set()
         (draft / "data.txt").write_text("slow")
-        time.sleep(1.0)
+        time.sleep(0.5)
 
     Store(root).produce("indexes", "n", {}, work)
 

@@ -61,15 +61,7 @@ def test_the_default_suite_fits_a_hundred_columns():
     assert lines[4].split() == ["ensemble(bm25,", "lexmae_nano@impact)", *("0.1234",) * 6]
     assert [line.split()[0] for line in lines[5:]] == ["pipeline(bm25,", "@impact,", "bm25"]
     assert max(map(len, lines)) <= 100
-
-
-def test_names_are_not_folded_where_there_is_room():
-    """A name may use all the width that the figures leave."""
+    # A name may use all the width that the figures leave; an engine or a member of it is not cut in the middle.
     assert shown(Table("T", ("system", "a"), (("n" * 90, "0.1234"),)), 100)[-1] == "n" * 90 + "  0.1234"
-
-
-def test_a_long_name_is_broken_at_a_mark():
-    """An engine or a member of a name is not cut in the middle."""
     lines = shown(Table("T", ("system", *"abcdefg"), (("sparse_mlm(model=m)@impact", *("0.1234",) * 7),)), 78)
-
     assert [line.split()[0] for line in lines[3:]] == ["sparse_mlm(model=m)", "@impact"]

@@ -51,9 +51,13 @@ def test_the_largest_terms_are_added_to_the_largest_weights():
 
 
 def test_the_encoder_adds_them_to_documents_and_queries(folder):
-    """Documents and queries get their own numbers of terms; with 0 the vectors are those of the model without the head."""
-    plain = encoder(folder).encode_document(TEXTS).toarray()
+    """Documents and queries get their own numbers of terms; with 0 the vectors are those of the model without the head.
+
+    The head is part of the model's identity. With document_terms=4 and text_terms=3 one word is left beside its terms.
+    """
+    bare, plain = encoder(folder).identity(), encoder(folder).encode_document(TEXTS).toarray()
     head = with_head(folder)
+    assert encoder(folder).identity() != bare
     assert np.array_equal(encoder(folder).encode_document(TEXTS).toarray(), plain)
 
     for dtype, error in ("float32", 1e-5), ("bfloat16", 0.05):
@@ -66,20 +70,7 @@ def test_the_encoder_adds_them_to_documents_and_queries(folder):
             expected = head.added(torch.zeros(1, len(VOCABULARY)), means(states, torch.ones_like(ids)), 3)[0].numpy()
         assert found[0] == pytest.approx(expected, abs=error)
         assert (np.count_nonzero(queries > 10 * error, axis=1) == 1).all()
-
-
-def test_a_document_keeps_its_number_of_terms(folder):
-    """With document_terms=4 and text_terms=3 one word is left beside the head's terms."""
-    with_head(folder)
-    vectors = encoder(folder, document_terms=4, text_terms=3).encode_document(TEXTS)
-    assert np.diff(vectors.indptr).max() <= 4
-
-
-def test_the_head_is_part_of_the_models_identity(folder):
-    """Another head is another model."""
-    before = encoder(folder).identity()
-    with_head(folder)
-    assert encoder(folder).identity() != before
+    assert np.diff(encoder(folder, document_terms=4, text_terms=3).encode_document(TEXTS).indptr).max() <= 4
 
 
 def test_a_head_that_is_missing_or_does_not_fit_is_refused(folder):

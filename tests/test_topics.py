@@ -1,11 +1,7 @@
 """TREC's files of topics, as they were written in 1994, 2004 and 2020."""
 
-import json
-
 import pytest
-import tiny
 
-from lexbench.cli import code
 from lexbench.datasets.records import read_queries
 from lexbench.errors import InvalidFile
 from lexbench.types import Query
@@ -78,16 +74,3 @@ def test_what_is_no_topic_is_refused(tmp_path, text, said):
 
     with pytest.raises(InvalidFile, match=said):
         list(read_queries(tmp_path / "topics.txt"))
-
-
-def test_a_folder_with_trecs_topics_and_qrels_runs(tmp_path, monkeypatch, capsys):
-    """BEIR's corpus, TREC's topics and TREC's qrels are a dataset: q1 finds d2 first."""
-    tiny.enter(tmp_path, monkeypatch)
-    place = tiny.write(tmp_path / "mixed", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 1)])
-    (place / "queries.jsonl").unlink()
-    (place / "topics.txt").write_text("<top>\n<num> Number: q1\n<title> red car\n</top>\n")
-    (place / "qrels" / "test.tsv").write_text("q1 0 d2 1\n")
-
-    assert code(["run", "dataset", str(place), "-r", "bm25", "-m", "RR@10", "--json"]) == 0
-    (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert result["means"] == {"RR@10": 1.0}

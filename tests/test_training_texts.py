@@ -97,41 +97,31 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize("number", range(40))
-def test_a_query_is_not_in_its_text(number):
-    """The part that a query is made from is removed from its text, and enough text is left."""
-    text = Text(f"number {number}", "How hearts beat", " ".join([SENTENCES] * 3))
-    query, rest = training_texts.pair("manuals", text)
+def test_queries_of_all_kinds_are_drawn_and_are_not_in_their_texts():
+    """All four kinds of queries occur, and a text always gives the same one.
 
-    assert query
-    assert len(rest.split()) >= 8
-    assert "  " not in query + rest
-    if query == text.title:
-        assert rest == text.text
-    elif len(query.split()) > 25:
-        assert set(rest.split()) <= set(text.whole.split())
-        assert len(rest.split()) < 0.6 * len(text.whole.split())
-
-
-def test_kinds_of_queries_are_drawn():
-    """All four kinds of queries occur, and a text always gives the same one."""
+    The part that a query is made from is removed from its text, and enough text is left. For docstrings the first sentence is
+    the query, because nobody types qualified names.
+    """
     texts = [Text(f"{number}", "How hearts beat", " ".join([SENTENCES] * 3)) for number in range(200)]
     pairs = [training_texts.pair("manuals", text) for text in texts]
 
+    for text, (query, rest) in zip(texts, pairs, strict=True):
+        assert query
+        assert len(rest.split()) >= 8
+        assert "  " not in query + rest
+        if query == text.title:
+            assert rest == text.text
+        elif len(query.split()) > 25:
+            assert set(rest.split()) <= set(text.whole.split())
+            assert len(rest.split()) < 0.6 * len(text.whole.split())
+    text = Text("a", "os.path.join", "Join path components with slashes. " + "Absolute ones discard the rest. " * 4)
+    assert training_texts._title("docstrings", text).query == "Join path components with slashes"
     assert pairs == [training_texts.pair("manuals", text) for text in texts]
     titles = sum(one.query == "How hearts beat" for one in pairs)
     whole = sum(one.rest == text.whole for one, text in zip(pairs, texts, strict=True))
     assert titles == pytest.approx(70, abs=25)
     assert whole == pytest.approx(58, abs=25)  # phrases, and three sentences of ten
-
-
-def test_of_a_docstring_the_first_sentence_asks():
-    """For docstrings the first sentence is the query, because nobody types qualified names."""
-    text = Text("a", "os.path.join", "Join path components with slashes. " + "Absolute ones discard the rest. " * 4)
-    made = training_texts._title("docstrings", text)
-
-    assert made.query == "Join path components with slashes"
-    assert made.rest.startswith("os.path.join Absolute") or made.rest.startswith("os.path.join  Absolute")
 
 
 def test_texts_are_fit_once():
@@ -222,10 +212,6 @@ def test_public_docstrings_of_a_package_are_read_without_importing_it(package):
         "shapes_for_test.open.Shape.area": "Return the area of the shape.",
         "shapes_for_test.open.Shape.Point": "A point of the shape.",
     }
-
-
-def test_a_package_that_is_not_there_has_nothing():
-    """A package that is not installed has no docstrings."""
     assert list(text_sources.package_docstrings("no_such_package_here")) == []
 
 

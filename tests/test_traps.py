@@ -159,7 +159,7 @@ def test_trap_11_any_grade_counts_as_relevant():
 
     assert [with_threshold(measure, document) for measure in wanted] == wanted
     assert [with_threshold(measure, passage) for measure in wanted] == [
-        *("nDCG@10", "RR(rel=2)@10", "R(rel=2)@1000", "RCap(rel=2)@1000", "Success(rel=2)@1000", "AP(rel=2)"),
+        *("nDCG@10", "RR(rel=2)@10", "R(rel=2)@1000", "RCap(rel=2)@1000", "Success(rel=2)@1000", "AP(rel=2)")
     ]
     recalls = score(run_of({"q": {"a": 1.0}}), qrels_of({"q": dict.fromkeys("abcd", 1)}), ["R@2", "RCap@2", "Success@2"])
     assert list(recalls.means.values()) == [0.25, 0.5, 1]

@@ -83,15 +83,6 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message)
         read_run(file(tmp_path, text, "run"))
 
 
-def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
-    """The number in the message is that of the file, not of the block."""
-    monkeypatch.setattr("lexbench.storage.reading._BLOCK", 64)
-    good = "".join(f"q Q0 d{i} 1 {i} t\n" for i in range(100))
-
-    with pytest.raises(InvalidFile, match="run:101: 3 columns"):
-        read_run(file(tmp_path, good + "a b c\n", "run"))
-
-
 def test_an_empty_run_file_is_an_empty_run(tmp_path):
     """A system that found nothing at all is scored: with zeros."""
     assert len(read_run(file(tmp_path, ""))) == 0
@@ -99,10 +90,12 @@ def test_an_empty_run_file_is_an_empty_run(tmp_path):
 
 
 def test_in_an_ms_marco_run_the_rank_decides(tmp_path):
-    """Lists come in rank order, independent of the ids and of the order of lines."""
+    """Lists come in rank order, independent of the ids and of the order of lines; what is written reads back."""
     run = read_run(file(tmp_path, "7\td1\t2\n7\td9\t1\n7\td5\t3\n3\td1\t1\n"))
+    write_msmarco_run(run, tmp_path / "run")
 
     assert [entry[:2] for entry in entries(run)] == [("7", "d9"), ("7", "d1"), ("7", "d5"), ("3", "d1")]
+    assert (tmp_path / "run").read_text() == "7\td9\t1\n7\td1\t2\n7\td5\t3\n3\td1\t1\n"
 
 
 def test_three_columns_with_scores_are_read_when_asked_for(tmp_path):
@@ -149,22 +142,18 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
     assert list(read_qrels(file(tmp_path, text)).judgements()) == [("q1", "d1", 2), ("q1", "d2", -1)]
 
 
-def test_a_beir_file_without_its_header_is_refused(tmp_path):
-    """Its first judgement would be lost if three columns were enough."""
-    with pytest.raises(InvalidFile, match=r"file\.txt:1: 3 columns, not 4"):
-        read_qrels(file(tmp_path, "q1\td1\t2\n"))
-
-
-def test_a_beir_file_with_nothing_but_a_header_has_no_judgements(tmp_path):
-    """It is refused by its name: nothing could be scored by it."""
-    with pytest.raises(InvalidFile, match="there are no judgements in it"):
-        read_qrels(file(tmp_path, "query-id\tcorpus-id\tscore\n"))
-
-
-def test_grades_are_whole_numbers(tmp_path):
-    """A grade of 0.5 would have to be rounded, and we do not guess."""
-    with pytest.raises(InvalidFile, match=r"file.txt:1: '0.5' is not a whole number"):
-        read_qrels(file(tmp_path, "q 0 d 0.5\n"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q1\td1\t2\n", r"file\.txt:1: 3 columns, not 4"),  # BEIR's without its header: the first judgement would be lost
+        ("query-id\tcorpus-id\tscore\n", "there are no judgements in it"),
+        ("q 0 d 0.5\n", r"file.txt:1: '0.5' is not a whole number"),
+    ],
+)
+def test_a_file_that_has_no_qrels_is_refused(tmp_path, text, message):
+    """The error message names the file and what is wrong."""
+    with pytest.raises(InvalidFile, match=message):
+        read_qrels(file(tmp_path, text))
 
 
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
@@ -194,15 +183,6 @@ def test_written_files_are_repeatable_and_plain(tmp_path):
 
     assert (tmp_path / "1.gz").read_bytes() == (tmp_path / "2.gz").read_bytes()
     assert gzip.decompress((tmp_path / "1.gz").read_bytes()).decode() == "q Q0 b 1 1 me\nq Q0 a 2 0.99999994 me\n"
-
-
-def test_an_ms_marco_run_that_is_written_reads_back(tmp_path):
-    """Query, document, rank."""
-    run = Run.from_entries(["q", "q"], ["a", "b"], [1, 1])
-    write_msmarco_run(run, tmp_path / "run")
-
-    assert (tmp_path / "run").read_text() == "q\tb\t1\nq\ta\t2\n"
-    assert [entry[1] for entry in entries(read_run(tmp_path / "run"))] == ["b", "a"]
 
 
 @pytest.mark.parametrize("write", [write_qrels, write_beir_qrels])
@@ -275,12 +255,15 @@ def test_numbers_are_rounded_as_pythons(request, tmp_path, lines, large):
         (f"q Q0 {'d' * 2000} 1 2 t", "a field of 2000 bytes"),
     ],
 )
-def test_a_faulty_line_is_named(request, tmp_path, line, message, large):
-    """The error message has the number of the line, for small and large files."""
+def test_a_faulty_line_is_named(request, tmp_path, monkeypatch, line, message, large):
+    """The error message has the number of the line in the file, not in its block, for small and large files."""
     if large:
         request.getfixturevalue("compiled")
     with pytest.raises(InvalidFile, match=f"run:2: .*{message}"):
         read_run(file(tmp_path, f"q Q0 a 1 2 t\n{line}\n", "run"))
+    monkeypatch.setattr("lexbench.storage.reading._BLOCK", 64)
+    with pytest.raises(InvalidFile, match=f"run:101: .*{message}"):
+        read_run(file(tmp_path, "".join(f"q Q0 d{i} 1 {i} t\n" for i in range(100)) + f"{line}\n", "run"))
 
 
 def test_an_id_may_begin_with_a_hash_behind_a_blank(tmp_path):

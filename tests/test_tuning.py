@@ -24,7 +24,6 @@ from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import system
-from lexbench.storage.artifact_folder import key_facts_of
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.types import Kind
@@ -128,6 +127,12 @@ def place(tmp_path, monkeypatch):
     return made
 
 
+def suite_of(measure):
+    """Return a suite of tiny/test with one measure."""
+    facts = {"schema": 1, "id": "s", "version": 1, "name": "s", "description": "s", "retrievers": ("bm25",)}
+    return Suite(**facts, datasets=("tiny/test",), measures=(measure,), headline=measure)
+
+
 def weights_of(result):
     """Return the weights in a result's recipe."""
     return result.recipe["settings"]["weights"]
@@ -144,18 +149,17 @@ def weights_of(result):
         (WRONG, WRONG, [0.5, 0.5]),
     ],
 )
-@pytest.mark.parametrize("kind", [Ensemble, Pipeline])
-def test_weights_by_hand(place, kind, a, b, expected):
+def test_weights_by_hand(place, a, b, expected):
     """A member that alone is right has weight 1; else the most even weights that rank the relevant document first."""
     place.judge("dev", {"t1": 0, "t2": 0}, a, b)
-    settings = {"k": 5} if kind is Pipeline else {}
-    found = place.result(kind(members=(retriever("a"), retriever("b")), weights="tuned", **settings))
-
-    assert weights_of(found) == expected
+    for made in (both(), Pipeline(members=(retriever("a"), retriever("b")), weights="tuned", k=5)):
+        assert weights_of(place.result(made)) == expected
 
 
 def test_the_note_says_it_all(place):
-    """The note has the weights, the queries they were chosen on, and their mean."""
+    """The note has the weights, the queries they were chosen on, and their mean; the name keeps what was typed."""
+    typed = place.result('ensemble(bm25, bm25(k1=2.0), weights="tuned")')
+    assert (typed.notation, weights_of(typed)) == ('ensemble(bm25, bm25(k1=2.0), weights="tuned")', [0.5, 0.5])
     found = place.result(both())
 
     assert found.notes == [
@@ -186,9 +190,7 @@ def test_a_part_that_learned_from_the_queries_is_told_of(place):
     assert found.notes[1].startswith(
         "Taught mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
     )
-    assert found.notes[2:] == [
-        "mine was trained on the very queries that are scored, so it may do worse on others",
-    ]
+    assert found.notes[2:] == ["mine was trained on the very queries that are scored, so it may do worse on others"]
 
 
 def test_the_tested_judgements_decide_nothing(place):
@@ -214,17 +216,6 @@ def test_tuned_weights_are_those_typed(place):
     assert place.result(both()).notes == tuned.notes
 
 
-def test_notation(place):
-    """The name keeps what was typed, and the recipe has the weights."""
-    given = 'ensemble(bm25, bm25(k1=2.0), weights="tuned")'
-    planned = plan.plan_dataset("tiny/test", [given], ["nDCG@10"], 10)
-    (ended,) = jobs.run(planned, Store(place.folder / "store"))
-
-    assert ended.error is None, ended.error
-    assert ended.result.system == given
-    assert weights_of(ended.result) == [0.5, 0.5]
-
-
 def test_the_oracle_is_an_upper_bound(place):
     """Weights chosen on the test itself score what their note says, at least as much as tuned ones, and are marked."""
     tuned, oracle = place.result(both()), place.result(both("oracle"))
@@ -236,7 +227,7 @@ def test_the_oracle_is_an_upper_bound(place):
     assert note.endswith("bound, no result; nDCG@10 1.0000 is the best of 21, in steps of 0.05")
 
 
-@pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("raw", "zero"), ("rrf", "zero"), ("z", "rescored")])
+@pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("rrf", "zero"), ("z", "rescored")])
 def test_no_weights_are_better_than_the_oracles(place, scores, missing):
     """The oracle's value is the result's own, and no typed weights score more."""
     chance = np.random.default_rng(3)
@@ -322,33 +313,12 @@ def test_the_tuning_contracts_own_rules_hold(place):
     place.judge("dev", {"d1": 0, "t1": 0}, SURE, (0.9, 1.0, 0.5, 0.2, 0.0))
     folder = place.folder / "tiny" / "qrels" / "dev.tsv"
     folder.write_text("query-id\tcorpus-id\tscore\nd1\td0\t2\nd1\td4\t1\nt1\td0\t1\nt1\td2\t2\n")
-    made = Suite(
-        schema=1,
-        id="s",
-        version=1,
-        name="s",
-        description="s",
-        datasets=("tiny/test",),
-        measures=("RR@10",),
-        headline="RR@10",
-        retrievers=("bm25",),
-    )
-    planned = plan.plan_suite(made, {"mine": both()}, depth=10)
+    planned = plan.plan_suite(suite_of("RR@10"), {"mine": both()}, depth=10)
     (ended,) = jobs.run(planned, Store(place.folder / "store"))
 
     assert ended.error is None, ended.error
     # d1 finds d0 first whatever the weights, its own document being dropped; t1 finds d2 third: (1 + 1/3) / 2.
     assert "where RR(rel=2)@10 0.6667 is the best of 21" in ended.result.notes[0]
-
-
-def test_it_works_from_python(place):
-    """`lexbench.run` takes an object with weights to choose."""
-    text = 'schema=1\nid="s"\nversion=1\nname="s"\ndescription="s"\ndatasets=["tiny/test"]\nmeasures=["nDCG@10"]\n'
-    (place.folder / "s.toml").write_text(text + 'headline="nDCG@10"\nretrievers=["bm25"]\n')
-    found = lexbench.run(str(place.folder / "s.toml"), {"m": both()}, depth=10, store=place.folder / "store")
-
-    assert found.failures == []
-    assert [weights_of(one) for one in found] == [[0.65, 0.35]]
 
 
 @pytest.mark.parametrize(
@@ -366,16 +336,16 @@ def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
         plan.plan_dataset("tiny/test", {"mine": Pipeline(members=(both(), retriever("a")))}, ["nDCG@10"], 1000)
     assert "\n" not in str(caught.value)
     assert plan.plan_dataset("tiny/test", {"mine": both("oracle")}, ["nDCG@10"], 10).jobs
-
-
-def test_a_folder_names_no_tuning_queries(place):
-    """A dataset that is given by its path has no contract with tuning queries."""
-    with pytest.raises(CommandError, match=r"names no tuning queries.*datasets that have some: tiny/test"):
+    with pytest.raises(CommandError, match=r"names no tuning queries.*datasets that have some: "):
         plan.plan_dataset(str(place.folder / "tiny"), {"mine": both()}, ["nDCG@10"], 10)
 
 
 def test_data_that_are_not_here_cost_one_line_and_no_work(place):
-    """Without the tuning judgements nothing is searched, and the line says what is missing."""
+    """Without the tuning judgements, or with another corpus, nothing is searched, and the line says what is wrong."""
+    expected = all_contracts()["tiny/dev"].expected
+    place.contract("dev", expected=msgspec.structs.replace(expected, documents=6))
+    assert "documents: 6 expected, 5 found" in place.ended(both()).error
+    place.contract("dev")
     (place.folder / "tiny" / "qrels" / "dev.tsv").unlink()
     ended = place.ended(both())
 
@@ -383,14 +353,6 @@ def test_data_that_are_not_here_cost_one_line_and_no_work(place):
     assert "\n" not in ended.error
     assert not Told.asked
     assert not (place.folder / "store" / "indexes").exists()
-
-
-def test_another_corpus_is_refused(place):
-    """A corpus that the tuning contract does not expect is found before any work."""
-    place.contract("dev", expected=msgspec.structs.replace(all_contracts()["tiny/dev"].expected, documents=6))
-
-    assert "documents: 6 expected, 5 found" in place.ended(both()).error
-    assert not Told.asked
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "pipeline"])
@@ -440,27 +402,12 @@ def test_only_documents_that_cannot_come_up_are_left_out(scale):
     assert candidates(ScoreMatrix(docs[:1] * 0 - 1, [values[0][:1]]), 10).docs.shape == (1, 0)
 
 
-def test_the_weights_are_in_the_key(place):
-    """The key facts of chosen weights have the members, queries, judgements, measure and depth."""
-    place.result(both())
-    (folder,) = (place.folder / "store" / "weights").glob("*")
-
-    assert key_facts_of(folder).keys() == {
-        "format", "index", "retriever", "queries", "qrels", "self_match", "depth", "measure",
-    }  # fmt: skip
-    assert json.loads((folder / "weights.json").read_text())["weights"] == [0.65, 0.35]
-
-
 def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     """The leaderboard marks the best of the other systems, and shows the bound with its note."""
     results = [
         msgspec.structs.replace(place.result(both(rule)), system=f'ensemble(weights="{rule}")') for rule in ("tuned", "oracle")
     ]
-    made = Suite(
-        schema=1, id="s", version=1, name="s", description="s", datasets=("tiny/test",), measures=("nDCG@10",),
-        headline="nDCG@10", retrievers=("bm25",),
-    )  # fmt: skip
-    monkeypatch.setattr(suites, "suite", lambda _name: made)
+    monkeypatch.setattr(suites, "suite", lambda _name: suite_of("nDCG@10"))
     write_results(results, "s", place.folder / "board")
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
 

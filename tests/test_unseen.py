@@ -163,13 +163,6 @@ def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, r
     assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
 
 
-def test_scores_that_count_down_are_no_ranks(quay, tmp_path, capsys):
-    """In three columns, a last column that counts down in every list is a score; read as ranks, it would reverse the lists."""
-    (tmp_path / "a.run").write_text(f"7 {ROPE} 2\n7 {PIER} 1\n008 {CRANE} 1\n")
-
-    assert "the third column is not the rank" in said(capsys, "score", tmp_path / "a.run", "-d", quay, ends=2)
-
-
 def rewritten(quay, change):
     """Write files of the collection anew: the content of each, by name, None for none."""
     for name, content in change.items():
@@ -229,10 +222,3 @@ def test_a_judged_query_without_words_is_told(quay, capsys):
     )
 
     assert "4 of 4 judged queries have no text, e.g. '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")
-
-
-def test_a_run_file_given_as_a_result_is_told_what_to_type(quay, tmp_path, capsys):
-    """`compare a.run` is no traceback and no riddle."""
-    (tmp_path / "a.run").write_text(RUN)
-
-    assert "score it first: lexbench run dataset ID -r" in said(capsys, "compare", tmp_path / "a.run", "bm25", ends=2)

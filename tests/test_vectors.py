@@ -7,12 +7,11 @@ import pytest
 from scipy import sparse
 from staged import encode
 
-from lexbench import api, registry
+from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import Encodings
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.notation import Call
-from lexbench.runner import plan
 from lexbench.types import Document, Query
 
 DOCUMENTS = {"a": {"red": 3, "fox": 2}, "b": {"fox": 1}, "c": {}}
@@ -90,19 +89,3 @@ def test_what_is_wrong_is_one_line(files, change, error, line):
     """A wrong setting is refused before any work."""
     with pytest.raises(error, match=line):
         vectors(**{**files, **change})
-
-
-def test_they_are_scored_like_any_system(files, tmp_path):
-    """A run on `impact` finds a for q1 (score 3), and a (4) and b (2) for q2."""
-    folder = tmp_path / "set"
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": name, "text": "x"}) + "\n" for name in DOCUMENTS))
-    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": name, "text": "y"}) + "\n" for name in QUERIES))
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t1\n")
-    system = f'vectors(documents="{files["documents"]}", queries="{files["queries"]}")|quantize(1)@impact'
-    planned = plan.plan_dataset(str(folder), [system], ["RR@10"], 10)
-    outcomes = list(api.jobs.run(planned, api.Store(tmp_path / "store")))
-
-    assert [outcome.error for outcome in outcomes] == [None]
-    assert dict(zip(outcomes[0].result.query_ids, outcomes[0].result.per_query["RR@10"], strict=True)) == {"q1": 1, "q2": 0.5}
-    assert outcomes[0].result.vectors.examples["a"] == "red 3, fox 2"

@@ -124,7 +124,7 @@ def test_bm25_is_known_by_its_settings(label, fits):
 
 
 def test_a_setting_that_is_published_is_found_by_it():
-    """bm25(k1=0.82, b=0.68) is itself and not bm25; with expansions it is neither."""
+    """bm25(k1=0.82, b=0.68) is itself and not bm25; with expansions it is neither; bm25@lucene is the published engine."""
     tuned = result({}, "bm25(b=0.68, k1=0.82)")
     expanded = result({}, "mine", recipe=describe(system("bm25").retriever) | {"identity": {"expansions": "00"}})
 
@@ -132,12 +132,7 @@ def test_a_setting_that_is_published_is_found_by_it():
     assert not is_same_system(tuned, "bm25")
     assert not is_same_system(expanded, "bm25")
     assert is_same_system(expanded, 'bm25(expansions="FILE")')
-
-
-def test_bm25_on_lucene_is_bm25():
-    """It has the same settings and is the published engine itself."""
     lucene = {"plugin": "retrievers/bm25_lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
-
     assert is_same_system(result({}, "bm25@lucene", recipe=lucene), "bm25")
 
 
@@ -177,44 +172,30 @@ def test_agreeing_with_one_of_several_scores_is_enough():
     assert [check.verdict for check in by_neither.checks] == [Verdict.OFF, Verdict.OFF]
 
 
-def test_a_copied_figure_does_not_excuse_a_measured_one():
-    """Agreeing with a score that a paper copied does not excuse a difference from the measured one."""
-    copied, measured = figure(0.7, source="LexMAE paper"), figure(0.6789)
-
-    checks = verify([result({"nDCG@10": 0.7})], [copied, measured]).checks
-
-    assert {check.published[0].source.name: check.verdict for check in checks} == {
-        "LexMAE paper": Verdict.OK,
-        "pyserini 2CR": Verdict.OFF,
-    }
-
-
-def test_the_papers_bm25_on_beir_is_anserinis_multifield():
-    """Eleven of its twelve scores are Anserini's with two fields, so they are not compared with our single field."""
-    paper = [one for one in published_scores() if one.called == "BM25 (multifield)" and one.dataset.startswith("beir/")]
-    fields = {one.dataset.removesuffix("/v2"): one.value for one in published_scores() if one.called == "multifield"}
-
-    assert len(paper) == 12
-    assert {one.system for one in paper} == {""}
-    assert [one.dataset for one in paper if abs(one.value - fields[one.dataset]) > 0.00051] == ["beir/arguana"]
+PAPER, OTHER = "LexMAE paper", "anserini prebuilt"
 
 
 @pytest.mark.parametrize(
-    ("given", "verdict"),
+    ("given", "verdicts"),
     [
-        (figure(0.6789), Verdict.OK),
-        (figure(0.6784), Verdict.OK),
-        (figure(0.6783), Verdict.OFF),
-        (figure(0.665, source="LexMAE paper"), Verdict.QUOTED),
-        (figure(0.6789, source="LexMAE paper"), Verdict.OK),
+        ([figure(0.6789)], {"pyserini 2CR": Verdict.OK}),
+        ([figure(0.6784)], {"pyserini 2CR": Verdict.OK}),
+        ([figure(0.6783)], {"pyserini 2CR": Verdict.OFF}),
+        ([figure(0.665, source=PAPER)], {PAPER: Verdict.QUOTED}),
+        ([figure(0.6789, source=PAPER)], {PAPER: Verdict.OK}),
+        ([figure(0.6789, source=PAPER), figure(0.7)], {PAPER: Verdict.OK, "pyserini 2CR": Verdict.OFF}),
+        ([figure(0.6789), figure(0.6789, source=OTHER)], {f"pyserini 2CR, {OTHER}": Verdict.OK}),
     ],
 )
-def test_verdicts(given, verdict):
-    """A mean of .67891 is ok within the tolerance and off beyond it; a copied score that differs proves nothing."""
-    (check,) = verify([result({"nDCG@10": 0.67891})], [given]).checks
+def test_verdicts(given, verdicts):
+    """A mean of .67891 is ok within the tolerance and off beyond it; equal figures are one check.
 
-    assert check.verdict is verdict
-    assert check.difference == pytest.approx(0.67891 - given.value)
+    A copied score that differs proves nothing, and one that agrees does not excuse another.
+    """
+    checks = verify([result({"nDCG@10": 0.67891})], given).checks
+
+    assert {", ".join(one.source.name for one in check.published): check.verdict for check in checks} == verdicts
+    assert all(check.difference == pytest.approx(0.67891 - check.published[0].value) for check in checks)
 
 
 def test_scores_under_other_rules_are_not_compared():
@@ -236,13 +217,6 @@ def test_one_measure_is_never_taken_for_another(measure, other):
 
     assert not found.checks
     assert [of for _, of in found.unmatched] == [measure]
-
-
-def test_equal_figures_are_one_check():
-    """Sources with the same value are one check."""
-    (check,) = verify([result({"nDCG@10": 0.6789})], [figure(0.6789), figure(0.6789, source="anserini prebuilt")]).checks
-
-    assert [one.source.name for one in check.published] == ["pyserini 2CR", "anserini prebuilt"]
 
 
 @pytest.mark.parametrize("name", ["bm25", "bm25(k1=3.0)"])
@@ -284,12 +258,13 @@ def test_a_kept_self_match_is_named():
 
 
 def test_another_recall_is_named():
-    """With one of two relevant documents found, R is 1/2 and Success 1; at cutoff 1, RCap is also 1."""
+    """With one of two relevant documents found, R is 1/2 and Success 1; at cutoff 1, RCap is also 1; nothing else is blamed."""
     run = ranked(("q", ["a", "x"]))
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 1)])
 
     assert [cause.what for cause in causes(run, qrels, figure(1.0, "R@2"))] == ["as Success@2"]
     assert [cause.what for cause in causes(run, qrels, figure(1.0, "R@1"))] == ["as RCap@1", "as Success@1"]
+    assert causes(run, qrels, figure(0.9, "RR@10")) == []
 
 
 def test_an_exponential_gain_is_named():
@@ -300,14 +275,6 @@ def test_an_exponential_gain_is_named():
     (cause,) = causes(run, qrels, figure(round((1 + 7 / log) / (7 + 1 / log), 4)))
 
     assert cause.what == "with a gain of 2^grade - 1"
-
-
-def test_nothing_is_blamed_without_reason():
-    """A score that no other rule gives has no cause."""
-    run = ranked(("q", ["a", "b"]))
-    qrels = Qrels.from_judgements([Judgement("q", "b", 1)])
-
-    assert causes(run, qrels, figure(0.9, "RR@10")) == []
 
 
 TINY = """\
@@ -379,23 +346,14 @@ def test_the_command_names_a_kept_self_match(tiny, capsys):
     assert check["sources"][0]["where"] == "by hand"
 
 
-def test_without_the_run_no_cause_is_claimed(tiny, capsys):
-    """If the run is not in the store, the cause is unknown."""
-    write_results([on_tiny()], "tiny", tiny / "board")
-
-    assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
-    assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
-
-
 def test_what_was_not_compared_is_not_verified(tiny, capsys):
-    """Results without a published score do not pass: exit code 1, and their number."""
+    """Without a published score the exit code is 1, without its run the cause is unknown, without results the code is 3."""
+    command = ["verify", "tiny", "--results", str(tiny / "board")]
     write_results([on_tiny("bm25(k1=2.0)")], "tiny", tiny / "board")
-
-    assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
+    assert code(command) == 1
     assert capsys.readouterr().out == "nothing could be compared; 1 mean has no published figure\n"
-
-
-def test_nothing_measured(tiny, capsys):
-    """Without results, `verify` exits with 3 and says what to type."""
+    write_results([on_tiny()], "tiny", tiny / "board")
+    assert code(command) == 1
+    assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
     assert code(["verify", "tiny"]) == 3
     assert capsys.readouterr().err.endswith("make some: lexbench run suite tiny\n")

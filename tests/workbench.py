@@ -52,11 +52,13 @@ class Folded(Bag):
     encode_query = encode_document
 
 
-def opened(folder, store):
-    """Open the dataset in *folder* with *store*."""
+def opened(folder, store, executor=None):
+    """Open the dataset in *folder* with *store*; *executor* encodes and reranks."""
     store.prepare()
     job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    runner = DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    runner.executor = executor
+    return runner
 
 
 def searched(bench, retriever, k=1000):
