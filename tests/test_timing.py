@@ -131,6 +131,21 @@ def test_a_timing_is_not_repeated(fruit, bm25):
     assert sorted(timing.k for timing in stored.result.timings) == [2, 5, 10, 10]
 
 
+def test_a_timing_is_kept_until_the_new_one_is_there(fruit, bm25, monkeypatch):
+    """When timing again is interrupted, the store still has the timing before."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lexbench.timing.timer._Measurement.write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            timed(fruit, offline=False, again=True)
+
+    (outcome,) = timed(fruit, offline=False)
+    assert outcome.result.timings == bm25.timings[:1]
+
+
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
     monkeypatch.setattr("lexbench.timing.timer.read_run", reversed_run)

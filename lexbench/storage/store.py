@@ -153,20 +153,21 @@ class Store:
 
     @contextmanager
     def draft(
-        self, kind: str, label: str, facts: KeyFacts, *, resumable: bool = False, shared: bool = False
+        self, kind: str, label: str, facts: KeyFacts, *, resumable: bool = False, shared: bool = False, anew: bool = False
     ) -> Iterator[Draft]:
         """Yield the artifact: finished, or to be filled by the block, after which it is finished.
 
         The folder's name begins with *label*, for people; it decides nothing. With *resumable* the block finds the files that
-        an interrupted draft has finished by `lexbench.storage.atomic`; with *shared* other processes may be filling it as well.
+        an interrupted draft has finished by `lexbench.storage.atomic`; with *shared* other processes may be filling it as well;
+        with *anew* the block fills a new one, which replaces the finished one.
         """
-        if folder := self.finished(kind, facts):
+        if not anew and (folder := self.finished(kind, facts)):
             self._trust(folder)
             yield Draft(folder)
             return
         self._check_writable()
         with self._locked(kind, digest(facts), label):
-            if folder := self._mended(kind, facts):  # another process made it while this one waited
+            if not anew and (folder := self._mended(kind, facts)):  # another process made it while this one waited
                 self._trust(folder)
                 yield Draft(folder)
                 return
@@ -183,6 +184,8 @@ class Store:
                 raise
             _sweep(unfinished)
             seal(unfinished, kind, facts)
+            if anew and (former := self._folder(kind, facts)):
+                shutil.rmtree(former)
             unfinished.rename(target)
             atomic.sync(target.parent)
             self._note_checked(target, Manifest.read(target).state(target))
@@ -207,9 +210,9 @@ class Store:
         with self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}"):
             yield
 
-    def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None]) -> Path:
-        """Return the artifact. *work* is called with the folder to fill only if it is not there yet."""
-        with self.draft(kind, label, facts) as draft:
+    def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None], *, anew: bool = False) -> Path:
+        """Return the artifact. *work* is called with the folder to fill if it is not there yet, or to be made *anew*."""
+        with self.draft(kind, label, facts, anew=anew) as draft:
             if draft.unfinished:
                 work(draft.unfinished)
         return draft.folder

@@ -3,7 +3,6 @@
 The timed passes must return what the untimed run did: a system cannot be fast in one and good in the other.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,10 +77,8 @@ class Timer:
         for one in self._measurements(timed, runner):
             if number < one.processes:
                 facts = one.key_facts(number)
-                if self.settings.again and (before := runner.store.finished(STAGE, facts)):
-                    shutil.rmtree(before)
                 label = f"{runner.dataset.contract.id} {timed.named.name} {one.scenario.name}"
-                folder = runner.store.produce(STAGE, label, facts, one.write)
+                folder = runner.store.produce(STAGE, label, facts, one.write, anew=self.settings.again)
                 if not timed.named.reusable:
                     runner.workspace.unshared.append(folder)
 
