@@ -20,9 +20,9 @@ from lexbench.notation import Call, Expression
 from lexbench.notation import parse as parse_part
 from lexbench.runner import systems
 
-OWN = catalog.names()
-MODELS = {name: catalog.model(name) for name in OWN}
 PACKAGED = Path(catalog.__file__).parent
+OWN = sorted(path.stem for path in PACKAGED.glob("*.toml"))  # without those of packages that are installed beside lexbench
+MODELS = {name: catalog.model(name) for name in OWN}
 FACTS = tomllib.loads((Path(__file__).parent / "data" / "catalog.toml").read_text(encoding="utf-8"))
 
 FIGURE = '{dataset = "pydoc/test", measure = "RR@10", value = 0.5, source = "me", where = "here"}'
@@ -559,7 +559,7 @@ def test_list_models_as_json(folder, capsys):
     found = {each["name"]: each for each in json.loads(out)}
 
     assert exit_code == 0
-    assert list(found) == sorted([*OWN, "mine"])
+    assert {*OWN, "mine"} <= found.keys()
     assert "mine.toml" in found["mine"]["error"]
     assert found["splade_v3"]["settings"]["model"] == "naver/splade-v3"
     assert found["lexmae"]["published"][0]["value"] == 0.426
