@@ -5,20 +5,16 @@ from itertools import pairwise
 from string import punctuation
 
 import checkpoints
-import fruit
 import numpy as np
 import pytest
 import torch
 import transformers
 from checkpoints import colbert
 
-from lexbench import api, registry
-from lexbench.analysis.stored_results import stored_results
+from lexbench import registry
 from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.notation import Call
-from lexbench.runner import plan
-from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
 
@@ -198,30 +194,3 @@ def test_what_is_no_such_model_is_refused(model, tmp_path):
         encoder(pylate(tmp_path / "prompts", prompts={"query": "find: "}))
     with pytest.raises(CommandError, match="skips 1 words of its own"):
         encoder(pylate(tmp_path / "skips", skiplist_words=["the"]))
-
-
-def test_it_is_found_end_to_end(model, tmp_path):
-    """Alone and behind BM25, scores are sums of the largest products of the reference's vectors."""
-    folder = fruit.write(tmp_path / "fruit")
-    name = f'late_interaction(model="{model}",document_length=24,device="cpu")'
-    named = [f"{name}@maxsim", f'pipeline(bm25, {name}, k=3, weights=[0, 1], scores="raw")']
-    store = api.Store(tmp_path / "store")
-    done = list(api.jobs.run(plan.plan_dataset(str(folder), named, ["RR@3"], 3), store))
-    reference = Reference(model)
-    documents = {name: reference.document(text, 24) for name, text in fruit.CORPUS.items()}
-    query = reference.query(fruit.QUERIES["qa"])
-    expected = {name: float((query @ vectors.T).max(axis=1).sum()) for name, vectors in documents.items()}
-    alone, behind = (scores(store, label, "qa") for label in ("late_interaction", "pipeline"))
-
-    assert [one.error for one in done] == [None, None]
-    assert alone == pytest.approx(dict(sorted(expected.items(), key=lambda pair: -pair[1])[:3]), abs=1e-4)
-    assert behind == pytest.approx({name: expected[name] for name in ("a4", "a3", "a2")}, abs=1e-4)  # which BM25 finds
-
-
-def scores(store, label, query):
-    """Return the scores by document of a query, for the system whose name begins with *label*."""
-    (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.startswith(label))
-    run = read_run(folder).run
-    at = list(run.query_ids).index(query)
-    rows = slice(run.offsets[at], run.offsets[at + 1])
-    return dict(zip(run.table[run.docs[rows]].astype(str).tolist(), run.scores[rows].tolist(), strict=True))

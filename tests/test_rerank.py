@@ -252,20 +252,6 @@ def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_p
     assert {file.name for file in runs[0].iterdir()} == {file.name for file in runs[1].iterdir()}
 
 
-def test_scores_that_an_executor_has_made_are_kept(folder, models, tmp_path, monkeypatch):
-    """After an interruption, an executor scores only the remaining blocks."""
-    store = Store(tmp_path)
-    spy = Spy(monkeypatch, most=1)
-    with pytest.raises(KeyboardInterrupt):
-        opened(folder, store, WorkerHere([])).run(system(written(models[0], k=100)), 1000)
-    spy.most = 10**9
-    opened(folder, store, WorkerHere([])).run(system(written(models[0], k=100)), 1000)
-    pairs = [pair for call in spy.calls for pair in call]
-
-    assert len(spy.calls) == 3
-    assert len(pairs) == len(set(pairs))
-
-
 def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     """Another model, length or k makes another run of the same index; another path or batch size does not."""
     bench = opened(folder, Store(tmp_path))

@@ -158,23 +158,6 @@ def collection(path):
     return str(tiny.write(path, documents, {"q": "sparse neural query"}, [("q", "2", 1)]))
 
 
-def test_through_the_harness(model, expanded, tmp_path):
-    """Runs have the dot products of the reference's vectors on csr, and of quantised ones on impact."""
-    settings = f'model="{model}",expansions="{expanded[1]}",document_length=64,query_length=12,expansion_length=10,device="cpu"'
-    named = [f"term_weights({settings})@csr", f"term_weights({settings})|quantize(51.2)@impact"]
-    planned = plan.plan_dataset(collection(tmp_path / "set"), named, ["RR@10"], 10)
-    store = api.Store(tmp_path / "store")
-    done = list(api.jobs.run(planned, store))
-    reference = Reference(model)
-    documents = np.array([reference.expanded(*pair, 51, 10) for pair in zip(TEXTS, expanded[0], strict=True)])
-    query = reference.text("sparse neural query", 12)
-    exact, whole = documents @ query, np.rint(documents * np.float32(51.2)) @ np.rint(query * np.float32(51.2))
-
-    assert [one.error for one in done] == [None, None]
-    assert scores(store, "csr") == pytest.approx({str(i): score for i, score in enumerate(exact.tolist()) if score}, rel=1e-4)
-    assert scores(store, "impact") == {str(i): score for i, score in enumerate(whole.tolist()) if score}
-
-
 def scores(store, engine):
     """Return the scores by document of the only query, on *engine*."""
     (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.endswith(f"@{engine}"))
