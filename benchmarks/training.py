@@ -86,8 +86,8 @@ def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Call
 def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of a stage of fine-tuning."""
     from lexbench.lexmae.model.encoder import LexiconEncoder
-    from lexbench.lexmae.model.finetuner import FineTuner
     from lexbench.lexmae.recipe import Stage
+    from lexbench.lexmae.training.finetune import FineTuner
 
     settings = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}
     built = FineTuner(LexiconEncoder(model(options.shape)), Stage(**settings, lambda_d=0.002, lambda_q=0.0015), 1).train()

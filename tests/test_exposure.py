@@ -16,7 +16,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
-from lexbench.models.training_data import training_data
+from lexbench.models.local_model import training_data
 from lexbench.report import leaderboard
 from lexbench.results import Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded

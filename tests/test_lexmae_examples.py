@@ -8,8 +8,7 @@ import pytest
 from fruit import ids, write
 
 from lexbench.errors import CannotStart
-from lexbench.lexmae.data.examples import Examples, Source
-from lexbench.lexmae.data.training_sets import Lists, open_training_set
+from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_training_set
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 

@@ -20,10 +20,9 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
-from lexbench.lexmae.model.finetuner import FineTuner
 from lexbench.lexmae.recipe import Stage, TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
-from lexbench.lexmae.training.finetune import Ranking
+from lexbench.lexmae.training.finetune import FineTuner, Ranking
 from lexbench.models.exact_terms import ExactTerms
 from lexbench.progress import Silent
 from lexbench.storage.store import Store

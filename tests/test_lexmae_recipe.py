@@ -92,10 +92,6 @@ def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps,
         (WHOLE + "steps = 0\n", "`steps` or `epochs` above 0, and neither is - at `$.stage3`"),
         (HEAD + PRETRAIN + "decoder_share = 0.2\n", "at least the encoder's share, 0.3 - at `$.pretrain.decoder_share`"),
         (
-            HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.8\n",
-            "leaves at most 0.7 - at `$.pretrain.decoder_share`",
-        ),
-        (
             HEAD + PRETRAIN + "batch_size = 10\n[hardware]\naccumulate = 4\n",
             "Expected a multiple of `hardware.accumulate`, 4 - at `$.pretrain.batch_size`",
         ),

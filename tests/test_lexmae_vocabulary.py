@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
-from lexbench.lexmae.model import vocabulary
+from lexbench.lexmae.model import start
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Silent
 from lexbench.types import Document
@@ -36,7 +36,7 @@ def kept(tokenizer):
     """Return the kept ids if WORDS are used most."""
     counts = np.zeros(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(WORDS)] = 9
-    return vocabulary.most_used(tokenizer, counts, ALWAYS + len(WORDS))
+    return start.most_used(tokenizer, counts, ALWAYS + len(WORDS))
 
 
 def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
@@ -49,7 +49,7 @@ def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
     for name, documents in (("one", [long, Document("b", "")]), ("two", [Document("c", "sparse w7")])):
         (tmp_path / name).mkdir()
         corpora.append(write_corpus(documents, tmp_path / name))
-    counts = vocabulary.piece_counts(tokenizer, corpora, Silent())
+    counts = start.piece_counts(tokenizer, corpora, Silent())
 
     used = {"query": 5001, "sparse": 2, "w7": 1}
     assert {tokenizer.convert_ids_to_tokens(int(place)): counts[place] for place in np.flatnonzero(counts)} == used
@@ -60,7 +60,7 @@ def test_the_most_used_pieces_are_chosen(tokenizer):
     counts = np.ones(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(["w7", "query"])] = 5
     counts[tokenizer.convert_tokens_to_ids("w9")] = 3
-    ids = vocabulary.most_used(tokenizer, counts, ALWAYS + 4)
+    ids = start.most_used(tokenizer, counts, ALWAYS + 4)
 
     pieces = tokenizer.convert_ids_to_tokens(ids.tolist())
     letters = [*checkpoints.LETTERS, *(f"##{letter}" for letter in checkpoints.LETTERS)]
@@ -71,12 +71,12 @@ def test_the_most_used_pieces_are_chosen(tokenizer):
 def test_too_small_a_vocabulary_is_refused(tokenizer):
     """The message names the smallest possible number."""
     with pytest.raises(CommandError, match=rf"start.vocabulary = {ALWAYS - 1} is less than the {ALWAYS} special"):
-        vocabulary.most_used(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
+        start.most_used(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
 
 
 def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):
     """Texts of kept pieces are tokenised as before; other words become characters or [UNK]."""
-    fewer = vocabulary.pruned_tokenizer(tokenizer, kept(tokenizer))
+    fewer = start.pruned_tokenizer(tokenizer, kept(tokenizer))
     pair = ("Sparse  QUÉRY 7", "documents[SEP]query")
     before, after = tokenizer(*pair), fewer(*pair)
 
@@ -98,7 +98,7 @@ def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, toke
     roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
     plain = transformers.PreTrainedTokenizerFast(tokenizer_object=old, **roles)
     ids = np.array([*range(1, 5), *kept(tokenizer)[5:], 0])  # in another order, so that the old numbers would be seen
-    fewer = vocabulary.pruned_tokenizer(plain, ids)
+    fewer = start.pruned_tokenizer(plain, ids)
 
     assert fewer.convert_ids_to_tokens(fewer("query", "sparse")["input_ids"]) == ["[CLS]", "query", "[SEP]", "sparse", "[SEP]"]
 
@@ -111,7 +111,7 @@ def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
     tokenizer = load_tokenizer(place)
     model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
     ids = kept(tokenizer)
-    fewer, smaller = vocabulary.pruned_tokenizer(tokenizer, ids), vocabulary.pruned_model(model, ids)
+    fewer, smaller = start.pruned_tokenizer(tokenizer, ids), start.pruned_model(model, ids)
     text = ["sparse query 7", "document"]
     with torch.no_grad():
         before = model(**tokenizer(text, return_tensors="pt", padding=True)).logits
@@ -132,4 +132,4 @@ def test_other_tokenizers_are_refused(tmp_path):
     tokenizer = load_tokenizer(checkpoints.tiny(tmp_path, "roberta"))
 
     with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):
-        vocabulary.check(tokenizer)
+        start.check_wordpiece(tokenizer)

@@ -16,7 +16,6 @@ from lexbench import suites
 from lexbench.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
-from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import Encoder
 from lexbench.report.leaderboard import pages
 from lexbench.results import write_results
@@ -24,6 +23,7 @@ from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import system
+from lexbench.runner.tuning import candidates, grid
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.types import Kind

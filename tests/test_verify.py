@@ -11,10 +11,9 @@ import pytrec_eval
 
 from lexbench import api, catalog, contracts, measures
 from lexbench.analysis.stored_results import stored_results
-from lexbench.analysis.verify.diagnosis import causes
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
-from lexbench.analysis.verify.verdicts import Verdict, verify
+from lexbench.analysis.verify.verdicts import Verdict, causes, verify
 from lexbench.cli import code
 from lexbench.contracts import all_contracts
 from lexbench.results import Counts, Result, write_results

@@ -21,9 +21,8 @@ def command(name: str, systems: Sequence[str], results: Path | None, *, as_json:
     mean is off or nothing could be compared.
     """
     from lexbench import suites
-    from lexbench.analysis.verify.diagnosis import diagnose
     from lexbench.analysis.verify.published import published_scores
-    from lexbench.analysis.verify.verdicts import as_json_document, measured, summary, tables, verify
+    from lexbench.analysis.verify.verdicts import as_json_document, diagnose, measured, summary, tables, verify
     from lexbench.datasets.location import find_dataset
     from lexbench.runner.plan import kind_of
 

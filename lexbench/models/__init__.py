@@ -1,10 +1,11 @@
 """Models on disk and in memory: from the name that a user types to a transformer that computes.
 
     checkpoint         the folder of a model: its files, digests, and the download from the hub
-    stated_settings    settings that a folder states; `training_data` what the model has learned from
+    stated_settings    settings that a folder states
     architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `bert` (our own), `exact_terms`
     token_batches      texts as batches of tokens
-    transformer_model  models in memory, with `int8` and `dtype_speed`; `local_model` the base class of plug-ins that run one
+    transformer_model  models in memory, with `int8` and `dtype_speed`
+    local_model        the base class of plug-ins that run one, and what a model has learned from
     pair_scoring       query and document read together
     served             models behind an address
 

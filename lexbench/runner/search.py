@@ -7,13 +7,17 @@ A run is searched and stored block by block, so that an interrupted one continue
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from queue import SimpleQueue
 from sys import maxsize
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +28,11 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.executors import executor
-from lexbench.plugins import Executor, Retriever, Searcher
+from lexbench.plugins import Executor, Reranker, Retriever, Searcher, Worker
 from lexbench.progress import Progress
+from lexbench.registry import replace_plugins
 from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
-from lexbench.runner.reranking import Turns, with_remote_rerankers
-from lexbench.runner.systems import System
+from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
 from lexbench.storage.environment import packages_of
@@ -37,7 +41,110 @@ from lexbench.storage.store import Store
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.trec.runs import Filtered, Run, without_self_matches
-from lexbench.types import Hits, Query
+from lexbench.types import Document, Hits, Query
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+# ---- reranking on workers --------------------------------------------------------------------------------------------------
+# A worker gets the calls of `Reranker.score` that searching makes, so the scores have the same bits wherever they are computed.
+
+
+class Turns:
+    """How many blocks are searched at once: one computes in this process while *workers* score the pairs of others.
+
+    Without workers, blocks are searched one by one.
+    """
+
+    def __init__(self, workers: Sequence[Worker] = ()) -> None:
+        self._count, self._lock = len(workers), Lock()
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in workers:
+            self._free.put(worker)
+
+    def score(self, number: int, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
+        """Let a free worker score pairs by its reranker *number*; another block can be searched meanwhile."""
+        self._lock.release()
+        try:
+            worker = self._free.get()
+            try:
+                return np.asarray(worker.call("score", number, queries, documents), np.float32)
+            finally:
+                self._free.put(worker)
+        finally:
+            self._lock.acquire()
+
+    def answers(
+        self, items: Iterable[Item], answer: Callable[[Item, Stopwatch], Answer], watch: Stopwatch
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Yield each item with its *answer*, in order. With workers, all of the time counts as that of searching."""
+        if not self._count:
+            yield from ((item, answer(item, watch)) for item in items)
+            return
+
+        def locked(item: Item) -> Answer:
+            with self._lock:
+                return answer(item, Stopwatch())
+
+        def result(future: Future[Answer]) -> Answer:
+            with watch.time("search"):
+                return future.result()
+
+        pool = ThreadPoolExecutor(self._count)
+        waiting: deque[tuple[Item, Future[Answer]]] = deque()
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(locked, item)))
+                if len(waiting) > self._count:
+                    first, future = waiting.popleft()
+                    yield first, result(future)
+            yield from ((first, result(future)) for first, future in waiting)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class RemoteReranker(Reranker):
+    """A reranker of which workers have copies, by its number there."""
+
+    reranker: Reranker
+    number: int
+    turns: Turns = field(compare=False)
+
+    def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
+        """Return the scores of a worker."""
+        return self.turns.score(self.number, queries, documents)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the identity of the reranker."""
+        return self.reranker.identity()
+
+
+@contextmanager
+def with_remote_rerankers(
+    retriever: Any, executor: Executor | None, note: Callable[[str], None]
+) -> Iterator[tuple[Any, Turns]]:
+    """Yield *retriever* with rerankers that score on workers of *executor*, if it has any, and the turns to search in."""
+    distinct: list[Reranker] = []
+    for reranker in rerankers(retriever):
+        if reranker not in distinct:
+            distinct.append(reranker)
+    if not distinct or executor is None:
+        yield retriever, Turns()
+        return
+    with executor.reranking_workers(distinct, note) as workers:
+        if not workers:
+            yield retriever, Turns()
+            return
+        turns = Turns(workers)
+
+        def remote(plugin: Any) -> Any:
+            return RemoteReranker(plugin, distinct.index(plugin), turns) if isinstance(plugin, Reranker) else plugin
+
+        yield replace_plugins(retriever, remote), turns
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------------
 
 _QUERIES = 256  # searched at a time; each block is stored, so an interrupted run loses at most one
 _WORK = "work."  # before the names of counts, in a block's file

@@ -6,7 +6,6 @@
     tokens         corpora and queries as token ids
     batches        the order of examples, and the tensors of a batch
     masking        masked texts, the examples of pretraining
-    examples       a query, a relevant document and negatives, the examples of fine-tuning
 
 Nothing here depends on a model's weights. `lexbench.lexmae.model` and `lexbench.lexmae.training` import from here.
 """

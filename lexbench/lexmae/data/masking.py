@@ -41,14 +41,12 @@ class Masking:
     vocabulary: int
     encoder_share: float = 0.3
     decoder_share: float = 0.5
-    masking: Literal["inclusive", "exclusive", "random"] = "inclusive"
     corruption: Literal["fresh", "extend"] = "fresh"
 
     @classmethod
     def from_recipe(cls, pretrain: Pretrain, mask_id: int, vocabulary: int) -> "Masking":
         """Return the masking of a recipe's pretraining."""
-        shares = pretrain.encoder_share, pretrain.decoder_share
-        return cls(mask_id, vocabulary, *shares, pretrain.masking, pretrain.corruption)
+        return cls(mask_id, vocabulary, pretrain.encoder_share, pretrain.decoder_share, pretrain.corruption)
 
     def __call__(self, ids: Ids, words: Chosen, rng: np.random.Generator) -> Masked:
         """Return one text (length,), masked only at positions of *words*, which exclude special tokens."""
@@ -63,19 +61,11 @@ class Masking:
     def decoder_positions(self, words: Chosen, for_encoder: Chosen, rng: np.random.Generator) -> Chosen:
         """Return the positions that the decoder has to recover (length,): *decoder_share* of the words in expectation.
 
-        inclusive: all positions masked for the encoder and some more; exclusive: only others; random: independent of them.
+        They are all positions masked for the encoder and some more.
         """
-        hidden = self.encoder_share
-        match self.masking:
-            case "inclusive":
-                # The encoder's positions are *hidden* of the words already; the others make up the rest of the share.
-                more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
-                return for_encoder | (words & (rng.random(len(words)) < more))
-            case "exclusive":
-                others = self.decoder_share / (1 - hidden) if hidden < 1 else 0.0
-                return words & ~for_encoder & (rng.random(len(words)) < others)
-            case "random":
-                return words & (rng.random(len(words)) < self.decoder_share)
+        hidden = self.encoder_share  # of the words already; the others make up the rest of the share
+        more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
+        return for_encoder | (words & (rng.random(len(words)) < more))
 
     def corrupted(self, ids: Ids, chosen: Chosen, rng: np.random.Generator) -> Ids:
         """Return *ids* with the *chosen* positions masked, replaced or kept: 80 / 10 / 10 % in expectation."""

@@ -1,11 +1,9 @@
 """The models: the initial masked-language model, the masked autoencoder of pretraining, and the encoder that remains of it.
 
-    start        makes the initial model from the one that the recipe names
+    start        makes the initial model from the one that the recipe names, whole or with a smaller vocabulary
     heads        a head for a model that has none
-    vocabulary   a smaller vocabulary
     encoder      from texts to weights of words (paper, Eq. 8), max-pooling (Eq. 3), loading and saving
     autoencoder  the model of pretraining: encoder, lexicon bottleneck, weakened decoder (Eqs. 2 to 7)
-    finetuner    the model of fine-tuning: the encoder with the loss of a stage (Eqs. 9 to 13)
     losses       of pretraining and fine-tuning, one function each
 
 `lexbench.lexmae.training` uses all of it. Nothing here knows optimisers or checkpoints.

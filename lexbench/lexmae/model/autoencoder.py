@@ -33,13 +33,13 @@ def importance(logits: Tensor, normalisation: Literal["softmax", "saturated"]) -
     return weights / (weights.sum(-1, keepdim=True) + _EPSILON)
 
 
-def bag_of_words(importances: Tensor, embeddings: Tensor, *, gradient: bool = False) -> Tensor:
+def bag_of_words(importances: Tensor, embeddings: Tensor) -> Tensor:
     """Return the continuous bag of words, b = W a (n, width): paper, Eq. 4.
 
-    Without *gradient* the word *embeddings* (vocabulary, width) are constants here, so that only the importances are trained
-    ("cut-off the gradient", section 3.4). An ablation trains both.
+    The word *embeddings* (vocabulary, width) are constants here, so that only the importances are trained ("cut-off the
+    gradient", section 3.4).
     """
-    return importances @ (embeddings if gradient else embeddings.detach())
+    return importances @ embeddings.detach()
 
 
 def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
@@ -51,14 +51,14 @@ def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
 
 
 class Decoder(nn.Module):
-    """The weakened decoder: few layers, heavily masked texts, its own head or the encoder's. Paper, section 3.3."""
+    """The weakened decoder: few layers, heavily masked texts, its own head. Paper, section 3.3."""
 
-    def __init__(self, config: Any, layers: int, *, own_head: bool = True) -> None:
+    def __init__(self, config: Any, layers: int) -> None:
         super().__init__()
         shape = _bert(config)
         self.layers = nn.ModuleList([_layer(shape, index) for index in range(layers)])
-        self.transform = _transform(shape) if own_head else None
-        self.bias = nn.Parameter(torch.zeros(shape.vocab_size)) if own_head else None
+        self.transform = BertPredictionHeadTransform(shape)  # type: ignore[no-untyped-call]
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
         _initialise(self, shape.initializer_range)
 
     def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
@@ -78,13 +78,7 @@ class MaskedAutoencoder(Learner):
         self.encoder = LexiconEncoder(language_model)
         self.decoder: Decoder | None = None
         if recipe.decoder_layers:
-            self.decoder = Decoder(language_model.config, recipe.decoder_layers, own_head=recipe.heads != "shared")
-        self.bottleneck_head: nn.Module | None = None
-        has_logits = self.decoder is not None and recipe.bottleneck in ("softmax", "saturated")
-        if has_logits and recipe.heads == "extra":
-            shape = _bert(language_model.config)
-            self.bottleneck_head = _transform(shape)
-            _initialise(self.bottleneck_head, shape.initializer_range)
+            self.decoder = Decoder(language_model.config, recipe.decoder_layers)
 
     @property
     def config(self) -> Any:
@@ -102,12 +96,11 @@ class MaskedAutoencoder(Learner):
     ) -> dict[str, Tensor]:
         """Return the losses of a batch, scalars: paper, Eqs. 2, 6 and 7. `data.masking` makes the tensors, each (n, length)."""
         encoder = self.encoder
-        hidden = encoder.hidden(encoder_ids, real)
-        states = encoder.transformed(hidden)
+        states = encoder.transformed(encoder.hidden(encoder_ids, real))
         encoder_loss = losses.masked_language_modelling(states, *encoder.projection, encoder_labels)
         if self.decoder is None:
             return {"loss": encoder_loss, "encoder_loss": encoder_loss}
-        bottleneck = self.bottleneck(hidden, states, pools)
+        bottleneck = self.bottleneck(states, pools)
         decoded = self.decode(bottleneck, decoder_ids, real)
         decoder_loss = losses.masked_language_modelling(*decoded, decoder_labels)
         parts = {"loss": encoder_loss + decoder_loss, "encoder_loss": encoder_loss, "decoder_loss": decoder_loss}
@@ -131,31 +124,23 @@ class MaskedAutoencoder(Learner):
         self.train(was_training)
         return both[0] - both[1]
 
-    def bottleneck(self, hidden: Tensor, states: Tensor, pools: Tensor) -> Tensor | None:
-        """Return what the decoder sees of each text (n, width), or None: paper, Eqs. 3 and 4; ablations, Table 7."""
-        recipe = self.recipe
-        if recipe.bottleneck == "none":
+    def bottleneck(self, states: Tensor, pools: Tensor) -> Tensor | None:
+        """Return what the decoder sees of each text (n, width), or None: paper, Eqs. 3 and 4."""
+        if self.recipe.bottleneck == "none":
             return None
-        if recipe.bottleneck == "cls":
-            return hidden[:, 0]
-        if self.bottleneck_head is not None:
-            states = self.bottleneck_head(hidden)
-        importances = importance(max_pool(states, *self.encoder.projection, pools), recipe.bottleneck)
-        return bag_of_words(importances, self.encoder.embeddings, gradient=recipe.embedding_gradient)
+        importances = importance(max_pool(states, *self.encoder.projection, pools), self.recipe.bottleneck)
+        return bag_of_words(importances, self.encoder.embeddings)
 
-    def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the decoder's transformed states (n, length, width), the projection and its bias: paper, Eq. 5."""
         decoder = self.decoder
         assert decoder is not None
-        body, transform = body_and_transform(self.encoder.language_model)
+        body, _ = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
         if bottleneck is not None:
             embedded = replace_first(embedded, bottleneck)
-        states = decoder(embedded, real)
-        weight, bias = self.encoder.projection
-        if decoder.transform is None:
-            return transform(states), weight, bias
-        return decoder.transform(states), weight, decoder.bias
+        weight, _ = self.encoder.projection
+        return decoder.transform(decoder(embedded, real)), weight, decoder.bias
 
 
 def _bert(config: Any) -> BertConfig:
@@ -179,10 +164,6 @@ def _bert(config: Any) -> BertConfig:
 
 def _layer(shape: BertConfig, index: int) -> nn.Module:
     return BertLayer(shape, layer_idx=index)  # type: ignore[no-untyped-call]
-
-
-def _transform(shape: BertConfig) -> nn.Module:
-    return BertPredictionHeadTransform(shape)  # type: ignore[no-untyped-call]
 
 
 def _initialise(module: nn.Module, deviation: float) -> None:

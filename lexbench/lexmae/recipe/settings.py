@@ -29,7 +29,6 @@ STAGES = (1, 2, 3)
 MODELS = ("start", "pretrained", "stage1", "stage2")  # models that `negatives` can name, in training order
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # stands for a model's folder in `negatives`
 _OF_RUN_FILE = "dataset"  # the placeholder that run_file(path="...") fills in itself
-_WHOLE = 1.0 + 1e-9  # tolerance for shares such as 0.3 + 0.7
 
 
 class Encoding(Strict, frozen=True, kw_only=True):
@@ -93,16 +92,13 @@ class Fitting(Strict, frozen=True, kw_only=True):
 
 
 class Pretrain(Fitting, frozen=True, kw_only=True):
-    """The masked autoencoder: paper, section 3, with the settings of its ablations (Table 7)."""
+    """The masked autoencoder: paper, section 3."""
 
     corpora: Names  # ids of datasets or BEIR folders
     encoder_share: Share = 0.3  # share of words masked for the encoder
-    decoder_share: Share = 0.5  # expected share of words masked for the decoder
-    masking: Literal["inclusive", "exclusive", "random"] = "inclusive"
+    decoder_share: Share = 0.5  # expected share of words masked for the decoder, those masked for the encoder included
     corruption: Literal["fresh", "extend"] = "fresh"  # fresh: the replacement of a masked word is drawn anew for the decoder
-    bottleneck: Literal["softmax", "saturated", "cls", "none"] = "softmax"
-    embedding_gradient: bool = False  # whether the bottleneck trains the word embeddings
-    heads: Literal["separate", "shared", "extra"] = "separate"  # of encoder and decoder; extra: one more for the bottleneck
+    bottleneck: Literal["softmax", "saturated", "none"] = "softmax"
     decoder_layers: Count = 2  # 0: no decoder, that is, masked-language modelling alone
 
 
@@ -235,7 +231,8 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
     """Yield the errors that types cannot find, worded as msgspec words its own: the setting comes last."""
     if recipe.pretrain:
         yield from _fitting_errors(recipe.pretrain, "pretrain", recipe.hardware.accumulate)
-        yield from _masking_errors(recipe.pretrain)
+        if recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
+            yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
     for number in STAGES:
         if stage := recipe.stage(number):
             yield from _fitting_errors(stage, f"stage{number}", recipe.hardware.accumulate)
@@ -255,16 +252,6 @@ def _fitting_errors(fitting: Fitting, section: str, pieces: int) -> Iterator[str
         yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
     if fitting.batch_size % pieces:
         yield f"Expected a multiple of `hardware.accumulate`, {pieces} - at `$.{section}.batch_size`"
-
-
-def _masking_errors(pretrain: Pretrain) -> Iterator[str]:
-    """Yield the errors of shares that the kind of masking cannot reach."""
-    encoder, decoder = pretrain.encoder_share, pretrain.decoder_share
-    if pretrain.masking == "inclusive" and decoder < encoder:
-        yield f"Inclusive masking needs at least the encoder's share, {encoder:g} - at `$.pretrain.decoder_share`"
-    if pretrain.masking == "exclusive" and encoder + decoder > _WHOLE:
-        most = f"{1 - encoder:g}"
-        yield f"Exclusive masking leaves at most {most} - at `$.pretrain.decoder_share`"
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
