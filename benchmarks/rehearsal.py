@@ -68,7 +68,7 @@ class MadeUp(Source):
         """Return the key facts of the documents."""
         return {"made up": self.count}
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return nothing."""
         return []
 

@@ -84,7 +84,7 @@ class Model(Plugin):
 
     elsewhere: ClassVar[str] = ""  # who computes in place of this process, e.g. "a server": timings are flagged and not ranked
 
-    def remarks(self) -> Sequence[str]:
+    def notes(self) -> Sequence[str]:
         """Return notes that readers of the scores must see, one line each."""
         return ()
 
@@ -487,11 +487,11 @@ class Source(Plugin):
         """Return what determines the documents, for a content key: digests of files, not their places."""
         raise NotImplementedError
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return notes about this copy of the documents, which every result carries."""
         return []
 
-    def judgement_remarks(self) -> list[str]:
+    def judgement_notes(self) -> list[str]:
         """Return notes about this choice of judgements, which every result carries."""
         return []
 

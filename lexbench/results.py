@@ -153,7 +153,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = 1
     system: str  # its name in tables
-    notation: str = ""  # the expression that the name stands for; "" if it is the expression, or the system is an object
+    expression: str = msgspec.field(default="", name="notation")  # behind the name; "" if they are the same, or for an object
     dataset: str
     contract: str  # with its version, e.g. `beir/scifact@1`
     depth: int
@@ -258,7 +258,7 @@ def write_results(
     for system, fresh in by_system.items():
         path = folder / "results" / suite / f"{file_name(system)}.json"
         stored = {result.dataset: result for result in load_system(path).results} if path.is_file() else {}
-        meant = {result.notation or result.system for result in (*stored.values(), *fresh.values())}
+        meant = {result.expression or result.system for result in (*stored.values(), *fresh.values())}
         if len(meant) > 1:
             raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")
         for dataset in stored.keys() & fresh.keys():

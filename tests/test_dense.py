@@ -294,7 +294,7 @@ def test_settings_of_our_own(tmp_path, folder):
 
     encoder = systems.system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
     assert (encoder.pooling, encoder.query_length, encoder.similarity) == ("cls", 16, "dot")
-    assert encoder.remarks() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
+    assert encoder.notes() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
 
 
 @pytest.mark.parametrize(

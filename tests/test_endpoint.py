@@ -99,7 +99,7 @@ def test_what_a_server_says_of_itself_is_in_the_key(serve):
     assert digests[0] == digests[1] != digests[2]
     assert digests[3]["said"] == "nothing"
     assert Endpoint(serve(mute=True).url, "m").identity() != digests[3]
-    assert "model-1" in Endpoint(same.url, "m").remarks()[0]
+    assert "model-1" in Endpoint(same.url, "m").notes()[0]
     server_identity.cache_clear()
     assert Endpoint(same.url, "m").identity() == digests[0]  # the time of a server's start is not what it runs
 

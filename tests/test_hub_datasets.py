@@ -115,7 +115,7 @@ def test_a_dataset_of_the_hub_says_its_commit(hub):
     contract, source = find_dataset("hf:org/name")
     assert contents(source) == EXPECTED
     assert contract.id == "hf:org/name"
-    assert source.remarks() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
+    assert source.notes() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
 
 
 def test_judgements_may_be_in_a_repository_beside(hub):

@@ -57,7 +57,7 @@ def test_a_router_is_encoded_as_sentence_transformers_does(router):
     np.testing.assert_array_equal(ours.encode_query(TEXTS).toarray(), model.encode_query(TEXTS).to_dense().numpy())
     theirs = model.encode_document([TEXTS[0], TEXTS[2]]).to_dense().numpy()
     np.testing.assert_allclose(ours.encode_document([TEXTS[0], TEXTS[2]]).toarray(), theirs, atol=1e-5)
-    assert ours.remarks()[-1] == "queries are looked up in a table of 199 weighted tokens; no model runs for them"
+    assert ours.notes()[-1] == "queries are looked up in a table of 199 weighted tokens; no model runs for them"
 
 
 def test_sparse_mlm_says_what_to_type_for_a_router(router):

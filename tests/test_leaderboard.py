@@ -279,7 +279,7 @@ def test_reproduce_repeats_the_board_and_changes_nothing(tmp_path, monkeypatch, 
 def test_reproduce_has_exactly_the_options_of_the_results():
     """Systems with other datasets, measures or timings have a command of their own; paths of this machine are cut."""
     timed = samples.timing(50, asked_seconds=2.0)
-    made = [result("bm25", timings=[timed]), result("x", notation='splade(model="/home/me/x")@impact')]
+    made = [result("bm25", timings=[timed]), result("x", expression='splade(model="/home/me/x")@impact')]
     (section,) = board({"pydoc": {one.system: {one.dataset: one} for one in made}}).suites
 
     run = 'lexbench run suite pydoc -d pydoc/test --results "$here"'

@@ -100,7 +100,7 @@ def test_python_takes_remembered_names_and_paths(board, places):
     """`lexbench.run` takes a name of the store like the shell, and refuses names that no table can show."""
     (found,) = lexbench.run("pydoc", [":( <b>*_`\\"], store=places / "store")
 
-    assert (found.system, found.notation) == (":( <b>*_`\\", "bm25(b=0.15)")
+    assert (found.system, found.expression) == (":( <b>*_`\\", "bm25(b=0.15)")
     with pytest.raises(NotationError, match="is no name for a system"):
         lexbench.run("pydoc", {"a\nb": "bm25"})
 

@@ -40,7 +40,7 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
     assert code([*run, "-r", "bm25", "-r", "flat = bm25(b=0.0)"]) == 0
     assert "flat = bm25(b=0.0)" in capsys.readouterr().out
     (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
-    assert (load_system(file).system, load_system(file).results[0].notation) == ("flat", "bm25(b=0.0)")
+    assert (load_system(file).system, load_system(file).results[0].expression) == ("flat", "bm25(b=0.0)")
 
     for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
         (system,) = select([text], Store(tmp_path / "store"))
@@ -110,7 +110,7 @@ def test_markdown_and_csv():
     ]
     rows = list(csv.reader(io.StringIO(copies.comma_separated(hard()))))
     assert rows[:3] == [
-        ["system", "notation", "a_b", "{c}|"],
+        ["system", "expression", "a_b", "{c}|"],
         ["bm25|x", "", "0.5000", ""],
         ["'=1+1", 'a,"b"', "0.2500", "2/12"],
     ]
@@ -149,7 +149,7 @@ def test_boards_of_two_people_are_merged(two):
 def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
     """If two people use one name for different systems, each has a note under the name of its row."""
     for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
-        write_results([msgspec.structs.replace(result("x", value, who), notation=notation)], "pydoc", tmp_path / who)
+        write_results([msgspec.structs.replace(result("x", value, who), expression=notation)], "pydoc", tmp_path / who)
     (section,) = leaderboard.read_board(tmp_path / "anna", {"bo": tmp_path / "bo"}).suites
     assert {"x (anna) = bm25(b=0.0)", "x (bo) = bm25(b=0.1)"} <= set(section.datasets[0].notes)
 

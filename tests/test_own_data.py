@@ -189,7 +189,7 @@ def test_the_split_is_said_and_chosen(tmp_path, capsys):
 
     assert [find_folder(several, split).contract.id for split in (None, "dev")] == ["several/test", "several/dev"]
     assert len(list(find_folder(several, "dev").source.judgements())) == 2
-    assert find_folder(several, "dev").source.judgement_remarks() == []
+    assert find_folder(several, "dev").source.judgement_notes() == []
     with pytest.raises(MissingData, match="no judgements of the split 'x'; there is: dev, test; choose one: --split dev"):
         find_folder(several, "x")
     exit_code, out, err = run(capsys, "run", "dataset", only, "-m", "nDCG@10")

@@ -372,7 +372,7 @@ def test_the_page_copies_what_the_command_prints(show, published):
     """Each button copies the text that `lexbench leaderboard --copy` prints, for the main table and for one dataset."""
     made = board_of(
         [
-            result("a_b", 0.8, notation="bm25(k1=0.8)", timings=[timing(326, flags=["noisy"])]),
+            result("a_b", 0.8, expression="bm25(k1=0.8)", timings=[timing(326, flags=["noisy"])]),
             result("c", 0.4),
             result("a_b", 0.7, "beir/nq"),
             result("c", 0.6, "beir/nq"),
@@ -416,7 +416,7 @@ def test_a_link_shows_the_view_again(show):
 
 def test_a_name_shows_its_expression_at_a_click(show):
     """A click on the name of a system shows the expression behind it."""
-    page = show(board_of([result("short", 0.8, notation="bm25(k1=0.8)"), result("b", 0.6)]))
+    page = show(board_of([result("short", 0.8, expression="bm25(k1=0.8)"), result("b", 0.6)]))
     assert not page.is_visible("text=bm25(k1=0.8)")
     page.click("summary:text-is('short')")
     assert page.inner_text("details.named code") == "bm25(k1=0.8)"

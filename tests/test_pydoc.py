@@ -58,9 +58,9 @@ def test_documents_are_those_of_the_list(monkeypatch):
     other.__dict__["_listed"] = listed | {"os.path.join": "0" * 16, "os.path.jion": "0" * 16}
 
     assert [one.doc_id for one in whole.documents()] == ["abs", "len", "os.path.join"]
-    assert whole.remarks() == []
+    assert whole.notes() == []
     assert [one.doc_id for one in other.documents()] == ["abs", "len"]
-    assert other.remarks()[0].startswith("1 of 4 documents are missing and 1 have another text in Python ")
+    assert other.notes()[0].startswith("1 of 4 documents are missing and 1 have another text in Python ")
 
 
 def test_the_deeper_judgements_add_what_was_missing_and_change_none():

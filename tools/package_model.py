@@ -47,7 +47,7 @@ def scores(folder: Path, name: str) -> Iterator[Score]:
     """Yield the scores of all systems in *folder* that use the model *name* with all its terms."""
     paths = sorted(folder.glob("results/*/*.json"))
     for suite, result in [(path.parent.name, result) for path in paths for result in load_system(path).results]:
-        expression = result.notation or result.system
+        expression = result.expression or result.system
         if name in expression and "top_k" not in expression:
             command = f"lexbench run suite {suite} -d {result.dataset} -r '{expression}'"
             span = interval(np.array(result.per_query[MEASURE]))

@@ -61,7 +61,7 @@ def merge_seeds(results: Sequence[Result], groups: Mapping[str, Sequence[str]]) 
     """
     shown = list(results)
     for group, members in groups.items():
-        names = check_members(members, [(result.system, result.notation) for result in shown])
+        names = check_members(members, [(result.system, result.expression) for result in shown])
         for dataset in dict.fromkeys(result.dataset for result in shown if result.system in names):
             place_of = {result.system: at for at, result in enumerate(shown) if result.dataset == dataset}
             if lacking := [name for name in names if name not in place_of]:
@@ -112,7 +112,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         notes=list(dict.fromkeys(f"{result.system}: {note}" for result in results for note in result.notes)),
         recipe=_common(first.recipe, [result.recipe for result in results[1:]]),
         measured=Measurement(machine=first.measured.machine, versions=first.measured.versions),
-        seeds=Seeds(systems={result.system: result.notation for result in results}, means=means),
+        seeds=Seeds(systems={result.system: result.expression for result in results}, means=means),
     )
 
 

@@ -157,7 +157,7 @@ def run_behind(entry: StoredResult, finished: Callable[[], Iterable[StoredResult
 
 def expression_of(result: Result) -> str:
     """Return the expression of the system of a result, or its name if it is an object."""
-    return result.notation or result.system
+    return result.expression or result.system
 
 
 def find_systems(

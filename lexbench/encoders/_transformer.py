@@ -77,7 +77,7 @@ class Transformer(LocalModel, Encoder):
         """Return the settings that the checkpoint named by *settings* (`model`, `revision`) states."""
         return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return one note for each setting that differs from what the checkpoint states."""
         stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
         return [

@@ -67,10 +67,10 @@ class InferenceFree(SparseMLM):
         files = {"query_weights": table, "query_tokenizer": tokenizer}
         return self.index_identity() | {name: cached_file_digest(path) for name, path in files.items()}
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return the notes of `Transformer`, and one that no model runs for queries."""
         known = int(np.count_nonzero(self._table()))
-        return [*super().remarks(), f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"]
+        return [*super().notes(), f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"]
 
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of queries: the weight of each of their tokens, once."""

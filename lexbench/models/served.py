@@ -71,7 +71,7 @@ class ServedModel(Model):
         """Return the server's description of itself, and its digest."""
         return dict(server_identity(self.connection, getattr(self, "model", "")))
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return a note with the server's description of itself."""
         said = self.identity()["said"]
         return [f"a server computed the {self.made}, and its model cannot be pinned; it describes itself as: {said}"]

@@ -113,8 +113,8 @@ def names(results: Sequence[Result]) -> list[str]:
     """Return what each named system, or system of several seeds, stands for."""
     lines = []
     for result in results:
-        if result.notation:
-            lines.append(f"{result.system} = {result.notation}")
+        if result.expression:
+            lines.append(f"{result.system} = {result.expression}")
         elif result.seeds:
             seeds = result.seeds.systems
             members = "; ".join(f"{name} = {expression}" if expression else name for name, expression in seeds.items())
@@ -176,7 +176,7 @@ def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
 
 def _is_twin(result: Result) -> bool:
     """Whether a top_k changed nothing, so that the system equals the one without it."""
-    return bool("top_k(" in (result.notation or result.system) and result.vectors and not result.vectors.dropped)
+    return bool("top_k(" in (result.expression or result.system) and result.vectors and not result.vectors.dropped)
 
 
 def _vector_tables(results: Sequence[Result]) -> list[Table]:

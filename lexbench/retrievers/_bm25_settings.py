@@ -13,7 +13,7 @@ from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.plugins import Retriever
 from lexbench.registry import at_search, runtime
-from lexbench.storage.artifact_folder import write_remarks
+from lexbench.storage.artifact_folder import write_notes
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.ids import lookup
 from lexbench.trec.order import strictly_decreasing
@@ -169,7 +169,7 @@ def _checked(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _check_ids(path: Path, corpus: Corpus, ids: NDArray[np.bytes_], index: Path, *, all_needed: bool) -> None:
-    """Write remarks about *ids* of the file *path* that differ from those of *corpus*. Raises LexbenchError if all differ."""
+    """Write notes about *ids* of the file *path* that differ from those of *corpus*. Raises LexbenchError if all differ."""
     ours = corpus.doc_ids
     matched = sum(int((lookup(ids, ours[at : at + _IDS]) >= 0).sum()) for at in range(0, len(ours), _IDS))
     if not matched:
@@ -177,9 +177,9 @@ def _check_ids(path: Path, corpus: Corpus, ids: NDArray[np.bytes_], index: Path,
             f"{path} is of another corpus: it has ids like {ids[0].decode()!r}, and the documents have ids like "
             f"{ours[0].decode()!r}"
         )
-    remarks = []
+    notes = []
     if not all_needed and matched < len(corpus):
-        remarks.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
+        notes.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
     if matched < len(ids):
-        remarks.append(f"{path.name} has {len(ids) - matched:,} ids that no document has")
-    write_remarks(index, remarks)
+        notes.append(f"{path.name} has {len(ids) - matched:,} ids that no document has")
+    write_notes(index, notes)

@@ -20,7 +20,7 @@ from lexbench.plugins import BuildContext, Encoder, QueryEncoder, Rescorer, Retr
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import has_index, must_rescore
 from lexbench.retrievers.encoded import Encoded
-from lexbench.storage.artifact_folder import read_references, write_references, write_remarks
+from lexbench.storage.artifact_folder import read_references, write_notes, write_references
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
 
@@ -178,7 +178,7 @@ class Passages(Retriever):
         write_references(path, folders)
         counts = np.bincount(_documents(folders[0]), minlength=len(corpus))
         line = f"{counts.sum():,} passages of {len(corpus):,} documents are indexed, at most {counts.max():,} of one"
-        write_remarks(path, [line])
+        write_notes(path, [line])
 
     def open(self, path: Path) -> "PassageSearcher":
         """Open the index of the passages."""

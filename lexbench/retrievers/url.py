@@ -37,7 +37,7 @@ class Url(ServedModel, ForeignRetriever):
         """Return the user's revision with the address, or what no other process has."""
         return {**ForeignRetriever.identity(self), "url": self.url}
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return a note that the server is unknown."""
         return [f"a server computed the {self.made}; what it runs cannot be pinned"]
 

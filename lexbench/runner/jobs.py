@@ -33,7 +33,7 @@ from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, weight_bytes
-from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_notes, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
 from lexbench.trec.runs import Filtered, Run
@@ -221,7 +221,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
                 result = _scored(job, runner, ranked, runner.corpus)
                 lines = [
                     *chosen,
-                    *runner.remarks,
+                    *runner.notes,
                     *notes.judgement_notes(runner),
                     *notes.model_notes(system, job.contract.id),
                     *notes.candidate_notes(system, runner, ranked.run),
@@ -281,14 +281,14 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
     seen = exposure_of(job.system, job.contract)
-    made = {"notation": job.system.alias_of, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
+    made = {"expression": job.system.alias_of, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
     return msgspec.structs.replace(result, counts=counts, digests=digests, exposure=seen, **made)
 
 
 def _read(folder: Path, job: Job) -> Result:
     """Read a stored result, which may have been made under another name, or with an older catalogue."""
     stored, seen = read_stored(folder / "result.json"), exposure_of(job.system, job.contract)
-    named = {"system": job.system.name, "notation": job.system.alias_of}
+    named = {"system": job.system.name, "expression": job.system.alias_of}
     sizes = stored.sizes | _model_size(job.system)
     return msgspec.structs.replace(stored, **named, measured=read_measurement(folder), exposure=seen, sizes=sizes)
 
@@ -307,7 +307,7 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     work = json.loads((run_dir / "work.json").read_bytes())  # empty if the retriever counts nothing
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *read_remarks(index)],
+        notes=[*result.notes, *read_notes(index)],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,

@@ -13,7 +13,7 @@ from lexbench.runner.artifacts import placed
 from lexbench.runner.scoring import without_relevant
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import System, encoded_leaves, model_name, trained_members
-from lexbench.trec.qrels import judge_remarks
+from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Run
 from lexbench.types import Kind
 
@@ -22,8 +22,8 @@ _DEPTHS = (10, 100)
 
 
 def model_notes(system: System, dataset: str) -> list[str]:
-    """Return the remarks of encoders and rerankers, and warnings about encoders that were trained on the tested queries."""
-    lines = [line for member in trained_members(system.retriever) for line in member.remarks()]
+    """Return the notes of encoders and rerankers, and warnings about encoders that were trained on the tested queries."""
+    lines = [line for member in trained_members(system.retriever) for line in member.notes()]
     lines += [
         f"{model_name(leaf.encoder)} was trained on the very queries that are scored, so it may do worse on others"
         for leaf in encoded_leaves(system.retriever)
@@ -36,10 +36,10 @@ def judgement_notes(runner: DatasetRunner) -> list[str]:
     """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
     place, textless = runner.dataset.source.place("judgements"), runner.dataset.topics.textless
     path = Path(place) if place else None
-    lines = [*runner.dataset.source.judgement_remarks(), *without_relevant(runner.dataset.qrels)]
+    lines = [*runner.dataset.source.judgement_notes(), *without_relevant(runner.dataset.qrels)]
     if textless:
         lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}")
-    return [*lines, *(judge_remarks(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]
+    return [*lines, *(judge_notes(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]
 
 
 def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[str]:

@@ -62,7 +62,7 @@ class Plan:
         """What was found for each dataset that has no contract, and warnings about it."""
         sources = {job.contract.id: job.source for job in self.jobs if job.source}
         summaries = [f"{name}: {summary}" for name, source in sources.items() if (summary := source.summary())]
-        return summaries + [f"{name}: {line}" for name, source in sources.items() for line in source.judgement_remarks()]
+        return summaries + [f"{name}: {line}" for name, source in sources.items() for line in source.judgement_notes()]
 
     @property
     def bytes_needed(self) -> int:

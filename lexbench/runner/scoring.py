@@ -14,7 +14,7 @@ from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import SHORT_LISTS, Counts, Result
 from lexbench.trec.judged_run import without_grade
-from lexbench.trec.qrels import Qrels, judge_remarks, read_qrels
+from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 
 _PLAIN = Protocol()
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
     qrels: Qrels
     contract: Contract | None  # None for a qrels file alone
     dataset: str  # their name
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def protocol(self) -> Protocol:
@@ -61,13 +61,13 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_remarks(qrels)))
+        return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_notes(qrels)))
     contract, source = find_dataset(dataset)
     if qrels is None:
         return Judged(open_dataset(contract, source).qrels, contract, contract.id)
     judged = read_qrels(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
-    return Judged(judged, contract, contract.id, tuple(judge_remarks(qrels)))
+    return Judged(judged, contract, contract.id, tuple(judge_notes(qrels)))
 
 
 def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
@@ -78,7 +78,7 @@ def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, pre
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
-    return msgspec.structs.replace(result, notes=[*judged.remarks, *result.notes])
+    return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes])
 
 
 def score_ranked(
@@ -108,7 +108,7 @@ def score_ranked(
         result,
         counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
-        notes=[*run.remarks, *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
+        notes=[*run.notes, *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
     )
 
 

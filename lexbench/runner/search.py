@@ -202,7 +202,7 @@ class DatasetRunner:
                 with watch.time("read"):
                     self._write_corpus(draft.unfinished)
                 self.dataset.check_corpus(open_corpus(draft.unfinished))
-                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.remarks()) + "\n")
+                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.notes()) + "\n")
                 watch.write(draft.unfinished)
                 self.progress.end()
         corpus = open_corpus(draft.folder)
@@ -220,7 +220,7 @@ class DatasetRunner:
             raise InvalidFile(f"{place}: {error}") from None
 
     @property
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Notes about this copy of the corpus for readers of scores."""
         return list(json.loads((self.corpus.path / "remarks.json").read_bytes()))
 

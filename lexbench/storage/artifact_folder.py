@@ -1,7 +1,7 @@
-"""The content of the folder of an artifact: its manifest, its measurement, and the references and remarks of an index.
+"""The content of the folder of an artifact: its manifest, its measurement, and the references and notes of an index.
 
 An artifact is a finished folder in the store, named by a digest of its key facts. Its manifest is written last and lists the
-sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and remarks into theirs.
+sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and notes into theirs.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ MEASURED = "measured.json"  # durations and machine: they differ from run to run
 ENGINE_DIR = "engine"  # an engine's own files: what counts as the size of an index
 VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.Vectors`
 _REFERENCES = "parts.json"  # e.g. ["indexes/<key>", "encodings/<key>"]
-_REMARKS = "remarks.json"
-DESCRIPTIONS = (VECTORS_FILE, _REFERENCES, _REMARKS)  # the files that describe an index; searching needs the engine's own
+_NOTES = "remarks.json"
+DESCRIPTIONS = (VECTORS_FILE, _REFERENCES, _NOTES)  # the files that describe an index; searching needs the engine's own
 _SCHEMA = 1  # of manifests
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading damaged JSON may raise
 
@@ -180,15 +180,15 @@ def own_folders(index: Path) -> set[Path]:
     return set().union(*map(own_folders, referred)) if referred else {index}
 
 
-def write_remarks(index: Path, lines: Sequence[str]) -> None:
+def write_notes(index: Path, lines: Sequence[str]) -> None:
     """Write into an index what readers of its scores must know about its documents, if anything."""
     if lines:
-        atomic.write_text(index / _REMARKS, json.dumps(list(lines), ensure_ascii=False) + "\n")
+        atomic.write_text(index / _NOTES, json.dumps(list(lines), ensure_ascii=False) + "\n")
 
 
-def read_remarks(index: Path) -> list[str]:
-    """Return the remarks of an index and of those that it refers to, each line once."""
-    files = (folder / _REMARKS for folder in sorted(_indexes(index)))
+def read_notes(index: Path) -> list[str]:
+    """Return the notes of an index and of those that it refers to, each line once."""
+    files = (folder / _NOTES for folder in sorted(_indexes(index)))
     return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))
 
 

@@ -267,5 +267,5 @@ class EncoderContract:
         assert len(set(tokens)) == len(tokens)
 
     def test_remarks(self, encoder: Any) -> None:
-        """Its remarks, and the names of the datasets that it was trained on, are single lines."""
-        assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.remarks(), *encoder.trained_on()))
+        """Its notes, and the names of the datasets that it was trained on, are single lines."""
+        assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.notes(), *encoder.trained_on()))

@@ -88,9 +88,9 @@ class SourceContract:
 
     def test_remarks(self, case: SourceCase) -> None:
         """Remarks are a list of single lines."""
-        remarks = case.locate().remarks()
-        assert isinstance(remarks, list)
-        assert all(line.strip() and "\n" not in line for line in remarks)
+        notes = case.locate().notes()
+        assert isinstance(notes, list)
+        assert all(line.strip() and "\n" not in line for line in notes)
 
     def test_status(self, case: SourceCase) -> None:
         """The status says in one line where the dataset is."""

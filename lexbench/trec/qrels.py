@@ -152,7 +152,7 @@ def judge_stamps(path: Path) -> Counter[str]:
     return stamps
 
 
-def judge_remarks(path: Path) -> Iterator[str]:
+def judge_notes(path: Path) -> Iterator[str]:
     """Yield a line for each judge whose judgements are in a qrels file, and a line if judgements are mixed."""
     stamps = judge_stamps(path)
     total, judges = stamps.total(), [stamp for stamp in stamps if stamp]

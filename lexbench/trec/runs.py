@@ -46,7 +46,7 @@ class Run:
     docs: NDArray[np.int32]  # (entries,) codes into table
     scores: NDArray[np.floating]  # (entries,) float32, or float64 if read from a run file
     table: NDArray[np.bytes_]  # (documents,) UTF-8 ids, descending, unique
-    remarks: tuple[str, ...] = ()  # what readers must know about the file that the run was read from
+    notes: tuple[str, ...] = ()  # what readers must know about the file that the run was read from
 
     def __len__(self) -> int:
         """Return the number of entries over all queries."""
@@ -210,8 +210,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
         raise InvalidFile(f"{error}; a line of a run is: query Q0 document rank score tag") from None
     with errors_name(path):
         run = Run.from_entries(queries, documents, scores, precision)
-    remarks = _remarks(len(run.query_ids), queries, ranks, scores, tags[0] if tags else queries[:0])
-    return replace(run, remarks=tuple(remarks))
+    notes = _notes(len(run.query_ids), queries, ranks, scores, tags[0] if tags else queries[:0])
+    return replace(run, notes=tuple(notes))
 
 
 def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:
@@ -229,7 +229,7 @@ def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> 
     return run
 
 
-def _remarks(
+def _notes(
     lists: int,
     queries: NDArray[np.bytes_],
     ranks: NDArray[np.bytes_],

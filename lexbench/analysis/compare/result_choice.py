@@ -93,7 +93,7 @@ def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
     by_dataset: dict[str, list[StoredResult]] = {}
     for entry in entries:
         expression = expression_of(entry.result)
-        result = structs.replace(entry.result, system=label, notation=expression if expression != label else "")
+        result = structs.replace(entry.result, system=label, expression=expression if expression != label else "")
         by_dataset.setdefault(result.dataset, []).append(replace(entry, result=result))
     return SelectedSystem(label, by_dataset)
 

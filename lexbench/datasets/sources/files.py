@@ -164,7 +164,7 @@ class Files(Source):
                 return f"{path}:{' and '.join(numbers)}"
         return str(files[0])
 
-    def judgement_remarks(self) -> list[str]:
+    def judgement_notes(self) -> list[str]:
         """Return a warning if a folder without a contract has judgements for development or training only."""
         split, files = self.contract.source.split, self.qrels_files
         if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name):

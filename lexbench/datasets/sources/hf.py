@@ -87,7 +87,7 @@ class Hf(Files):
         """Return which tables to put where."""
         return f"put corpus, queries and qrels, each .parquet or .jsonl, into $LEXBENCH_DATA/{contract.corpus}"
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return the commit on the hub, unless a published contract pins it."""
         if not self.commit or self.contract.version:
             return []

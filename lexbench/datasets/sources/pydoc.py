@@ -81,7 +81,7 @@ class Pydoc(Source):
         records = read_records(self.folder / "split.tsv")
         return frozenset(query_id for query_id, fields in records if fields["text"] == self.contract.source.split)
 
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return how many listed documents this Python lacks or has with another text, if any."""
         missing = len(self._listed) - len(self._here)
         different = len(self._here) - sum(1 for _ in self.documents())

@@ -27,7 +27,7 @@ def _write_json(entries: "Sequence[StoredResult]", target: Target) -> Iterator[P
     result, path = entries[0].result, target.path.with_name(f"{target.path.name}.json")
     results.save(result, path)
     if entries[0].run and "index" not in result.sizes:
-        again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.notation or result.system)}"
+        again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.expression or result.system)}"
         target.tell(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
     yield path
 

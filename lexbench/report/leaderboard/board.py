@@ -25,7 +25,7 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One of our systems."""
 
     label: str
-    notation: str = ""  # the expression that the label stands for
+    expression: str = msgspec.field(default="", name="notation")  # that the label stands for
     seeds: tuple[str, ...] = ()  # the trainings whose mean it is
     who: tuple[str, ...] = ()  # who ran it, in merged results
     family: str
@@ -146,7 +146,7 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
         systems.append(
             BoardSystem(
                 label=name,
-                notation=shareable(first.notation),
+                expression=shareable(first.expression),
                 seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
                 who=who.get(name, ()),
                 family=family(first.recipe),

@@ -51,7 +51,7 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
     places = {row.name: row.system for row in own.rows}
     if baseline and baseline not in places:
         raise UnknownName("system of this table", baseline, places)
-    expressions = {one.label: one.notation for one in section.systems if one.notation}
+    expressions = {one.label: one.expression for one in section.systems if one.expression}
     pairs = _different(panels[dataset]) if dataset else section.better
     starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
     title = f"{grid.title}." if section.name in grid.title else f"{section.name}: {grid.title}."
@@ -176,7 +176,7 @@ def comma_separated(table: View) -> str:
     """Return comma-separated values: the system, its expression, and bare figures; missing ones are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["system", "notation", *(one.name for one in table.grid.columns)])
+    writer.writerow(["system", "expression", *(one.name for one in table.grid.columns)])
     writer.writerows(_plain(row, table.expressions) for row in table.grid.rows)
     return text.getvalue()
 

@@ -52,7 +52,7 @@ def _systems(group: Sequence[Result]) -> list[str]:
             seeds[result.system] = result.seeds.systems
             named |= result.seeds.systems
         else:
-            named[result.system] = result.notation
+            named[result.system] = result.expression
     typed = [f"{name} = {notation}" if notation else name for name, notation in named.items()]
     lines = [f"-r {_quoted(shareable(text))}" for text in typed]
     return lines + [f"--seeds {_quoted(name + ' = ' + ', '.join(members))}" for name, members in seeds.items()]

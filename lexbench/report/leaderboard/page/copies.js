@@ -61,7 +61,7 @@ const COPIES = {
     const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const line = (cells) => `${cells.map(quoted).join(",")}\n`;
     const bare = (text) => (text === MISSING ? "" : text.split(" ")[0].replaceAll(",", ""));
-    return line(["system", "notation", ...columns.map((column) => column.name)]) + rows.map((row) => line([inert(row.name), inert(row.notation), ...row.values.map((one) => bare(textOf(one)))])).join("");
+    return line(["system", "expression", ...columns.map((column) => column.name)]) + rows.map((row) => line([inert(row.name), inert(row.notation), ...row.values.map((one) => bare(textOf(one)))])).join("");
   },
 };
 
