@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,30 @@ class Aggregate(Strict, frozen=True):
         size = {member: len(group) for group in self.groups for member in group}
         units = len(self.members) - len(size) + len(self.groups)
         return [1 / (units * size.get(member, 1)) for member in self.members]
+
+    def over(self, scores: Mapping[str, float]) -> "Mean":
+        """Return the weighted mean of *scores*, by dataset, over the members."""
+        import numpy as np
+
+        present = [scores[member] for member in self.members if member in scores]
+        complete = len(present) == len(self.members)
+        return Mean(len(present), len(self.members), float(np.average(present, weights=self.weights)) if complete else None)
+
+    def over_results(self, results: Iterable[Result]) -> "Mean":
+        """Return the mean over the *results* of one system."""
+        return self.over({one.dataset: one.means[self.measure] for one in results if self.measure in one.means})
+
+
+class Mean(NamedTuple):
+    """The value of a mean over datasets, and how many of its members are there."""
+
+    present: int
+    members: int
+    value: float | None  # None while members are missing
+
+    def __str__(self) -> str:
+        """Return the mean with four digits, or how many members are there, e.g. `2/12`."""
+        return f"{self.value:.4f}" if self.value is not None else f"{self.present}/{self.members}"
 
 
 class Suite(Strict, frozen=True):

@@ -189,7 +189,6 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
 
 def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Result]") -> dict[str, Any]:
     """Return everything about a run as one JSON document."""
-    from lexbench.analysis import aggregates
 
     def job(outcome: "Outcome") -> dict[str, str]:
         return {"dataset": outcome.job.contract.id, "system": outcome.job.system.name}
@@ -203,7 +202,7 @@ def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Re
             {"id": one.id, "system": system, "present": mean.present, "of": len(one.members), "mean": mean.value}
             for one in (plan.suite.aggregates if plan.suite else ())
             for system in dict.fromkeys(result.system for result in results)
-            for mean in [aggregates.over_results(one, [result for result in results if result.system == system])]
+            for mean in [one.over_results([result for result in results if result.system == system])]
         ],
     }
 

@@ -22,7 +22,7 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.interop.formats.mteb import TASKS, from_mteb, read_task
-from lexbench.report.leaderboard.result_folders import read_folder
+from lexbench.report.leaderboard import read_folder
 from lexbench.results import Result
 from lexbench.runner.exposure import IN_DOMAIN, SEEN, exposure_of_entry
 from lexbench.storage.store import Store

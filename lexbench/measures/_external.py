@@ -78,7 +78,7 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tupl
 
     The run is given without ties, which providers would break differently.
     """
-    scores, judged = strictly_decreasing(run), set(qrels.query_ids)
+    scores, judged = strictly_decreasing(run.offsets, run.scores), set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         if query_id in judged and stop > start:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import msgspec
 
 from lexbench import measures
-from lexbench.analysis import aggregates
 from lexbench.report.timings import rate, single_stream
 from lexbench.results import EXPOSURES, Result, Timing
 from lexbench.suites import Aggregate
@@ -210,7 +209,7 @@ def _heads(names: Sequence[str]) -> tuple[str, str]:
 
 
 def _mean_value(mean: Aggregate, results: Iterable[Result]) -> Value:
-    found = aggregates.over_results(mean, results)
+    found = mean.over_results(results)
     return Value(str(found), found.value)
 
 

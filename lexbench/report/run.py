@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lexbench.analysis import aggregates, seen_in_training
+from lexbench.analysis import seen_in_training
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
@@ -61,7 +61,7 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
         if aggregate.measure == measure:
             by_system = [[result for result in results if result.system == system] for system in systems]
             header.append(aggregate.id)
-            columns.append([str(aggregates.over_results(aggregate, group)) for group in by_system])
+            columns.append([str(aggregate.over_results(group)) for group in by_system])
     if len(systems) > len(datasets):
         return Table(measure, ("system", *header), tuple(zip(systems, *columns, strict=True)))
     return Table(measure, ("dataset", *systems), tuple((name, *column) for name, column in zip(header, columns, strict=True)))
@@ -75,7 +75,7 @@ def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], wh
         for name, result in zip(labels, results, strict=True)
     ]
     for aggregate in suite.aggregates if suite else ():
-        value = str(aggregates.over_results(aggregate, results))
+        value = str(aggregate.over_results(results))
         rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measured)))
     return Table(title, (what, *map(heading, measured)), tuple(rows), tuple(notes(results)))
 

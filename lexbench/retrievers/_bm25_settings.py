@@ -16,7 +16,7 @@ from lexbench.registry import at_search, runtime
 from lexbench.storage.artifact_folder import write_notes
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.ids import lookup
-from lexbench.trec.order import strictly_decreasing
+from lexbench.trec.runs import strictly_decreasing
 from lexbench.types import Corpus, Document, Hits
 from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows
 from lexbench.vector_formats.lookup import VectorTable

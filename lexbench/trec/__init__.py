@@ -1,9 +1,8 @@
 """Runs and judgements as arrays, in trec_eval's order, and the files that hold them.
 
-    runs          ranked lists; run files of TREC and MS MARCO
+    runs          ranked lists, the order of ties; run files of TREC and MS MARCO
     qrels         judgements; qrels files of TREC, MS MARCO and BEIR
     judged_run    the judged documents of a run with their ranks: all that measures look at
-    order         the order of ties: score, then document id, both descending
     ids           document ids as bytes, and as codes that sort like ties
     columns       text files of columns
 

@@ -1,13 +1,13 @@
 """Ranked lists as arrays in canonical order, and run files of TREC and MS MARCO.
 
-The order is trec_eval's: score, then document id in byte order, both descending (`lexbench.trec.order`). Scores of run files
-are compared as double, like trec_eval since 2023 (tag trec_eval-9.0.8, pull request 38; v10.0). On request they are compared
-as float32, like trec_eval until v9.0.8 of 2020, pytrec_eval 0.5, BEIR and MTEB. Our own retrievers score in float32.
-Everything that is scored or exported has been put into this order.
+The order is trec_eval's: score, then document id in byte order, both descending. Scores of run files are compared as double,
+like trec_eval since 2023 (tag trec_eval-9.0.8, pull request 38; v10.0). On request they are compared as float32, like trec_eval
+until v9.0.8 of 2020, pytrec_eval 0.5, BEIR and MTEB. Our own retrievers score in float32. Everything that is scored or exported
+has been put into this order.
 
     TREC run        query Q0 document rank score tag       The score decides, not the rank, as in trec_eval. The tag may be
                                                            missing; text after it is ignored. If ranks contradict the
-                                                           scores, the run has a remark.
+                                                           scores, the run has a note.
     MS MARCO run    query document rank                    The rank decides.
 
 Written scores decrease strictly, so every tool that reads them sees our order. `#` lines are skipped and never written, because
@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
-from lexbench.trec import order
 from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
@@ -139,7 +138,7 @@ def _ordered(run: Run, precision: Precision) -> Run:
         scores: NDArray[np.floating] = run.scores.astype(np.float64 if precision == "double" else np.float32)
     kind = "number" if precision == "double" else "float32 number"
     _refuse(run, ~np.isfinite(scores), f"has a score that is not a finite {kind}")
-    return replace(run, **order.canonical(run.offsets, run.docs, scores)._asdict())
+    return replace(run, **canonical(run.offsets, run.docs, scores)._asdict())
 
 
 def _refuse_repeated(run: Run) -> None:
@@ -158,14 +157,6 @@ def _refuse(run: Run, wrong: NDArray[np.bool_], why: str) -> None:
         query = run.query_ids[int(np.searchsorted(run.offsets, entry, side="right")) - 1]
         document = text_of(run.table[run.docs[entry]])
         raise LexbenchError(f"document {document!r} of query {query!r} {why}: {run.scores[entry]}")
-
-
-def strictly_decreasing(run: Run) -> NDArray[np.float32]:
-    """Return the scores to export (entries,): strictly decreasing in each list, lowered as little as that takes.
-
-    Every tool then sees the canonical order, however it breaks ties. Raises LexbenchError if float32 has no number left.
-    """
-    return order.strictly_decreasing(run.offsets, run.scores)
 
 
 class Filtered(NamedTuple):
@@ -251,7 +242,7 @@ def _notes(
 def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
     """Write a TREC run: ranks from 1, scores strictly decreasing both as float32 numbers and as text."""
     check_writable(encode([tag]), "tag")
-    scores, end = strictly_decreasing(run), tag.encode()
+    scores, end = strictly_decreasing(run.offsets, run.scores), tag.encode()
     line = b"%b Q0 %b %d %.9g %b\n"  # nine digits tell any two float32 numbers apart
     with writer(path) as file:
         for query, documents, part in _lists(run):
@@ -274,3 +265,75 @@ def _lists(run: Run) -> Iterator[tuple[bytes, list[bytes], slice]]:
     check_writable(run.table[used], "document id")
     for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         yield bytes_of(query), run.table[run.docs[start:stop]].tolist(), slice(start, stop)
+
+
+# ---- the canonical order ---------------------------------------------------------------------------------------------------
+# Lists are columns of entries, grouped by query: list i is `docs[offsets[i]:offsets[i + 1]]`. Documents are codes, and ids
+# descend with the code, so the smaller code comes first.
+
+_LOWEST = np.int32(-(2**31))
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class Entries(NamedTuple):
+    """Entries of ranked lists."""
+
+    docs: NDArray[np.int32]  # (entries,)
+    scores: NDArray[np.floating]  # (entries,) float32 or float64
+
+
+def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
+    """Return the entries with every list in canonical order; -0.0 becomes 0.0, because the two are equal.
+
+    *scores* are float32 or float64 and keep their type.
+    """
+    if scores.dtype == np.float64:
+        return _canonical_doubles(offsets, docs, scores)
+    # A float32 score and its document make one integer, so that one fast sort of integers orders both.
+    keys = (-_ordinals(scores) << 32) | docs
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        keys[start:stop].sort()
+    return Entries((keys & 0xFFFFFFFF).astype(np.int32), _from_ordinals(-(keys >> 32)))
+
+
+def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
+    # Most run files are in order already, so only lists with an entry out of order are sorted.
+    follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))
+    breaks = np.flatnonzero(~follows) + 1
+    unordered = np.unique(np.searchsorted(offsets, np.setdiff1d(breaks, offsets), side="right") - 1)
+    if not len(unordered):
+        return Entries(docs, scores + 0.0)  # -0.0 + 0.0 is 0.0
+    order = np.arange(len(docs))
+    for start, stop in zip(offsets[unordered].tolist(), offsets[unordered + 1].tolist(), strict=True):
+        order[start:stop] = start + np.lexsort((docs[start:stop], -scores[start:stop]))
+    return Entries(docs[order], scores[order] + 0.0)
+
+
+def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return float32 scores (entries,) that decrease strictly in each list, lowered as little as that takes.
+
+    Every tool then sees the canonical order, however it breaks ties.
+    *scores* are in canonical order. Float64 scores are rounded first, and those beyond float32 become its largest number. A
+    score that ties becomes the next float32 number below the one before it. Raises LexbenchError if there is none.
+    """
+    if scores.dtype == np.float64:
+        scores = np.clip(scores, -_LARGEST, _LARGEST).astype(np.float32)
+    # With ordinals, lowered[i] = min(score[i], lowered[i - 1] - 1), so lowered[i] + i is a running minimum of score[i] + i.
+    # The slope puts every list far below the end of the last one, so a single running minimum serves all lists.
+    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    slope = np.arange(len(scores)) - (lists << 35)
+    lowered = np.minimum.accumulate(_ordinals(scores) + slope) - slope
+    if np.any(lowered < _ordinals(np.array([np.finfo(np.float32).min]))):
+        raise LexbenchError("scores tie at the lowest float32 number, below which there is none left to tell them apart")
+    return _from_ordinals(lowered)
+
+
+def _ordinals(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Return integers that compare like *scores* and differ by 1 for neighbouring floats; -0.0 and 0.0 are both 0."""
+    bits = scores.view(np.int32)
+    return np.where(bits < 0, _LOWEST - bits, bits).astype(np.int64)
+
+
+def _from_ordinals(ordinals: NDArray[np.int64]) -> NDArray[np.float32]:
+    bits = ordinals.astype(np.int32)
+    return np.where(bits < 0, _LOWEST - bits, bits).view(np.float32)

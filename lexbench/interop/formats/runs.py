@@ -24,7 +24,7 @@ def write_ranx_run(run: "Run", path: Path) -> None:
     from lexbench.trec.ids import text_of
     from lexbench.trec.runs import strictly_decreasing
 
-    scores = strictly_decreasing(run).tolist()
+    scores = strictly_decreasing(run.offsets, run.scores).tolist()
     lists = {}
     for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         documents = [text_of(one) for one in run.table[run.docs[start:stop]].tolist()]

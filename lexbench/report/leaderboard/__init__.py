@@ -6,21 +6,22 @@
     leaderboard/reproduce.sh                    also generated: the commands that repeat the measurements
     leaderboard/top-k.svg                       also generated, if there are top-K variants: their curves
 
-Callers use `pages`, `write` and `stale`, and `copies` for one table to paste elsewhere. `result_folders` reads and merges
-results; `sections` computes a `board` from them once; `markdown`, `copies` and `page` write it.
+Callers use `pages`, `write` and `stale`, and `copies` for one table to paste elsewhere. `sections` computes a
+`board` from the results once; `markdown`, `copies` and `page` write it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from lexbench.errors import CommandError
-from lexbench.report.leaderboard import result_folders
-from lexbench.report.leaderboard.board import Board
-from lexbench.report.leaderboard.curve import svg
-from lexbench.report.leaderboard.markdown import CURVES, markdown
+from lexbench.report.leaderboard.board import Board, machine_line
+from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.reproduce import script
 from lexbench.report.leaderboard.sections import board
+from lexbench.results import Result
+from lexbench.runner import soundness
 from lexbench.storage import atomic
 
 SCRIPT = "reproduce.sh"
@@ -36,15 +37,13 @@ def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "
     Raises CannotStart for a folder without results, and InvalidFile for a faulty file.
     """
     if not others:
-        return board(result_folders.read_folder(folder), published=published)
+        return board(read_folder(folder), published=published)
     if folder.name in others:
         raise CommandError(f"{folder.name} is the name of {folder}; rename {others[folder.name]}: --merge NAME=FOLDER")
-    by_person = {who: result_folders.read_folder(path) for who, path in {folder.name: folder, **others}.items()}
-    results, ran = result_folders.merge(by_person)
+    by_person = {who: read_folder(path) for who, path in {folder.name: folder, **others}.items()}
+    results, ran = merge(by_person)
     lines = {
-        suite: tuple(
-            result_folders.who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()})
-        )
+        suite: tuple(who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()}))
         for suite in results
     }
     return board(results, ran, lines, published)
@@ -67,3 +66,60 @@ def write(texts: Mapping[Path, str]) -> None:
 def stale(texts: Mapping[Path, str]) -> list[Path]:
     """Return which of the pages that `pages` returned differ from the files on disk."""
     return [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+
+
+# ---- reading and merging folders of results --------------------------------------------------------------------------------
+
+BySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
+
+
+def read_folder(folder: Path) -> dict[str, BySystem]:
+    """Return the results of a folder by suite. Raises like `soundness.read_folder`."""
+    by_suite: dict[str, BySystem] = {}
+    for entry in soundness.read_folder(folder):
+        by_suite.setdefault(entry.suite, {})[entry.system] = {result.dataset: result for result in entry.results}
+    return by_suite
+
+
+def merge(by_person: Mapping[str, dict[str, BySystem]]) -> tuple[dict[str, BySystem], dict[str, dict[str, tuple[str, ...]]]]:
+    """Return the results of all people by suite, and who ran each row: suite -> row -> names, in the order of *by_person*."""
+    merged: dict[str, BySystem] = {}
+    ran: dict[str, dict[str, tuple[str, ...]]] = {}
+    for suite in dict.fromkeys(suite for results in by_person.values() for suite in results):
+        of_suite = {who: results[suite] for who, results in by_person.items() if suite in results}
+        for system in dict.fromkeys(system for results in of_suite.values() for system in results):
+            copies = {who: results[system] for who, results in of_suite.items() if system in results}
+            for row, people in _rows(system, copies):
+                # In reverse, so that the first person's result is kept where several have the dataset.
+                merged.setdefault(suite, {})[row] = {
+                    dataset: result for who in reversed(people) for dataset, result in copies[who].items()
+                }
+                ran.setdefault(suite, {})[row] = people
+        soundness.check_all_comparable({row: results.values() for row, results in merged[suite].items()})
+    return merged, ran
+
+
+def _rows(system: str, copies: Mapping[str, Mapping[str, Result]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the rows of one system, each with the people who ran it."""
+    scored: dict[str, tuple[object, ...]] = {}
+    for results in copies.values():
+        for dataset, result in results.items():
+            facts = (result.contract, sorted(result.digests.items()), result.query_ids, result.per_query)
+            if scored.setdefault(dataset, facts) != facts:
+                yield from ((f"{system} ({who})", (who,)) for who in copies)
+                return
+    yield system, tuple(copies)
+
+
+def who_ran_what(results: BySystem, ran: Mapping[str, tuple[str, ...]], folders: Mapping[str, BySystem]) -> Iterator[str]:
+    """Yield a line per person and machine: who, the rows that they ran, with which version, and where."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in results:
+        for who in ran[row]:
+            system = row.removesuffix(f" ({who})") if row not in folders[who] else row
+            for result in folders[who][system].values():
+                where = f"lexbench {result.measured.versions.get('lexbench', '?')}; {machine_line(result.measured.machine)}"
+                shown = lines.setdefault((who, where), [])
+                if row not in shown:
+                    shown.append(row)
+    yield from (f"{who}: {', '.join(rows)} ({where})" for (who, where), rows in lines.items())

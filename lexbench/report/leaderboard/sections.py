@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lexbench import catalog, suites
-from lexbench.analysis import aggregates
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
@@ -112,7 +111,7 @@ def published_grid(
     for row in shown:
         values = [Value(number(row.scores.get(name)), row.scores.get(name)) for name in datasets]
         for mean in means:
-            value = aggregates.mean(mean, row.scores)
+            value = mean.over(row.scores)
             values.append(Value(str(value), value.value))
         found.append(Row(row.name, (*values, Value(row.family), Value(row.seen)), ranked=False, published=True))
     grid = Grid("", (*columns, Column("family", keep=10), Column("zero-shot", keep=40)), tuple(found))
@@ -243,7 +242,7 @@ def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Agg
             scores = {
                 name: result.means[mean.measure] for name, result in ours[names[at]].items() if mean.measure in result.means
             }
-            found = aggregates.mean(mean, scores)
+            found = mean.over(scores)
             cells[base, system.k] = Value(str(found), found.value)
     ks = sorted({k for _, k in cells}, key=lambda k: k or float("inf"))
     idle = [k for k in ks if k and all(cells.get((base, k), cells.get((base, 0))) == cells.get((base, 0)) for base in bases)]
