@@ -194,7 +194,7 @@ def test_usage_is_what_anothers_bag_of_words_costs():
     found = model(**inputs)["usage"]
     with torch.no_grad():
         hidden = model.encoder.hidden(inputs["encoder_ids"], inputs["real"])
-        bags = model.bottleneck(hidden, model.encoder.transformed(hidden), inputs["pools"])
+        bags = model.bottleneck(model.encoder.transformed(hidden), inputs["pools"])
         both = [
             losses.masked_language_modelling(
                 *model.decode(bag, inputs["decoder_ids"][:2], inputs["real"][:2]), inputs["decoder_labels"][:2]

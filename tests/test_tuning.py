@@ -159,7 +159,7 @@ def test_weights_by_hand(place, a, b, expected):
 def test_the_note_says_it_all(place):
     """The note has the weights, the queries they were chosen on, and their mean; the name keeps what was typed."""
     typed = place.result('ensemble(bm25, bm25(k1=2.0), weights="tuned")')
-    assert (typed.notation, weights_of(typed)) == ('ensemble(bm25, bm25(k1=2.0), weights="tuned")', [0.5, 0.5])
+    assert (typed.expression, weights_of(typed)) == ('ensemble(bm25, bm25(k1=2.0), weights="tuned")', [0.5, 0.5])
     found = place.result(both())
 
     assert found.notes == [
