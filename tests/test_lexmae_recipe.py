@@ -37,8 +37,7 @@ def test_a_preset_fills_sections_that_are_there(recipe):
     assert found.stage(3) is None
     paper = recipe('preset = "paper"\n' + HEAD)
     assert (paper.encoding.positions, paper.encoding.titles) == ("all", "off")
-    # Shares of 0.3 and 0.7 are allowed despite rounding, and {dataset} is not a model.
-    assert recipe(HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.7\n").pretrain.decoder_share == 0.7
+    # {dataset} is not a model.
     run_file = 'run_file(path="{dataset}.trec")'
     assert recipe(HEAD + PRETRAIN + STAGE.format(1) + f"negatives = '{run_file}'\n").stage1.negatives == run_file
 

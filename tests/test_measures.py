@@ -51,7 +51,7 @@ def ranking(*documents):
 
 def strict(run):
     """Return the run as {query: {document: score}}, with scores that do not tie."""
-    ids, scores = run.table[run.docs].tolist(), strictly_decreasing(run).tolist()
+    ids, scores = run.table[run.docs].tolist(), strictly_decreasing(run.offsets, run.scores).tolist()
     bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
     return {q: {ids[i].decode(): scores[i] for i in range(start, stop)} for q, start, stop in bounds}
 

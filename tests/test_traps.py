@@ -69,7 +69,8 @@ def test_trap_03_an_adjuster_that_adjusts_nothing():
     """Subtracting 1e-6 does not change float32 scores from 33 up; we use the next number below."""
     for size in (33.0, 300000.0, 2.0**30):
         assert np.float32(size) - np.float32(1e-6) == np.float32(size)
-        assert np.all(np.diff(strictly_decreasing(run_of({"q": dict.fromkeys("abcd", size)}))) < 0)
+        run = run_of({"q": dict.fromkeys("abcd", size)})
+        assert np.all(np.diff(strictly_decreasing(run.offsets, run.scores)) < 0)
 
 
 def test_trap_04_coarse_quantisation_ties():

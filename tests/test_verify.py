@@ -229,7 +229,7 @@ def test_a_wrong_threshold_is_named(bread, name, tmp_path):
         graded.setdefault(row.query_id, {})[row.doc_id] = row.grade
     for query, first, end in zip(run.query_ids, run.offsets[:-1], run.offsets[1:], strict=True):
         names = [run.table[doc].decode() for doc in run.docs[first:end]]
-        scored[query] = dict(zip(names, strictly_decreasing(run)[first:end].tolist(), strict=True))
+        scored[query] = dict(zip(names, strictly_decreasing(run.offsets, run.scores)[first:end].tolist(), strict=True))
     printed = pytrec_eval.RelevanceEvaluator(graded, {"recip_rank"}, relevance_level=2).evaluate(scored).values()
     value = round(sum(row["recip_rank"] for row in printed) / len(graded), 4)
     (cause,) = causes(run, qrels, figure(value, "RR"))
