@@ -6,6 +6,8 @@ in two, kiwi in none.
 
 import json
 
+import tiny
+
 CORPUS = {
     "a4": "apple apple apple apple",
     "a3": "apple apple apple fig",
@@ -45,12 +47,7 @@ JUDGED = [
 
 def write(path, judged=JUDGED, split="train", queries=QUERIES):
     """Write the folder, or another qrels file into it, and return its path."""
-    (path / "qrels").mkdir(parents=True, exist_ok=True)
-    (path / "corpus.jsonl").write_text(lines({"_id": name, "title": "", "text": text} for name, text in CORPUS.items()))
-    (path / "queries.jsonl").write_text(lines({"_id": name, "text": text} for name, text in queries.items()))
-    rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in judged)
-    (path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
-    return path
+    return tiny.write(path, CORPUS, queries, judged, split)
 
 
 def write_vectors(path):

@@ -152,24 +152,3 @@ def test_commands(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)[1]["rows"][0] == ["one", "1", "6.0000", "—", "—"]
     assert code(["audit", "suite", "A", "--of", "B,C", "--board", str(path)]) == 0
     assert "Kendall's tau 1.00" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("x.csv", "a,b\n1,x\n", "has no scores: it needs columns system, dataset, score"),
-        ("x.csv", "system,dataset,score\na,b,high\n", "a on b: 'high' is no score"),
-        ("x.csv", "model,A\none,1\n", "no two systems have a dataset and a measure in common"),
-        ("m/r/T.json", "{}", "T.json: Object missing required field"),
-        ("m/r/T.txt", "", "has no scores: give a CSV table"),
-    ],
-)
-def test_mistakes(tmp_path, capsys, name, text, message):
-    """What is no board is an error in one line."""
-    path = tmp_path / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-    assert code(["audit", str(path if path.suffix == ".csv" else tmp_path)]) in (2, 3)
-    assert message in (error := capsys.readouterr().err)
-    assert error.count("\n") == 1

@@ -51,26 +51,19 @@ def test_an_answer_that_cannot_be_written_is_said(words):
     assert done.stderr.decode() == "lexbench: the answer cannot be written to stdout: No space left on device\n"
 
 
-def test_a_closed_stdout_is_said():
-    """With stdout closed, nothing is run, and no other open file gets the answer."""
-    done = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m lexbench list suites >&-"], stderr=subprocess.PIPE, check=False
-    )
-
-    assert done.returncode == 3
-    assert done.stderr.decode().startswith("lexbench: stdout is closed")
-    assert done.stderr.count(b"\n") == 1
+def closed(words, stream):
+    """Run the command line with stdout (1) or stderr (2) closed."""
+    command = f"exec {sys.executable} -m lexbench {words} {stream}>&-"
+    return subprocess.run(["sh", "-c", command], capture_output=True, check=False)
 
 
-def test_a_closed_stderr_loses_complaints_and_no_answer():
-    """With stderr closed, answer and exit code are the same, and errors do not go to stdout."""
-    wrong = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m lexbench show suite bier 2>&-"], stdout=subprocess.PIPE, check=False
-    )
-    right = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m lexbench list suites 2>&-"], stdout=subprocess.PIPE, check=False
-    )
+def test_closed_streams():
+    """With stdout closed, nothing is run; with stderr closed, answer and exit code are the same, and errors stay away."""
+    nothing, wrong, right = closed("list suites", 1), closed("show suite bier", 2), closed("list suites", 2)
 
+    assert nothing.returncode == 3
+    assert nothing.stderr.decode().startswith("lexbench: stdout is closed")
+    assert nothing.stderr.count(b"\n") == 1
     assert (wrong.returncode, wrong.stdout) == (3, b"")
     assert (right.returncode, b"pydoc" in right.stdout) == (0, True)
 

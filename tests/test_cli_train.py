@@ -70,35 +70,24 @@ def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
     assert not (place / "store").exists()
 
 
-def test_a_dry_run_counts(place, capsys):
-    """Two epochs of three documents are two steps of four; five steps of two queries are five; the start has no row."""
-    found = planned(capsys, "all", "mine.toml")
-
-    assert list(found) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
-    assert (found["pretrain"]["steps"], found["pretrain"]["texts"]) == (2, 8)
-    assert (found["finetune --stage 1"]["steps"], found["finetune --stage 1"]["texts"]) == (5, 5 * 2 * 17)
-
-
-def test_options_replace_settings(place, capsys):
-    """--set replaces any setting of the recipe."""
+def test_a_dry_run_counts_and_options_replace_settings(place, capsys):
+    """Two epochs of three documents are two steps of four; --set replaces any setting; epochs take the place of steps."""
+    plain = planned(capsys, "all", "mine.toml")
+    (place / "out" / "negatives" / "stage1").mkdir(parents=True)
+    (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
+    (place / "out" / "pretrained").mkdir()
+    epochs = planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")
     settings = ("pretrain.steps=7", "pretrain.batch_size=3", "encoding.document_length=50")
     found = planned(capsys, "pretrain", "mine.toml", *(f"--set={setting}" for setting in settings))["pretrain"]
     wrong = run(capsys, "train", "pretrain", "mine.toml", "--set", "seed=-1")
 
+    assert list(plain) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
+    assert (plain["pretrain"]["steps"], plain["pretrain"]["texts"]) == (2, 8)
+    assert (plain["finetune --stage 1"]["steps"], plain["finetune --stage 1"]["texts"]) == (5, 5 * 2 * 17)
+    assert epochs["finetune --stage 1"]["steps"] == 3
     assert (found["steps"], found["texts"], found["tokens"]) == (7, 21, 21 * 50)
     assert wrong[0] == 2
     assert wrong[2] == "lexbench: seed=-1: Expected `int` >= 0\n"
-
-
-def test_epochs_on_the_command_line_take_the_place_of_steps(place, capsys):
-    """`--set stage1.epochs` replaces the steps of the file."""
-    (place / "out" / "negatives" / "stage1").mkdir(parents=True)
-    (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
-    (place / "out" / "pretrained").mkdir()
-
-    assert (
-        planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")["finetune --stage 1"]["steps"] == 3
-    )
 
 
 def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench import registry
 from lexbench.analysis.explain import explain
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.encoders.sparse_mlm import SparseMLM
-from lexbench.errors import CommandError, MissingExtra
+from lexbench.errors import CommandError
 from lexbench.progress import Silent
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import describe, system
@@ -92,15 +91,16 @@ def test_a_power_that_is_no_number_above_0_is_refused(power):
         CollectionIdf(power)
 
 
-@pytest.mark.parametrize("engine", ["csr", "impact", "sharded(csr, shards=2)", "lucene", "pisa"])
+def test_it_needs_a_collection():
+    """A query alone has no document frequencies."""
+    with pytest.raises(CommandError, match="name a dataset by -d"):
+        CollectionIdf().query(sparse.csr_array(np.ones((1, 1), np.float32)))
+
+
+@pytest.mark.parametrize("engine", ["csr", "impact", "sharded(csr, shards=2)"])
 def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors):
     """Each score is the sum over terms of query weight, idf and document weight; whole numbers are rounded once."""
-    name = engine.partition("(")[0]
-    try:
-        registry.load("engines", name)
-        found = searched(f"{vectors}|collection_idf|quantize(1000)@{engine}", folder, store)
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+    found = searched(f"{vectors}|collection_idf|quantize(1000)@{engine}", folder, store)
     frequencies = {"apple": 4, "fig": 3, "pear": 2, "plum": 2}
     for query, weights in fruit.QUERY_VECTORS.items():
         expected = {}
@@ -151,13 +151,6 @@ def test_explain_shows_the_weights_that_the_engine_gets(folder, store, vectors):
 
     assert [document.total for document in found.documents] == pytest.approx([document.score for document in found.documents])
     assert found.documents[0].terms[0].query == pytest.approx(1.5 * idf(4))
-
-
-def test_explain_without_a_dataset_says_what_is_missing():
-    """There is no collection whose frequencies could count."""
-    pytest.importorskip("torch", reason="models are in the extra neural")
-    with pytest.raises(CommandError, match="name a dataset"):
-        explain("sort a list", "lexmae_nano|collection_idf@csr")
 
 
 @pytest.fixture

@@ -202,9 +202,6 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
         (["saved", "broken.json"], 2, "broken.json"),
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
-        (["saved", "--margin", "0"], 2, "margin"),
-        (["saved", "--lists", "--margin", ".1"], 2, "--margin compares scores"),
-        (["saved", "-k", "3"], 2, "-k is a setting of --lists"),
     ],
 )
 def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):

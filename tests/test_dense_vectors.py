@@ -6,6 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import tiny
+from tiny import write_rows
 
 from lexbench import registry
 from lexbench.cli import code
@@ -17,20 +18,6 @@ from lexbench.vector_formats.lookup import read_dense
 needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 DOCUMENTS = {"d1": [1.0, 0.0], "d2": [3.0, 6.0], "10": [0.0, 2.0]}
 QUERIES = {"q2": [0.0, 1.0], "q1": [1.0, 0.5]}
-
-
-def write_rows(path, rows):
-    """Write *rows* as JSON lines, compressed or not, or as Parquet, by the ending of *path*."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        from pyarrow.parquet import write_table
-
-        return write_table(pa.Table.from_pylist(rows), path)
-    import gzip
-
-    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    return path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
 def rows(vectors, id_name, vector_name, **more):

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forking
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -25,6 +26,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|^<!-- (.*?) -->$", re.DOTALL | re.MUL
 FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n|file: (.*)")
 EXAMPLES = "howto/examples.md"  # typed by test_readme, in a folder with what they need
 SLOW = "slow from here"
+FAST = "fast"  # the folder of the command `lexbench` that starts fast
 
 
 def pages():
@@ -51,14 +53,17 @@ def environment(tmp_path_factory):
         (folder / name).write_text(f"#!/usr/bin/env bash\nexec {sys.executable} {words}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
+    found = {
         **os.environ,
-        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(folder / FAST), str(folder), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join(paths),
         "LEXBENCH_STORE": str(folder / "store"),
         "LEXBENCH_OFFLINE": "1",
         "COLUMNS": "120",
     }
+    (folder / FAST).mkdir()
+    with forking.commands(folder / FAST):
+        yield found
 
 
 @pytest.mark.parametrize(("page", "whole"), list(pages()))
@@ -72,7 +77,11 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
             pytest.skip(f"the rest of {page} {remark}")
         if remark == "in a clone":
             clone(tmp_path)
-            environment = {**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"}
+            paths = {
+                "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}",
+                "PATH": environment["PATH"].partition(os.pathsep)[2],  # the fast command has the package of this checkout
+            }
+            environment = {**environment, **paths}
         if language in {"python", "toml"} and (file := FILE.match(block) or FILE.match(before)):
             path = tmp_path / (file[1] or file[2])
             path.parent.mkdir(parents=True, exist_ok=True)

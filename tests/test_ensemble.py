@@ -1,7 +1,6 @@
 """Several retrievers fused into one list: every rule by hand, by an independent reference, and through the whole harness."""
 
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
-from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
+from lexbench.errors import LexbenchError, MissingData
 from lexbench.fusion.normalise import Rule, weighted_sum
 from lexbench.plugins import Searcher
 from lexbench.progress import Silent
@@ -270,40 +269,6 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
     assert [one.name for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
         "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
     ]
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "said"),
-    [
-        ("ensemble", CommandError, "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0)); 0 given"),
-        ("ensemble(bm25, 3)", CommandError, "takes retrievers, then settings by name"),
-        ("ensemble(members=bm25)", CommandError, "takes retrievers, then settings by name"),
-        ("ensemble(bm25, bm52)", UnknownName, "did you mean 'bm25'?"),
-        ("ensemble(bm25, bm25, weight=[1, 2])", UnknownName, "did you mean 'weights'?"),
-        ("ensemble(bm25, bm25, weights=0.3)", CommandError, "takes as many weights; 1 given"),
-        ("ensemble(bm25, bm25, weights=['a', 1])", CommandError, "weights are numbers from 0"),
-        ("ensemble(bm25, bm25, weights=[0, 0])", CommandError, "not all 0"),
-        ("ensemble(bm25, bm25, weights=[1, -1])", CommandError, "weights are numbers from 0"),
-        ("ensemble(bm25, bm25, weights=[1, 1e999])", CommandError, "is too large for a number"),
-        ("ensemble(bm25, bm25, scores='zscore')", CommandError, "scores are one of minmax, raw, rrf, z"),
-        ("ensemble(bm25, bm25, missing='drop')", CommandError, "missing is one of min, rescored, zero"),
-        ("ensemble(bm25, bm25, depth=0)", CommandError, "a whole number from 1"),
-        ("ensemble(bm25, bm25, rrf_k=-1)", CommandError, "a whole number from 0"),
-        (
-            "ensemble(bm25, ensemble(bm25, bm25, depth=10))",
-            CommandError,
-            "1000 documents per query; give it depth=1000",
-        ),
-        ("ensemble(bm25, run_file(path='x'))", CommandError, "RunFile has no index to search"),
-        ("ensemble(bm25, bm25)|top_k(3)", CommandError, "is no encoder"),
-    ],
-)
-def test_a_mistake_costs_one_line(given, error, said):
-    """One line says what is wrong, what exists and what to type."""
-    with pytest.raises(error, match=re.escape(said)) as caught:
-        system(given)
-
-    assert "\n" not in str(caught.value)
 
 
 def test_the_disk_estimate_counts_parts():

@@ -104,12 +104,11 @@ def test_what_does_not_read(tmp_path, name, content, line):
         Expansions(tmp_path / name)
 
 
-@both
-def test_an_expansion_makes_a_document_findable(kind, hits, expansions):
+def test_an_expansion_makes_a_document_findable(hits, expansions):
     """A word that only the expansion has finds the document; one that has no expansion is found by its text."""
-    assert hits(kind, "fruit") == []
-    assert {doc for doc, _ in hits(kind, "fruit", expansions=expansions)} == {"a", "c", "d"}
-    assert [doc for doc, _ in hits(kind, "cherry", expansions=expansions)] == ["b"]
+    assert hits(BM25, "fruit") == []
+    assert {doc for doc, _ in hits(BM25, "fruit", expansions=expansions)} == {"a", "c", "d"}
+    assert [doc for doc, _ in hits(BM25, "cherry", expansions=expansions)] == ["b"]
 
 
 @both
@@ -129,45 +128,40 @@ def test_term_weights_are_frequencies(kind, hits, weights):
     assert dict(hits(kind, "plum", term_weights=weights)).keys() == {"b", "d"}
 
 
-@both
-def test_blocks(kind, hits, expansions, monkeypatch):
+def test_blocks(hits, expansions, monkeypatch):
     """Documents that are looked up a few at a time come out like those looked up at once."""
-    at_once = hits(kind, "fruit plum", expansions=expansions)
+    at_once = hits(BM25, "fruit plum", expansions=expansions)
     monkeypatch.setattr(_bm25_settings, "_BLOCK", 3)
     monkeypatch.setattr(_bm25_settings, "_IDS", 3)
 
-    assert hits(kind, "fruit plum", expansions=expansions) == at_once
+    assert hits(BM25, "fruit plum", expansions=expansions) == at_once
 
 
-@pytest.mark.parametrize("weight", [0.43, -1, 1e9])
-def test_weights_that_are_no_frequencies(tmp_path, hits, weight):
-    """A fraction is refused with its line and what to do; so are a negative number and one that would fill the memory."""
-    path = written(tmp_path / "w.jsonl", [{"id": "a", "vector": {"x": 2}}, {"id": "b", "vector": {"apple": weight}}])
-    with pytest.raises(
-        InvalidFile, match=rf":2: the weight {weight:g} of 'apple' is no term .* round\(100 \* weight\)".replace("+", r"\+")
-    ):
-        hits(BM25, "x", term_weights=path)
+NO_FREQUENCY = r":2: the weight {} of 'apple' is no term .* round\(100 \* weight\)"
+OTHER_CORPUS = "is of another corpus: it has ids like 'D1', and the documents have ids like 'd'"
 
 
-def test_documents_without_term_weights(tmp_path, hits):
-    """Term weights are of every document: the first that have none are named."""
-    path = written(tmp_path / "w.jsonl", [{"id": "b", "vector": {"x": 2}}])
-    with pytest.raises(LexbenchError, match="has no term weights of document 'd', 'c', 'a'"):
-        hits(BM25, "x", term_weights=path)
-
-
-@pytest.mark.parametrize("setting", ["expansions", "term_weights"])
-def test_a_file_of_another_corpus(tmp_path, hits, setting):
-    """A file that is about no document of the corpus is refused with an id of each."""
-    path = written(tmp_path / "w.jsonl", [{"id": "D1", "text": "x", "vector": {"x": 2}}])
-    with pytest.raises(LexbenchError, match="is of another corpus: it has ids like 'D1', and the documents have ids like 'd'"):
-        hits(BM25, "x", **{setting: path})
-
-
-def test_an_empty_file_of_weights(tmp_path, hits):
-    """A file without any term weights is refused."""
-    with pytest.raises(InvalidFile, match="there are no term weights in it"):
-        hits(BM25, "x", term_weights=written(tmp_path / "w.jsonl", []))
+@pytest.mark.parametrize(
+    ("setting", "records", "said"),
+    [
+        *(
+            (
+                "term_weights",
+                [{"id": "a", "vector": {"x": 2}}, {"id": "b", "vector": {"apple": weight}}],
+                NO_FREQUENCY.format(told),
+            )
+            for weight, told in ((0.43, "0.43"), (-1, "-1"), (1e9, r"1e\+09"))
+        ),
+        ("term_weights", [{"id": "b", "vector": {"x": 2}}], "has no term weights of document 'd', 'c', 'a'"),
+        ("term_weights", [{"id": "D1", "vector": {"x": 2}}], OTHER_CORPUS),
+        ("expansions", [{"id": "D1", "text": "x"}], OTHER_CORPUS),
+        ("term_weights", [], "there are no term weights in it"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(tmp_path, hits, setting, records, said):
+    """Weights are whole numbers, of every document of this corpus; what is wrong is named."""
+    with pytest.raises(LexbenchError, match=said):
+        hits(BM25, "x", **{setting: written(tmp_path / "w.jsonl", records)})
 
 
 @both

@@ -3,7 +3,6 @@
 import json
 from math import log
 
-import checkpoints
 import fruit
 import pytest
 
@@ -91,14 +90,6 @@ def test_an_unknown_query_or_document(store, folder):
     assert explain("qa", "bm25", folder, store=store) == explain("qid:qa", "bm25", folder, store=store)
     with pytest.raises(CannotStart, match="no document 'x' in fruit"):
         explain("apple", "bm25", folder, documents=["x"], store=store)
-
-
-def test_dense_vectors_have_no_terms(tmp_path, capsys):
-    """Explaining a dense system gives one line."""
-    place = checkpoints.tiny_bert(tmp_path / "bert", form="transformers", safetensors=True)
-
-    assert code(["explain", "apple", "-r", f'dense(model="{place}", pooling="cls")']) == 3
-    assert capsys.readouterr().err.endswith("has dense vectors, so there are no terms to explain\n")
 
 
 def test_the_command(folder, monkeypatch, tmp_path, capsys):

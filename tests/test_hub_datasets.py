@@ -1,9 +1,9 @@
 """Datasets in the hub's layout: Parquet and JSON lines in folders, and repositories in the hub's cache."""
 
-import json
 from importlib.util import find_spec
 
 import pytest
+from tiny import write_rows
 
 from lexbench.datasets.location import find_dataset, find_folder, find_hub
 from lexbench.errors import CommandError, InvalidFile, MissingData
@@ -14,18 +14,6 @@ CORPUS = [{"_id": "d1", "title": "T", "text": "one"}, {"_id": "d2", "title": "",
 QUERIES = [{"_id": "q1", "text": "first"}]
 QRELS = [{"query-id": "q1", "corpus-id": "d1", "score": 2}, {"query-id": "q1", "corpus-id": "d2", "score": 0}]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def write_rows(path, rows):
-    """Write *rows* to a file of Parquet or JSON lines; the name decides."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        from pyarrow.parquet import write_table
-
-        write_table(pa.Table.from_pylist(rows), path)
-    else:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
 def contents(source):

@@ -1,5 +1,7 @@
 """The keys of systems and plug-ins: changing one is a decision, because it orphans stored work."""
 
+from importlib import import_module
+
 import pytest
 
 from lexbench import registry
@@ -58,3 +60,21 @@ def test_identities_are_group_and_name():
     assert registry.identity(registry.load("engines", "impact")) == "engines/impact"
     assert registry.identity(type(system("bm25").retriever)) == "retrievers/bm25"
     assert registry.identity(dict) == "builtins:dict"
+
+
+def test_two_packages_may_have_a_plug_in_of_one_name_and_version(tmp_path, monkeypatch):
+    """A plug-in of another package has the name of the package in its identity, so that stored work is not confused."""
+    found = []
+    for package in ("one", "two"):
+        info = tmp_path / package / f"{package}-1.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[lexbench.engines]\ntwin = {package}_twin:Twin\n")
+        (tmp_path / package / f"{package}_twin.py").write_text("class Twin:\n    pass\n")
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(tmp_path / package)
+            registry._entries.cache_clear()
+            found.append(registry.identity(import_module(f"{package}_twin").Twin))
+    registry._entries.cache_clear()
+
+    assert found == ["one:engines/twin", "two:engines/twin"]

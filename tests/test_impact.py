@@ -75,43 +75,6 @@ def test_many_dense_lists_are_added_in_16_bits_and_in_more(tmp_path, weights, fa
 FEWER = ["+sse2,+ssse3,+popcnt,+avx,+avx2,+bmi,+bmi2", "+sse2"]
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are those of x86")
 
-_SWEEP = """
-import numpy as np
-from numba import njit
-from lexbench.engines.kernels import llvm
-from lexbench.engines.kernels.impact_index import place_of
-
-@njit
-def swept(sums, cursors, bar, found):
-    return llvm.sweep(sums.ctypes.data, cursors.ctypes.data, len(cursors), 1, bar, found.ctypes.data)
-
-rng = np.random.default_rng(6)
-for share in (0.02, 0.3, 0.9, 1.0):
-    sums, found, factors = rng.integers(0, 9, 64, np.int32), np.zeros(64, np.int32), [100, 156, 257, 1]
-    expected, bitmaps, weights = sums.copy(), np.zeros((4, 2), np.uint64), rng.integers(1, 256, (4, 200), np.uint8)
-    for row, factor in enumerate(factors):
-        bits = np.flatnonzero(rng.random(64) < share)
-        bitmaps[row, 1] = np.bitwise_or.reduce(np.uint64(1) << bits.astype(np.uint64), initial=np.uint64(0))
-        for at, bit in enumerate(bits):
-            expected[place_of(bit)] += factor * int(weights[row, at])
-    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0] for i in range(4)])
-    bar = int(np.median(expected))
-    above = swept(sums, cursors, np.int32(bar), found)
-    assert [above >> i & 1 for i in range(64)] == (expected > bar).tolist()
-    assert not (expected > bar).any() or np.array_equal(found, expected)
-    assert not sums.any()
-print(llvm.machine_expands())
-"""
-
-
-@pytest.mark.parametrize("features", [pytest.param(FEWER[0], marks=ON_X86), None], ids=["avx2", "all"])
-def test_dense_lists_are_added_as_a_plain_loop_adds_them(features):
-    """Blocks with few, many and all bits, in each way that processors spread bytes: sums, and which are above the bar."""
-    fewer = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features} if features else {}
-    done = subprocess.run([sys.executable, "-c", _SWEEP], env=os.environ | fewer, capture_output=True, text=True, check=False)
-
-    assert (done.stdout, done.stderr) == ("True\n", "")
-
 
 @pytest.mark.slow
 @ON_X86

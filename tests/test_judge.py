@@ -72,7 +72,7 @@ def test_kappa_is_cohens():
 
 
 def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
-    """A score notes stamped judgements, and a mix of stamped and official ones; official ones need no note."""
+    """A score notes stamped judgements, and a mix of stamped and official ones; so does a run on a folder with such qrels."""
     assert code(words(server)) == 0
     official = "q1 0 d1 1\nq2 0 d4 1\n"
     (place / "official.qrels").write_text(official)
@@ -88,15 +88,8 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
     assert "4 of 5 judgements" in notes["mixed"]
     assert "MIXED" in notes["mixed"]
     assert "judge" not in notes["official"]
-
-
-def test_a_folder_with_a_judges_qrels_says_so(place, server, capsys):
-    """If a judge's qrels replace those of a folder, every result notes it."""
-    assert code(words(server)) == 0
     (place / "cars" / "qrels" / "test.tsv").write_bytes((place / "llm.qrels").read_bytes())
-    capsys.readouterr()
     assert code(["run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json"]) == 0
-
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert any("4 of 4 judgements were made by a program" in note for note in result["notes"])
 

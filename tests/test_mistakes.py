@@ -24,6 +24,12 @@ LONE = {
     "broken.toml": "schema = 1\n[suite\n",
     "wrong.toml": 'schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n',
     "result.json": "{}",
+    "board/words.csv": "a,b\n1,x\n",
+    "board/high.csv": "system,dataset,score\na,b,high\n",
+    "board/one.csv": "model,A\none,1\n",
+    "mteb/m/r/T.json": "{}",
+    "dense.jsonl": '{"docid": "a3", "vector": [1.0]}\n',
+    "text/m/r/T.txt": "",
 }
 ROWS = {
     # the command
@@ -78,6 +84,23 @@ ROWS = {
     "run suite pydoc -r 'passages(bm25, tokens=5)'": "BM25 has no tokens; type words=… or sentences=…",
     "run suite pydoc -r 'passages(ensemble(bm25, bm25(k1=2.0)), words=5)'": "takes one retriever with an index of its own",
     "run suite pydoc -r 'passages(bm25, bm25, words=5)'": "passages takes one retriever with an index of its own",
+    "run suite pydoc -r 'ensemble'": "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0)); 0 given",
+    "run suite pydoc -r 'ensemble(bm25, 3)'": "takes retrievers, then settings by name",
+    "run suite pydoc -r 'ensemble(members=bm25)'": "takes retrievers, then settings by name",
+    "run suite pydoc -r 'ensemble(bm25, bm52)'": "did you mean 'bm25'?",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weight=[1, 2])'": "did you mean 'weights'?",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weights=0.3)'": "takes as many weights; 1 given",
+    "run suite pydoc -r \"ensemble(bm25, bm25, weights=['a', 1])\"": "weights are numbers from 0",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weights=[0, 0])'": "not all 0",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weights=[1, -1])'": "weights are numbers from 0",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weights=[1, 1e999])'": "is too large for a number",
+    "run suite pydoc -r \"ensemble(bm25, bm25, scores='zscore')\"": "scores are one of minmax, raw, rrf, z",
+    "run suite pydoc -r \"ensemble(bm25, bm25, missing='drop')\"": "missing is one of min, rescored, zero",
+    "run suite pydoc -r 'ensemble(bm25, bm25, depth=0)'": "a whole number from 1",
+    "run suite pydoc -r 'ensemble(bm25, bm25, rrf_k=-1)'": "a whole number from 0",
+    "run suite pydoc -r 'ensemble(bm25, ensemble(bm25, bm25, depth=10))'": "1000 documents per query; give it depth=1000",
+    "run suite pydoc -r \"ensemble(bm25, run_file(path='x'))\"": "RunFile has no index to search",
+    "run suite pydoc -r 'ensemble(bm25, bm25)|top_k(3)'": "is no encoder",
     "run suite pydoc -r 'bm25@impcat'": "no bm25 on engine 'impcat'",
     "run dataset good -r 'command(\"./nothing\")'": "there is no program './nothing'; give its path",
     "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
@@ -85,6 +108,18 @@ ROWS = {
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
     "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",
     "run suite pydoc -r 'run_file(path=\"gone.run\")' --dry-run": "no run file gone.run",
+    # models
+    "run suite pydoc -r lexmae": 'lexmae needs model="FOLDER": its authors released no trained one; ours are lexmae_nano',
+    "run suite pydoc -r 'splade_mask(query_length=32)'": 'its authors released no weights; write splade_mask(model="FOLDER")',
+    "run suite pydoc -r 'splade_v3(\"DIR\")'": "splade_v3 takes settings by name; see: lexbench show model splade_v3",
+    "run suite pydoc -r 'lexmae(144)'": "lexmae takes settings by name, or the model alone; see: lexbench show model lexmae",
+    'run suite pydoc -r \'lexmae("a", "b")\'': "lexmae takes settings by name, or the model alone",
+    "run suite pydoc -r 'lexmae(\"a\", model=1)'": "lexmae takes settings by name, or the model alone",
+    "run suite pydoc -r bm25_anserini": "bm25_anserini is made of parts: type bm25",
+    "run suite pydoc -r 'deepct(k1=2)'": 'type bm25(term_weights="FILE", k1=10, b=0.9); FILE holds each document',
+    "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
+    "run suite pydoc -r 'adore(\"STAR\")'": 'adore needs query_model="FOLDER": its weights are on the authors\' Google Drive',
+    "run suite pydoc -r minilm_reranker": "minilm_reranker is a reranker; write rerank(bm25, minilm_reranker, k=100)",
     # measures
     "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
     "run suite pydoc -m R@5000": "raise --depth",
@@ -114,8 +149,17 @@ ROWS = {
     "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
     "compare bm25 result.json": "result.json: Object missing required field",
     "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
+    "compare bm25 empty --margin 0": "margin",
+    "compare bm25 empty --lists --margin .1": "--margin compares scores",
+    "compare bm25 empty -k 3": "-k is a setting of --lists",
+    "audit board/words.csv": "has no scores: it needs columns system, dataset, score",
+    "audit board/high.csv": "a on b: 'high' is no score",
+    "audit board/one.csv": "no two systems have a dataset and a measure in common",
+    "audit mteb": "T.json: Object missing required field",
+    "audit text": "has no scores: give a CSV table",
     "explain nothere -r bm25": "depends on the dataset; name it with -d",
     "explain qid:nothere -r bm25 -d good": "no judged query of good: 'nothere'; there is: qa",
+    'explain apple -r \'dense_vectors("dense.jsonl", "dense.jsonl")@flat\'': "dense vectors, so there are no terms to explain",
     "explain apple -r 'ensemble(bm25, bm25(k1=2.0))' -d good": "is made of several systems; explain each of them",
     "leaderboard --results nofolder": "write some: lexbench run suite pydoc --results nofolder",
     "export trec out -r nothing": "no result of 'nothing'; there is none yet",
@@ -141,6 +185,7 @@ def playground(tmp_path_factory):
     for name in {"good", *(path.partition("/")[0] for path in (*FILES, *REMOVED))}:
         fruit.write(root / name, split="test")
     for name, text in (FILES | LONE).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text.encode("latin-1"))
     for name in REMOVED:
         (root / name).unlink()

@@ -1,5 +1,6 @@
 """Writes small BEIR folders, for tests."""
 
+import gzip
 import json
 
 from lexbench.cli import code
@@ -15,15 +16,26 @@ def enter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def write(place, documents, queries, judged):
+def write(place, documents, queries, judged, split="test"):
     """Write a folder of *documents* and *queries*, texts by id, and of judgements (query, document, grade); return its path."""
-    (place / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", documents), ("queries", queries)):
-        rows = "".join(json.dumps({"_id": text_id, "text": text}) + "\n" for text_id, text in texts.items())
-        (place / f"{name}.jsonl").write_text(rows)
+        write_rows(place / f"{name}.jsonl", ({"_id": text_id, "text": text} for text_id, text in texts.items()))
     rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in judged)
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    (place / "qrels").mkdir(exist_ok=True)
+    (place / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return place
+
+
+def write_rows(path, rows):
+    """Write *rows* as JSON lines, compressed or not, or as Parquet, by the ending of *path*."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow.parquet import write_table
+
+        return write_table(pa.Table.from_pylist(rows), path)
+    text = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    return path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
 def run(capsys, *arguments):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from lexbench import registry
-from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.errors import CommandError, MissingExtra
 from lexbench.notation import Call
 from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
@@ -212,14 +212,6 @@ class TestEncoders(EncoderContract):
     def encoder(self, loaded):
         """Return the same object to each test, so that its model is loaded once."""
         return loaded
-
-
-@pytest.mark.parametrize("name", registry.names("encoders"))
-def test_an_unknown_setting_is_refused(name):
-    """An unknown setting is an error in one line."""
-    with pytest.raises((UnknownName, CommandError, MissingExtra)) as caught:
-        registry.create("encoders", Call(name, kwargs=(("no_such_setting", 1),)))
-    assert "\n" not in str(caught.value)
 
 
 @dataclass(frozen=True)

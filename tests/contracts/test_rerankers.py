@@ -6,7 +6,7 @@ import checkpoints
 import pytest
 
 from lexbench import registry
-from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.errors import MissingExtra
 from lexbench.notation import Call
 from lexbench.testing import RerankerContract
 
@@ -33,11 +33,3 @@ class TestRerankers(RerankerContract):
 
             model = (("url", ModelServer().url),)
         return registry.create("rerankers", Call(request.param, kwargs=model))
-
-
-@pytest.mark.parametrize("name", registry.names("rerankers"))
-def test_an_unknown_setting_is_refused(name):
-    """An unknown setting is an error in one line."""
-    with pytest.raises((UnknownName, CommandError, MissingExtra)) as caught:
-        registry.create("rerankers", Call(name, kwargs=(("no_such_setting", 1),)))
-    assert "\n" not in str(caught.value)
