@@ -281,9 +281,14 @@ class Store:
     # ---- the folder of the store
 
     def prepare(self) -> None:
-        """Make the folder of the store. Raises CannotStart if it cannot be made, unless there are results to read."""
+        """Make the folder of the store, without what killed writers left beside its files.
+
+        Raises CannotStart if it cannot be made, unless there are results to read.
+        """
         with suppress(OSError):
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
+            for name in (_NAMES, _PLACES):
+                _sweep(self.root / name, older=_LITTER)
         if not (self.root / "results").is_dir():
             self._check_writable()
 
