@@ -71,7 +71,6 @@ def test_the_published_training(preset, name):
         "pretrain.learning_rate": 3e-4,
         "pretrain.encoder_share": 0.3,
         "pretrain.decoder_share": 0.5,
-        "pretrain.masking": "inclusive",
         "pretrain.decoder_layers": 2,
         "pretrain.clip": 0.0,
         **{f"stage{number}.epochs": 3.0 for number in (1, 2, 3)},

@@ -205,9 +205,10 @@ class CalledWorker:
 
     def _end(self) -> None:
         """End the worker; the next call starts another one."""
-        if self._channel is not None:
-            self._channel.end()
-        self._channel, self.ready = None, False
+        # Ending a worker that another thread waits for makes that thread come here too: it must find no channel.
+        channel, self._channel, self.ready = self._channel, None, False
+        if channel is not None:
+            channel.end()
 
 
 @contextmanager
