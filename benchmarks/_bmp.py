@@ -1,7 +1,7 @@
 """BMP (Mallia, Suel, Tonellotto, "Faster Learned Sparse Retrieval with Block-Max Pruning", SIGIR 2024) as an engine.
 
 The package `bmp` is its authors'. engines.py uses it.
-Its indexes have 8-bit weights, so larger ones become 255, and it rounds the weights of queries in a way of its own.
+Its indexes have 8-bit weights, so weights above 255 become 255. It also rounds the weights of queries, so it is not exact.
 """
 
 from collections.abc import Iterable

@@ -93,7 +93,7 @@ class Sharded(Engine):
             def build(at: int) -> None:
                 files = [Path(folder, str(number)).absolute() for number in filled[at]]
                 _call(made, workers, at, "build", files)
-                for file in files:  # nobody needs them again
+                for file in files:  # the shard has been built from them
                     file.unlink()
 
             with self.workers(made, len(filled)) as workers:

@@ -187,7 +187,7 @@ def write_notes(index: Path, lines: Sequence[str]) -> None:
 
 
 def read_notes(index: Path) -> list[str]:
-    """Return the notes of an index and of those that it refers to, each line once."""
+    """Return the notes of an index and of the indexes it refers to, without repeated lines."""
     files = (folder / _NOTES for folder in sorted(_indexes(index)))
     return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))
 

@@ -266,6 +266,6 @@ class EncoderContract:
         assert all(isinstance(token, str) and token for token in tokens)
         assert len(set(tokens)) == len(tokens)
 
-    def test_remarks(self, encoder: Any) -> None:
+    def test_notes(self, encoder: Any) -> None:
         """Its notes, and the names of the datasets that it was trained on, are single lines."""
         assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.notes(), *encoder.trained_on()))

@@ -86,7 +86,7 @@ class SourceContract:
             assert list(other().documents()) != documents
             assert other().identity() != identity
 
-    def test_remarks(self, case: SourceCase) -> None:
+    def test_notes(self, case: SourceCase) -> None:
         """Remarks are a list of single lines."""
         notes = case.locate().notes()
         assert isinstance(notes, list)
