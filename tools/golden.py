@@ -86,7 +86,7 @@ def content_of(path: Path) -> bytes:
         result = json.loads(path.read_text(encoding="utf-8"))
         return json.dumps({name: result[name] for name in ("means", "query_ids", "per_query")}, sort_keys=True).encode()
     if path.suffix == ".json":
-        return re.sub(r"-[0-9a-f]{16}\b", "", path.read_text(encoding="utf-8")).encode()
+        return re.sub(r"[-/][0-9a-f]{16}\b", "", path.read_text(encoding="utf-8")).encode()
     return path.read_bytes()
 
 
