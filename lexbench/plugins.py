@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from lexbench.contracts import Contract
 from lexbench.errors import NotationError, echoed
-from lexbench.fusion.normalise import ScoreMatrix
+from lexbench.fusion import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run

@@ -13,7 +13,7 @@ from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.errors import LexbenchError, MissingData
-from lexbench.fusion.normalise import Rule, weighted_sum
+from lexbench.fusion import Rule, weighted_sum
 from lexbench.plugins import Searcher
 from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded

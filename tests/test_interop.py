@@ -228,7 +228,7 @@ def test_every_format_says_what_is_lost(capsys):
         "mteb",
         "model-index",
         "figures",
-        "ciff",
+        "seismic",
     } < exports().keys()
     assert imports().keys() == {"trec", "msmarco", "scored", "ranx", "qrels"}
     for command, formats in (("export", exports()), ("import", imports())):

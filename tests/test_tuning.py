@@ -15,7 +15,7 @@ import lexbench
 from lexbench import suites
 from lexbench.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
+from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import Encoder
 from lexbench.report.leaderboard import pages
 from lexbench.results import write_results

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import struct
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -18,25 +16,9 @@ from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary
 
 JSON = ["anserini", "seismic"]
 TOKENS = ["a", "##b", "ü", "d"]
-NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "ciff": "v.ciff", "seismic": "v.jsonl"}
+NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "seismic": "v.jsonl"}
 # Two documents of the vocabulary above: {a: 2, ü: 300} and {##b: 1}; between them one without terms, where that may be.
 WEIGHTS = [[2, 0, 300, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
-DESCRIPTION = b"impacts of sparse vectors, written by lexbench"  # 46 bytes
-CIFF = (
-    # Header, 70 bytes: version, lists, documents, lists, documents, sum of weights 303 = 2 * 128 + 47; their mean 101.0; text
-    b"\x46\x08\x01\x10\x03\x18\x03\x20\x03\x28\x03\x30\xaf\x02\x39"
-    + struct.pack("<d", 101.0)
-    + b"\x42\x2e"
-    + DESCRIPTION
-    # "##b" before "a" before "ü": term, df, cf, and a posting: its gap (0 is left out) and its weight
-    + b"\x0f\x0a\x03##b\x10\x01\x18\x01\x22\x04\x08\x02\x10\x01"
-    + b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"
-    + b"\x0e\x0a\x02\xc3\xbc\x10\x01\x18\xac\x02\x22\x03\x10\xac\x02"  # 300 = 2 * 128 + 44
-    # documents: number (0 is left out), name, length (0 is left out)
-    + b"\x07\x12\x02d1\x18\xae\x02"
-    + b"\x06\x08\x01\x12\x02d2"
-    + b"\x08\x08\x02\x12\x02d3\x18\x01"
-)
 EXAMPLES = {
     "anserini": (
         '{"id":"d1","contents":"","vector":{"a":2,"ü":300}}\n'
@@ -44,7 +26,6 @@ EXAMPLES = {
         '{"id":"d3","contents":"","vector":{"##b":1}}\n'
     ).encode(),
     "anserini-topics": ("d1\ta a " + " ".join(["ü"] * 300) + "\nd3\t##b\n").encode(),
-    "ciff": CIFF,
     "seismic": (
         '{"id":"d1","content":"","vector":{"a":2.0,"ü":300.0}}\n'
         '{"id":"d2","content":"","vector":{}}\n'
@@ -52,18 +33,8 @@ EXAMPLES = {
     ).encode(),
 }
 FILES = [name for name, one in FORMATS.items() if not one.folders]  # those of folders are in test_lsr_benchmark
-READ = [name for name in FILES if FORMATS[name].reader]
 WHOLE = [name for name, one in FORMATS.items() if one.whole]
-needs_protobuf = pytest.mark.skipif(not find_spec("google"), reason="CIFF is written by protobuf, of the extra ciff")
-
-
-def formats(names):
-    """Return the parameters of a test of several formats."""
-    return [pytest.param(name, marks=needs_protobuf if name == "ciff" else ()) for name in names]
-
-
-written = pytest.mark.parametrize("name", formats(FILES))
-every = pytest.mark.parametrize("name", READ)
+every = pytest.mark.parametrize("name", FILES)
 LASTING = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -102,7 +73,7 @@ def without_empty(name):
     return [WEIGHTS[row] for row in kept], [f"d{row + 1}" for row in kept]
 
 
-@written
+@every
 def test_bytes_that_are_written_and_read(tmp_path, name):
     """The example is written as the bytes that were derived by hand from the format's description, and is read from them."""
     weights, ids = without_empty(name)
@@ -111,34 +82,9 @@ def test_bytes_that_are_written_and_read(tmp_path, name):
         FORMATS[name].write(blocks_of(weights, ids), path, Vocabulary(TOKENS))
         content = path.read_bytes()
         assert (gzip.decompress(content) if file.endswith("gz") else content) == EXAMPLES[name]
-        assert name not in READ or read(name, path) == expected(name, weights, ids)
+        assert read(name, path) == expected(name, weights, ids)
     assert (tmp_path / f"x{NAMES[name]}.gz").read_bytes() == content  # compressed twice to the same bytes
     assert len(list(tmp_path.iterdir())) == 3
-
-
-@needs_protobuf
-def test_an_index_of_many_documents_has_their_weights(tmp_path):
-    """The messages, parsed by protobuf, have every weight of 900 documents; a sum of weights above 32 bits is refused."""
-    from google.protobuf.proto import parse_length_prefixed
-
-    from lexbench.vector_formats import ciff
-
-    rng = np.random.default_rng(6)
-    dense = rng.integers(0, 70_001, (900, 4)) * (rng.random((900, 4)) < 0.5)
-    FORMATS["ciff"].write(blocks_of(dense, size=256), tmp_path / "v.ciff", Vocabulary(TOKENS))
-    _, postings_list, doc_record, header = ciff.classes()
-    found = np.zeros_like(dense)
-    with (tmp_path / "v.ciff").open("rb") as file:
-        lists = parse_length_prefixed(header, file).num_postings_lists
-        for one in (parse_length_prefixed(postings_list, file) for _ in range(lists)):
-            documents = np.cumsum([posting.docid for posting in one.postings])
-            found[documents, TOKENS.index(one.term)] = [posting.tf for posting in one.postings]
-        names = [parse_length_prefixed(doc_record, file).collection_docid for _ in dense]
-
-    assert np.array_equal(found, dense)
-    assert names == [f"d{row}" for row in range(1, 901)]
-    with pytest.raises(CommandError, match=r"the weights of 'd2' add up to 2,147,483,648; CIFF holds up to 2\^31 - 1"):
-        FORMATS["ciff"].write(blocks_of([[1, 0], [2**30, 2**30]]), tmp_path / "x.ciff", Vocabulary(TOKENS))
 
 
 @given(arrays(np.float32, (3, 4), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
@@ -281,7 +227,7 @@ def test_no_file_or_a_broken_one(tmp_path, name):
             read(name, compressed)
 
 
-@written
+@every
 @pytest.mark.parametrize("weight", [0.5, -1.0, 1e10, float("nan"), float("inf")])
 def test_weights_that_a_format_does_not_hold_are_refused(tmp_path, name, weight):
     """The message names the text, and how to quantise where only whole weights are held; no part of a file is left."""
@@ -295,7 +241,7 @@ def test_weights_that_a_format_does_not_hold_are_refused(tmp_path, name, weight)
     assert not list(tmp_path.iterdir())
 
 
-@written
+@every
 def test_vectors_that_do_not_fit_are_refused(tmp_path, name):
     """More terms than the vocabulary has, and other than one id a vector."""
     with pytest.raises(CommandError, match="the vectors have 4 terms, and the vocabulary 3"):

@@ -18,8 +18,6 @@ from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
 from lexbench.vector_formats.lookup import VectorTable
 
-_QUERIES = {"anserini": "anserini-topics"}  # format of documents: format of its queries, if it is another
-
 
 @dataclass(frozen=True)
 class LookedUp(Encoder):
@@ -91,9 +89,8 @@ class Vectors(LookedUp):
         """Raise CommandError for impossible settings, MissingData for missing files."""
         for name in ("format", "query_format"):
             value = getattr(self, name)
-            known = [one for one, layout in FORMATS.items() if layout.reader]
-            if value is not None and value not in known:
-                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(known)}")
+            if value is not None and value not in FORMATS:
+                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(FORMATS)}")
         super().__post_init__()
 
     def token(self, term: int) -> str:
@@ -103,7 +100,7 @@ class Vectors(LookedUp):
     def encode_queries(self, queries: Sequence[Query]) -> sparse.csr_array:
         """Return the vectors (n, vocabulary) of queries. Raises LexbenchError if the file lacks one."""
         terms = tuple(self._table.tokens) if FORMATS[self.format].tokens else self._table.width
-        query_format = self.query_format or _QUERIES.get(self.format, self.format)
+        query_format = self.query_format or FORMATS[self.format].queries or self.format
         table = _read(self.queries, query_format, None, terms, tuple(digests_below(self.queries).items()))
         return table.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
+from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever
 from lexbench.registry import at_search
 from lexbench.storage.artifact_folder import write_references
@@ -29,7 +29,7 @@ class WeightedFusion(Retriever):
     """Several retrievers whose scores are normalised by *scores* and added with *weights* (default: 1 each).
 
     Weights "tuned" are chosen on the queries that the dataset's contract names for tuning. Weights "oracle" are chosen on the
-    tested queries themselves: an upper bound, not a result. `lexbench.fusion.normalise` explains the values of *scores*;
+    tested queries themselves: an upper bound, not a result. `lexbench.fusion` explains the values of *scores*;
     *rrf_k* is the constant of "rrf".
     """
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
+from lexbench.fusion import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusionRescorer, OpenedMembers, WeightedFusion, must_rescore, search_without

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import top_k, union
+from lexbench.fusion import top_k, union
 from lexbench.plugins import BuildContext, Encoder, QueryEncoder, Rescorer, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import has_index, must_rescore

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
+from lexbench.fusion import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, WeightedFusion, must_rescore, search_without

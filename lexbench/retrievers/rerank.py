@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import top_k, union
+from lexbench.fusion import top_k, union
 from lexbench.plugins import BuildContext, Reranker, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, has_index, search_without

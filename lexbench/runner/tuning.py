@@ -20,7 +20,7 @@ from lexbench import measures
 from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
+from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
 from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, own_positions, padded

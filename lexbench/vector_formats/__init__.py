@@ -1,4 +1,4 @@
-"""Files of vectors that other tools read and write. Each sparse format has functions that write and mostly read it.
+"""Files of vectors that other tools read and write. Each sparse format has a function that reads it and one that writes it.
 
 Other packages use `FORMATS`, `blocks` (what formats read and write) and `lookup` (sparse and dense vectors by id).
 """
@@ -19,7 +19,7 @@ class Format(NamedTuple):
     """A file format. Its module is imported when it is used."""
 
     module: str
-    reader: str  # its functions; "" for a format that is only written
+    reader: str  # its functions
     writer: str
     holds: str  # what is in such a file, shown to users
     suffix: str
@@ -47,9 +47,6 @@ FORMATS: Mapping[str, Format] = {
     ),
     _TOPICS: Format(
         "json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries="", whole=True, tokens=True
-    ),
-    "ciff": Format(
-        "ciff", "", "write", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True
     ),
     "lsr-benchmark": Format(
         "lsr_benchmark", "read", "write", "folders of NumPy arrays with ids, without tokens", "",
