@@ -73,8 +73,7 @@ def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
 def test_a_dry_run_counts_and_options_replace_settings(place, capsys):
     """Two epochs of three documents are two steps of four; --set replaces any setting; epochs take the place of steps."""
     plain = planned(capsys, "all", "mine.toml")
-    (place / "out" / "negatives" / "stage1").mkdir(parents=True)
-    (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
+    (place / "out" / "negatives" / "stage1" / "mine").mkdir(parents=True)
     (place / "out" / "pretrained").mkdir()
     epochs = planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")
     settings = ("pretrain.steps=7", "pretrain.batch_size=3", "encoding.document_length=50")
@@ -153,20 +152,20 @@ def test_negatives_are_asked_for_before_training(place, capsys):
     exit_code, _, err = run(capsys, "train", "finetune", "mine.toml", "--stage", 1)
 
     assert exit_code == 3
-    assert "needs out/negatives/stage1/mine.trec.gz, which does not exist yet; type: lexbench train mine --stage 1" in err
+    assert "needs out/negatives/stage1/mine, which does not exist yet; type: lexbench train mine --stage 1" in err
 
 
 def test_mining_says_what_it_made_and_what_is_next(place, capsys):
-    """Mining prints its file and the next command with the same options, or JSON."""
+    """Mining prints its folder and the next command with the same options, or JSON."""
     options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")
     exit_code, out, err = run(capsys, "train", "mine", "mine.toml", *options)
     again = run(capsys, "train", "mine", "mine.toml", *options, "--json")
 
     assert exit_code == 0, err
-    made = "other out/negatives/stage1/mine.trec.gz"
+    made = "other out/negatives/stage1/mine"
     following = "next: lexbench train finetune mine.toml --stage 1 --set stage1.depth=2 --output 'other out'"
     assert out.splitlines() == [made, following]
-    assert (place / made).is_file()
+    assert (place / made).is_dir()
     assert json.loads(again[1]) == {"recipe": "tiny", "made": [made]}
 
 

@@ -21,7 +21,7 @@ KEYS = {
     f"{VECTORS}@csr": "cf47371b2069a8ed",
     f"{VECTORS}@impact": "2c9fe84308670907",
     f"{VECTORS}|top_k(4)@impact": "d9e36f6554517c52",
-    f"{VECTORS}|prune_query(8)|quantize(100)@impact": "699218d50c179491",
+    f"{VECTORS}|prune_query(8)|quantize(100)@impact": "5c030b433fa571ec",
     f"pipeline(bm25, {VECTORS}@csr, k=20)": "98dd0c421990f258",
 }
 PARTS = {

@@ -60,7 +60,7 @@ def test_all_parts_are_made_and_named(trained):
     place, said = trained
     answer = [line for line in said.splitlines() if line.startswith(("out/", "next:"))]
     made = ["out/start", "out/pretrained"]
-    made += [path for stage in (1, 2, 3) for path in (f"out/negatives/stage{stage}/topics.trec.gz", f"out/stage{stage}")]
+    made += [path for stage in (1, 2, 3) for path in (f"out/negatives/stage{stage}/topics", f"out/stage{stage}")]
 
     assert answer == [*made, "next: lexbench run suite pydoc -r 'sparse_mlm(model=\"out/stage3\")@impact'"]
     assert all((place / path).exists() for path in made)
@@ -184,7 +184,8 @@ def test_a_chosen_model_is_the_best_one(place, trained):
     for name in ("stage1", "stage2"):
         first, *others = [line["RR@10"] for line in scores(trained[0] / "out" / name)]
         assert max(others) > first + 0.1
-    mined = [json.loads((place / f"out/negatives/stage{stage}/topics.json").read_text())["retriever"] for stage in (1, 2, 3)]
+    facts = [(place / f"out/negatives/stage{stage}/topics/facts.json").read_text() for stage in (1, 2, 3)]
+    mined = [json.loads(text)["retriever"] for text in facts]
 
     assert mined[0] == "bm25"
     assert mined[1:] == [f'sparse_mlm(model="{{stage{stage}}}", dense_ok=True)@impact' for stage in (1, 2)]

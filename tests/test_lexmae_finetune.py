@@ -1,7 +1,5 @@
 """A stage of fine-tuning: its data, its loss, and scoring a model in training."""
 
-import gzip
-
 import msgspec
 import numpy as np
 import pytest
@@ -72,13 +70,9 @@ def ranking(place, *settings):
     return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
 
 
-def run_file(place, name):
-    """Return the scores of a mined run by query and document."""
-    found = {}
-    with gzip.open(place / "out" / "negatives" / "stage1" / f"{name}.trec.gz", "rt") as file:
-        for query_id, _, doc_id, _, score, _ in map(str.split, file):
-            found.setdefault(query_id, {})[doc_id] = float(score)
-    return found
+def mined(place, name):
+    """Return the mined lists of that name."""
+    return negatives.read(place / "out" / "negatives" / "stage1" / name)
 
 
 def test_held_out_queries_are_never_trained_on(place):
@@ -134,17 +128,16 @@ def test_the_teachers_scores_are_the_documents(stage):
 def test_a_system_teaches_by_what_it_finds(place, contrast):
     """A teaching system's scores are scaled to 0 to 1 per list; documents that it does not find have 0."""
     stage = ranking(place, *SYSTEM, f"stage1.contrast={contrast}")
-    run = run_file(place, "teacher-topics")
+    lists = mined(place, "teacher-topics")
     drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 55)]
     own = [one.documents for one in drawn]
     asked_of = own if contrast == "own" else [[at for row in own for at in row]] * 3
-    (training_set,) = stage.training_sets
     expected = []
     for one, positions in zip(drawn, asked_of, strict=True):
-        scores = run[training_set.queries[one.query].query_id]
+        own_list = slice(*lists.offsets[one.query : one.query + 2])
+        scores = dict(zip(lists.docs[own_list].tolist(), lists.scores[own_list].tolist(), strict=True))
         low, high = min(scores.values()), max(scores.values())
-        ids = [training_set.corpus.doc_ids[at].decode() for at in positions]
-        expected.append([(scores.get(doc_id, low) - low) / (high - low) for doc_id in ids])
+        expected.append([(scores.get(at, low) - low) / (high - low) for at in positions])
 
     found = stage.collate(drawn)["teacher"]
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
@@ -157,7 +150,7 @@ def test_a_stage_trains_on_a_part_of_the_queries(place):
     (training_set,) = stage.training_sets
     whole = open_training_set("topics", Store(), Silent())
     assert len(training_set.queries) == 20
-    assert {query.query_id for query in training_set.queries} >= run_file(place, "topics").keys()
+    assert len(mined(place, "topics")) == 20
     for index, query in enumerate(training_set.queries):
         at = whole.queries.index(query)
         assert training_set.positives[index].tolist() == whole.positives[at].tolist()

@@ -139,7 +139,7 @@ def test_paths_are_below_the_output(recipe, monkeypatch):
     paths = Paths(recipe(WHOLE))
 
     assert (paths.start, paths.pretrained, paths.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
-    assert paths.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train.trec.gz")
+    assert paths.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train")
     assert paths.training("stage2") == Path("out/stage2.training")
     monkeypatch.setenv("HOME", "/home/me")
     found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")

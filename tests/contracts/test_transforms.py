@@ -13,7 +13,7 @@ from lexbench.testing import TransformContract
 sys.path.append(str(Path(__file__).parent.parent / "plugin"))
 from lexbench_example.square import Square
 
-SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,), (("threshold", 0.5),))}
+SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,))}
 IDEMPOTENT = [name for name in ("top_k", "prune_query") if name in registry.names("transforms")]
 
 

@@ -2,7 +2,7 @@
 
     collections    finding the datasets and folders that a recipe names, their sizes, and which queries are for testing
     training_sets  corpora, training queries with their relevant documents, and searches for these queries
-    negatives      hard negatives, mined and stored as TREC runs
+    negatives      hard negatives: mining them, and their lists
     tokens         corpora and queries as token ids
     batches        the order of examples, and the tensors of a batch
     masking        masked texts, the examples of pretraining

@@ -209,12 +209,11 @@ class Paths:
         return self.root / f"stage{number}"
 
     def negatives(self, number: int, dataset: str) -> Path:
-        """Return the TREC run with a stage's negatives for the queries of *dataset* (an id or a folder)."""
-        name = dataset.strip("/").replace("/", "-")
-        return self.root / "negatives" / f"stage{number}" / f"{name}.trec.gz"
+        """Return the folder of a stage's negatives for the queries of *dataset* (an id or a folder)."""
+        return self.root / "negatives" / f"stage{number}" / dataset.strip("/").replace("/", "-")
 
     def teacher_scores(self, number: int, dataset: str) -> Path:
-        """Return the TREC run of the system that teaches a stage."""
+        """Return the folder of the lists of the system that teaches a stage."""
         return self.negatives(number, dataset).with_name(f"teacher-{self.negatives(number, dataset).name}")
 
     def training(self, model: str) -> Path:

@@ -125,7 +125,7 @@ class Ranking:
             training_set = open_training_set(name, store, progress).sample(stage.most, recipe.seed)
             left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else set[str]()
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
-            lists = [negatives.read(path, training_set, store, progress) for path in paths[index :: len(stage.queries)]]
+            lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
             self.taught += lists[1:]
             if stage.teacher_rank and lists[1:]:
                 left_out |= _missed(training_set, lists[1], stage.teacher_rank)

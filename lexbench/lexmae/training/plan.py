@@ -73,7 +73,7 @@ def data(recipe: Recipe, task: Task) -> dict[str, collections.Size]:
 
 
 def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
-    """Do a task unless it is finished. Return what it makes: a model's folder, or files of negatives.
+    """Do a task unless it is finished. Return what it makes: a model's folder, or folders of negatives.
 
     Processes started by torchrun train models together; every other task is done by the first one while the others wait.
     """
@@ -174,7 +174,7 @@ def _outputs(recipe: Recipe, task: Task) -> list[Path]:
             return [paths.pretrained]
         case "mine":
             stage = _stage(recipe, task)
-            runs = [paths.negatives, *([paths.teacher_scores] if teaching_system(stage.teacher) else [])]
-            return [run(task.stage, name) for run in runs for name in stage.queries]
+            kinds = [paths.negatives, *([paths.teacher_scores] if teaching_system(stage.teacher) else [])]
+            return [kind(task.stage, name) for kind in kinds for name in stage.queries]
         case "finetune":
             return [paths.stage(task.stage)]
