@@ -219,6 +219,7 @@ class Engine(Plugin):
     """Finds the nearest vectors. It knows no text."""
 
     kind: ClassVar[Kind]  # of the vectors that it takes
+    kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if `for_kind` makes it take others
     exact: ClassVar[bool]  # whether it finds what comparing a query with every vector finds
     impacts: ClassVar[bool] = False  # whether it takes whole numbers only: sparse vectors are then quantised for it
     compressed: ClassVar[bool] = False  # whether scores are of compressed vectors, so they differ a little from exact ones
@@ -230,6 +231,10 @@ class Engine(Plugin):
     def open(self, path: Path) -> "Index":
         """Return the index that `build` wrote."""
         raise NotImplementedError
+
+    def for_kind(self, kind: Kind) -> Self:
+        """Return the engine for vectors of *kind*; an engine of one kind returns itself."""
+        return self
 
     def on_workers(self, executor: "Executor", note: Callable[[str], None]) -> Self:
         """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""

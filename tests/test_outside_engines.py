@@ -13,7 +13,7 @@ import rank_feature_server
 from scipy import sparse
 
 from lexbench import registry
-from lexbench.engines import _qdrant
+from lexbench.engines import qdrant
 from lexbench.engines.csr import Csr
 from lexbench.engines.kernels.java import java_class
 from lexbench.engines.opensearch import OpenSearch
@@ -21,6 +21,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingDat
 from lexbench.notation import Call
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import learned
+from lexbench.types import Kind
 
 
 def engine(name, **settings):
@@ -71,13 +72,13 @@ class TestRealOpenSearch(EngineContract):
 class TestQdrantServer(EngineContract):
     """The requests to a server, real or the client's local mode."""
 
-    @pytest.fixture(params=["qdrant", "qdrant_dense", "qdrant_multi"])
+    @pytest.fixture(params=Kind, ids=str)
     def engine(self, request, monkeypatch):
         """Name the server."""
-        made = engine(request.param, url=os.environ.get("LEXBENCH_QDRANT_URL") or "http://local")
+        made = engine("qdrant", url=os.environ.get("LEXBENCH_QDRANT_URL") or "http://local").for_kind(request.param)
         if made.url == "http://local":
             client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
-            monkeypatch.setattr(_qdrant, "connect", lambda _url: client)
+            monkeypatch.setattr(qdrant, "connect", lambda _url: client)
         return made
 
 

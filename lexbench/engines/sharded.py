@@ -23,7 +23,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors.here import Here
 from lexbench.plugins import Engine, Executor, Index, Worker
 from lexbench.registry import runtime
-from lexbench.types import Hits
+from lexbench.types import Hits, Kind
 
 _FACTS = "parts.json"
 
@@ -65,6 +65,10 @@ class Sharded(Engine):
             raise CommandError(f"sharded(shards={self.shards}, threads={self.threads}): each is 1 or more")
         for name in ("kind", "exact", "impacts", "compressed", "deterministic"):
             object.__setattr__(self, name, getattr(self.engine, name))
+
+    def for_kind(self, kind: Kind) -> Self:
+        """Return a copy for vectors of *kind*."""
+        return replace(self, engine=self.engine.for_kind(kind))
 
     def on_workers(self, executor: Executor, note: Callable[[str], None]) -> Self:
         """Return a copy whose shards the workers of *executor* build and search."""

@@ -227,7 +227,7 @@ def _encoded(expression: Expression) -> Encoded:
     named_engine = _engine(expression.engine) if expression.engine else None  # first: its errors need no model
     head = catalog.expand(expression.head)
     kind: Kind = registry.load("encoders", head.name, expression.head.name).kind
-    engine = named_engine or registry.create("engines", Call(_EXACT[kind]))
+    engine = (named_engine or registry.create("engines", Call(_EXACT[kind]))).for_kind(kind)
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
@@ -262,9 +262,10 @@ def _engine(call: Call) -> Engine:
 def _takes(engine: str, kind: Kind) -> bool:
     """Whether an engine takes vectors of that kind; False if its extra is not installed."""
     try:
-        return bool(registry.load("engines", engine).kind is kind)
+        plugin = registry.load("engines", engine)
     except MissingExtra:
         return False
+    return plugin.kind is kind or kind in plugin.kinds
 
 
 # ---- what a system is made of ----------------------------------------------------------------------------------------------

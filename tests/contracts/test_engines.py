@@ -6,8 +6,21 @@ from lexbench import registry
 from lexbench.errors import MissingExtra
 from lexbench.notation import Call
 from lexbench.testing import EngineContract
+from lexbench.types import Kind
 
 ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
+
+
+class TestQdrant(EngineContract):
+    """Qdrant, which takes vectors of any kind, on those that it does not take by default."""
+
+    @pytest.fixture(params=[Kind.DENSE, Kind.MULTI], ids=str)
+    def engine(self, request):
+        """Make the engine for one kind."""
+        try:
+            return registry.create("engines", Call("qdrant")).for_kind(request.param)
+        except MissingExtra as missing:
+            pytest.skip(str(missing))
 
 
 class TestEngines(EngineContract):
