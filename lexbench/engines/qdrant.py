@@ -214,7 +214,7 @@ class Edge:
             form: dict[str, Any] = {"sparse_vectors": {_NAME: qdrant_edge.EdgeSparseVectorParams()}}
             if kind is not Kind.SPARSE:
                 many = qdrant_edge.MultiVectorConfig(qdrant_edge.MultiVectorComparator.MaxSim) if kind is Kind.MULTI else None
-                params = {"size": width, "distance": qdrant_edge.Distance.Dot, "multivector_config": many}
+                params: dict[str, Any] = {"size": width, "distance": qdrant_edge.Distance.Dot, "multivector_config": many}
                 form = {"vectors": {_NAME: qdrant_edge.EdgeVectorParams(**params)}}
             # Without a log, which would keep others from opening it: an unfinished index is built again.
             self._shard = qdrant_edge.EdgeShard.create(str(path), qdrant_edge.EdgeConfig(wal_enabled=False, **form))
