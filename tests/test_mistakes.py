@@ -31,32 +31,22 @@ LONE = {
     "dense.jsonl": '{"docid": "a3", "vector": [1.0]}\n',
     "text/m/r/T.txt": "",
 }
-ROWS = {
+CANNOT_BE = {  # exit code 2
     # the command
     "comapre a b": "no command 'comapre'; did you mean 'lexbench compare'?",
-    "run pydok": "did you mean 'pydoc'?",
-    "run suite pydok": "did you mean 'pydoc'?",
-    "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
-    "run suite nothing.toml": "no suite 'nothing.toml'",
     "run suite broken.toml": "broken.toml: Expected ']'",
     "run suite wrong.toml": "wrong.toml: Object contains unknown field `exclude` - at `$.aggregates[0]`",
     "run suite pydoc --depth 0": "0 is not in the range",
-    "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
     "run suite pydoc --time-k 10": "need --time",
-    "run suite pydoc --on spark": "no executor 'spark'; there is: here, processes, ray",
-    "run suite pydoc -d scifact": "there is: pydoc/test",
-    "run suite beir -d scifact -r bm25": "did you mean 'beir/scifact/test'?",
     "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
     "export tre out": "'tre' is not one of",
     # systems
-    "run suite pydoc -r bm52": "did you mean 'bm25'?",
     "run suite pydoc -r ''": "a system is empty; write e.g. -r bm25",
     "run suite pydoc -r ./nothing": "no file or folder ./nothing",
     "run suite pydoc -r good": "there is no model in good: it has no config.json",
     "run suite pydoc -r bm25,lexmae_nano": "is 2 systems; give each its own -r: -r bm25 -r lexmae_nano",
     "run suite pydoc -r bm25 lexmae_nano": "type -r, -d or -m again before each value",
     "run suite pydoc -r 'bm25(k1=\"1.2\")'": "write it without quotes: bm25(k1=1.2)",
-    "run suite pydoc -r 'bm25(k=1.2)'": "did you mean 'k1'?",
     "run suite pydoc -r 'bm25(k1=1.2'": "'(' was never closed",
     "run suite pydoc -r 'bm25(k1=-1)'": "k1 is a number from 0 up",
     "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25': bm25 and bm25; name one: -r 'other = …'",
@@ -65,7 +55,6 @@ ROWS = {
     "run suite pydoc -r 'bm25(1.2, k1=0.9)'": "k1 is given twice",
     "run suite pydoc -r run_file": "needs path",
     "run suite pydoc -r ' = bm25'": "write 1 to 100 printable characters",
-    "run suite pydoc -r bm25@impact": "no bm25 on engine 'impact'; there is: lucene",
     "run suite pydoc -r 'bm25|top_k(3)'": "bm25 is no encoder",
     "run suite pydoc -r 'rerank(bm25, bm25)'": "bm25 is no reranker",
     "run suite pydoc -r 'ensemble(bm25)'": "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0))",
@@ -87,8 +76,6 @@ ROWS = {
     "run suite pydoc -r 'ensemble'": "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0)); 0 given",
     "run suite pydoc -r 'ensemble(bm25, 3)'": "takes retrievers, then settings by name",
     "run suite pydoc -r 'ensemble(members=bm25)'": "takes retrievers, then settings by name",
-    "run suite pydoc -r 'ensemble(bm25, bm52)'": "did you mean 'bm25'?",
-    "run suite pydoc -r 'ensemble(bm25, bm25, weight=[1, 2])'": "did you mean 'weights'?",
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=0.3)'": "takes as many weights; 1 given",
     "run suite pydoc -r \"ensemble(bm25, bm25, weights=['a', 1])\"": "weights are numbers from 0",
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=[0, 0])'": "not all 0",
@@ -101,13 +88,10 @@ ROWS = {
     "run suite pydoc -r 'ensemble(bm25, ensemble(bm25, bm25, depth=10))'": "1000 documents per query; give it depth=1000",
     "run suite pydoc -r \"ensemble(bm25, run_file(path='x'))\"": "RunFile has no index to search",
     "run suite pydoc -r 'ensemble(bm25, bm25)|top_k(3)'": "is no encoder",
-    "run suite pydoc -r 'bm25@impcat'": "no bm25 on engine 'impcat'",
     "run dataset good -r 'command(\"./nothing\")'": "there is no program './nothing'; give its path",
-    "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
     "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
     "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",
-    "run suite pydoc -r 'run_file(path=\"gone.run\")' --dry-run": "no run file gone.run",
     # models
     "run suite pydoc -r lexmae": 'lexmae needs model="FOLDER": its authors released no trained one; ours are lexmae_nano',
     "run suite pydoc -r 'splade_mask(query_length=32)'": 'its authors released no weights; write splade_mask(model="FOLDER")',
@@ -115,49 +99,65 @@ ROWS = {
     "run suite pydoc -r 'lexmae(144)'": "lexmae takes settings by name, or the model alone; see: lexbench show model lexmae",
     'run suite pydoc -r \'lexmae("a", "b")\'': "lexmae takes settings by name, or the model alone",
     "run suite pydoc -r 'lexmae(\"a\", model=1)'": "lexmae takes settings by name, or the model alone",
+    "run suite pydoc -r 'lexmae(\"x\")@flat'": "takes dense vectors; lexmae makes sparse ones",
     "run suite pydoc -r bm25_anserini": "bm25_anserini is made of parts: type bm25",
     "run suite pydoc -r 'deepct(k1=2)'": 'type bm25(term_weights="FILE", k1=10, b=0.9); FILE holds each document',
-    "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
     "run suite pydoc -r 'adore(\"STAR\")'": 'adore needs query_model="FOLDER": its weights are on the authors\' Google Drive',
     "run suite pydoc -r minilm_reranker": "minilm_reranker is a reranker; write rerank(bm25, minilm_reranker, k=100)",
     # measures
-    "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
     "run suite pydoc -m R@5000": "raise --depth",
     "run suite beir --depth 10": "R@100 looks at 100 documents",
     "run suite pydoc -m nDCG@ten": "does not read",
     # data
-    "run dataset ./nofolder": "./nofolder",
-    "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
-    "run dataset scifact": "did you mean 'beir/scifact/test'",
-    "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
-    "show dataset ./nofolder": "no dataset or folder './nofolder'",
-    "run dataset twice": "two documents have the id 'a'",
     "run dataset several": "choose one: --split one",
-    "run dataset several --split three": "there is: one, two; choose one: --split one",
     # run files
-    "run dataset good -r bad.run": "'x' is not a number; a line of a run is: query Q0 document rank score tag",
-    "run dataset good -r nan.run": "a score that is not a finite number",
-    "run dataset good -r foreign.run": "is of another dataset: no query of it is judged; its ids look like 'zz'",
-    "run dataset good -r empty.run": "is empty: no query has a document",
-    "score foreign.run -d good": "is of another dataset",
     "score good/queries.jsonl -d good": "a line of a run is: query Q0 document rank score tag",
     "score good.run": "give -d ID, --qrels FILE, or both",
-    "score nothing.run -d good": "is neither a run file nor a system that was run on good",
     "score good.run --qrels good/queries.jsonl": "is not a number",
     # results
-    "compare bm25 nothing": "no result in the store of 'bm25'; there is none yet",
     "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
     "compare bm25 result.json": "result.json: Object missing required field",
-    "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
     "compare bm25 empty --margin 0": "margin",
     "compare bm25 empty --lists --margin .1": "--margin compares scores",
     "compare bm25 empty -k 3": "-k is a setting of --lists",
     "audit board/words.csv": "has no scores: it needs columns system, dataset, score",
     "audit board/high.csv": "a on b: 'high' is no score",
-    "audit board/one.csv": "no two systems have a dataset and a measure in common",
     "audit mteb": "T.json: Object missing required field",
     "audit text": "has no scores: give a CSV table",
     "explain nothere -r bm25": "depends on the dataset; name it with -d",
+    "show suite": "needs a name",
+    "watch empty -r bm25": "name a dataset to choose on",
+    "collect nofolder": "'nofolder' does not exist",
+}
+NOT_THERE = {  # exit code 3
+    "run pydok": "did you mean 'pydoc'?",
+    "run suite pydok": "did you mean 'pydoc'?",
+    "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
+    "run suite nothing.toml": "no suite 'nothing.toml'",
+    "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
+    "run suite pydoc --on spark": "no executor 'spark'; there is: here, processes, ray",
+    "run suite pydoc -d scifact": "there is: pydoc/test",
+    "run suite beir -d scifact -r bm25": "did you mean 'beir/scifact/test'?",
+    "run suite pydoc -r bm52": "did you mean 'bm25'?",
+    "run suite pydoc -r 'bm25(k=1.2)'": "did you mean 'k1'?",
+    "run suite pydoc -r bm25@impact": "no bm25 on engine 'impact'; there is: lucene",
+    "run suite pydoc -r 'ensemble(bm25, bm52)'": "did you mean 'bm25'?",
+    "run suite pydoc -r 'ensemble(bm25, bm25, weight=[1, 2])'": "did you mean 'weights'?",
+    "run suite pydoc -r 'bm25@impcat'": "no bm25 on engine 'impcat'",
+    "run suite pydoc -r 'run_file(path=\"gone.run\")' --dry-run": "no run file gone.run",
+    'run suite pydoc -r \'lexmae("x", posittions="all")\'': "did you mean 'positions'",
+    "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
+    "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
+    "run dataset ./nofolder": "./nofolder",
+    "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
+    "run dataset scifact": "did you mean 'beir/scifact/test'",
+    "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
+    "show dataset ./nofolder": "no dataset or folder './nofolder'",
+    "run dataset several --split three": "there is: one, two; choose one: --split one",
+    "score nothing.run -d good": "is neither a run file nor a system that was run on good",
+    "compare bm25 nothing": "no result in the store of 'bm25'; there is none yet",
+    "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
+    "audit board/one.csv": "no two systems have a dataset and a measure in common",
     "explain qid:nothere -r bm25 -d good": "no judged query of good: 'nothere'; there is: qa",
     'explain apple -r \'dense_vectors("dense.jsonl", "dense.jsonl")@flat\'': "dense vectors, so there are no terms to explain",
     "explain apple -r 'ensemble(bm25, bm25(k1=2.0))' -d good": "is made of several systems; explain each of them",
@@ -165,17 +165,24 @@ ROWS = {
     "export trec out -r nothing": "no result of 'nothing'; there is none yet",
     "verify pydoc": "make some: lexbench run suite pydoc",
     "show dataset scifact": "did you mean 'beir/scifact/test'",
-    "show suite": "needs a name",
     "show result x": "no result 'x'",
     "show model lexmae_nan": "did you mean 'lexmae_nano'",
     "train all nothing": "no recipe or file 'nothing'; there is: lexmae_mini",
-    "watch empty -r bm25": "name a dataset to choose on",
     "judge pool bm25 -d good": "run it: lexbench run dataset good",
     "gate": "make it: lexbench gate init -d DATASET -r SYSTEM",
     "gate init -d good": "Missing option '-r'",
-    "collect nofolder": "'nofolder' does not exist",
     "collect empty": "has no documents",
 }
+FAILED = {  # exit code 1
+    "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
+    "run dataset twice": "two documents have the id 'a'",
+    "run dataset good -r bad.run": "'x' is not a number; a line of a run is: query Q0 document rank score tag",
+    "run dataset good -r nan.run": "a score that is not a finite number",
+    "run dataset good -r foreign.run": "is of another dataset: no query of it is judged; its ids look like 'zz'",
+    "run dataset good -r empty.run": "is empty: no query has a document",
+    "score foreign.run -d good": "is of another dataset",
+}
+ROWS = [(ends, *row) for ends, rows in ((2, CANNOT_BE), (3, NOT_THERE), (1, FAILED)) for row in rows.items()]
 
 
 @pytest.fixture(scope="module")
@@ -193,16 +200,16 @@ def playground(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("typed", ROWS)
-def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, typed):
-    """The exit code is 1, 2 or 3, nothing is printed as an answer, and one line says what to type."""
+@pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
+def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
+    """The exit code says which kind of mistake it is, nothing is printed as an answer, and one line says what to type."""
     monkeypatch.chdir(playground)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     exit_code = code(shlex.split(typed))
     out, err = capsys.readouterr()
 
-    assert (exit_code in (1, 2, 3), out) == (True, "")
-    assert [line for line in err.splitlines() if ROWS[typed] in line], err
+    assert (exit_code, out) == (ends, "")
+    assert [line for line in err.splitlines() if said in line], err
     assert "Traceback" not in err
     assert "bug in lexbench" not in err
