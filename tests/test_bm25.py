@@ -16,13 +16,13 @@ from lexbench.datasets.location import find_folder
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers import _bm25_index as index
 from lexbench.retrievers import _bm25_search as search
-from lexbench.retrievers import bm25
+from lexbench.retrievers import _bm25_terms, bm25
 from lexbench.retrievers._bm25_index import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import jobs, plan, systems
 from lexbench.storage.store import Store
-from lexbench.tokenization import ANALYZERS, chunks, unicode
+from lexbench.tokenization import unicode
 from lexbench.types import Document, Hits
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
@@ -177,20 +177,6 @@ def test_lengths_are_lucenes():
     assert [lucene.intToByte4(int(length)) % 256 for length in lengths] == length_classes(lengths).tolist()
 
 
-def test_memory_is_bounded(tmp_path):
-    """Documents that are sorted in many runs and merged a few terms at a time give the same files as those sorted at once."""
-    rng = np.random.default_rng(0)
-    documents = [rng.zipf(1.5, rng.integers(0, 40)).clip(max=50) - 1 for _ in range(300)]
-    for name, at_once in [("one", 1 << 20), ("many", 100)]:
-        writer = index.IndexWriter(folder(tmp_path / name), at_once)
-        for document in documents:
-            writer.add(document.tolist())
-        writer.finish(bm25.LAYOUT)
-    one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
-
-    assert one == many
-
-
 ODD = [
     *THREE.values(), "", " ", "...", "The U.S.A.'s dogs, (dog's) DOGS!", "caf\u00e9\u00a0au lait", "a\u202fb c\u202fd",
     "\u5317\u4eac\u5927 of \u5317\u4eac", "I\u0307stanbul #\ufe0f\u20e3 #", "_under_ __ snake_case_",
@@ -198,37 +184,22 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("analyzer", ["english", "unicode"])
-@pytest.mark.parametrize("room", [(1 << 10, 1 << 12), (16, 1 << 12), (64, 200)])
-def test_texts_are_numbered_in_blocks(analyzer, room):
-    """The compiled loop gives the terms that the analyser gives, in their order, however often its table is cleared."""
-    from lexbench.retrievers._bm25_terms import TermsOfTexts
+@pytest.mark.parametrize(
+    ("analyzer", "threads", "room"),
+    [("english", 1, {}), ("english", 3, {}), ("english", 1, {"chunks": 16}), ("unicode", 1, {"chunks": 64, "size": 200})],
+)
+def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch, analyzer, threads, room):
+    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes.
 
-    def number(text):
-        return [vocabulary.setdefault(term, len(vocabulary)) for chunk in chunks(text) for term in ANALYZERS[analyzer](chunk)]
-
-    vocabulary = {}
-    times = [1 + i % 3 for i in range(len(ODD))]
-    expected = [number(text) * count for text, count in zip(ODD, times, strict=True)] * 2
-    plain, vocabulary = vocabulary, {}
-    texts = TermsOfTexts(analyzer, lambda term: vocabulary.setdefault(term, len(vocabulary)), number, *room)
-    parts = [(ODD[:4], times[:4]), (ODD[4:] + ODD, times[4:] + times), ([], [])]
-    blocks = [texts.finish(texts.start(part), part_times) for part, part_times in parts]
-
-    assert [term for terms, _ in blocks for term in terms.tolist()] == [term for terms in expected for term in terms]
-    assert [length for _, lengths in blocks for length in lengths.tolist()] == [len(terms) for terms in expected]
-    assert list(vocabulary) == list(plain)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch, threads):
-    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes, by however many threads."""
+    By however many threads, however often the table of terms is cleared, and in however many runs postings are sorted.
+    """
     texts = {f"{i:03}": " ".join(ODD[i % len(ODD) :][: 1 + i % 4]) for i in range(100)}
-    searcher(BM25, texts)
+    searcher(BM25, texts, analyzer=analyzer)
     monkeypatch.setattr(bm25, "_COMPILED", 0)
     monkeypatch.setattr(bm25, "_BLOCK", 300)
+    monkeypatch.setattr(_bm25_terms, "TermsOfTexts", partial(_bm25_terms.TermsOfTexts, **room))
     monkeypatch.setattr(index, "IndexWriter", partial(index.IndexWriter, run=100))
-    BM25(threads=threads).build(
+    BM25(analyzer=analyzer, threads=threads).build(
         write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c")
     )
     plain, compiled = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("index", "c"))

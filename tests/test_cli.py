@@ -65,23 +65,6 @@ def test_a_dry_run_does_nothing(folder, capsys):
     assert not (folder.parent / "store").exists()
 
 
-@pytest.mark.parametrize(
-    ("typed", "exit_code"),
-    [
-        ("frobnicate", 2),
-        ("run suite beir -r bm25(", 2),
-        ("show suite", 2),
-        ("run suite bier", 3),
-        ("score no.run -d pydoc/test", 3),
-    ],
-)
-def test_a_wrong_command_line_is_told_from_what_is_not_there(folder, capsys, typed, exit_code):
-    """The exit code is 2 for a command that cannot be right, and 3 for a name of nothing; stderr has one line."""
-    found, out, err = run(capsys, *typed.split())
-
-    assert (found, out, err.count("\n")) == (exit_code, "", 1)
-
-
 def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
     """A store that cannot be created gives one line before anything is read."""
     monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")

@@ -9,7 +9,7 @@ from staged import Letters, contents, encode
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.counts import SparseCounts, query_work, spread
-from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
+from lexbench.encodings.shards import Encodings, read_rows, read_shard, write_shard
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.types import Document
@@ -104,20 +104,6 @@ def test_overlapping_steps_give_the_vectors_of_one_call(corpus, tmp_path):
     assert np.array_equal(Letters().encode_document([one.text for one in corpus.documents()]).toarray(), stored.toarray())
     assert Encodings(tmp_path / "out").truncated() == 2  # "a b c" and "e e e e"
     assert sum(heard.done) == 10
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_only_missing_shards_are_encoded(corpus, tmp_path):
-    """A finished shard is not made again; one that is missing in the middle is."""
-    for name in ("whole", "cut"):
-        (tmp_path / name).mkdir()
-        encode(Letters(), corpus, tmp_path / name)
-    (tmp_path / "cut" / "shard-00002.safetensors").unlink()
-    heard = encode(Letters(), corpus, tmp_path / "cut")
-
-    assert heard.done == [3]
-    assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
-    assert missing(10, tmp_path / "cut") == []
 
 
 def test_a_broken_file_of_a_model_is_read_once(corpus, tmp_path):

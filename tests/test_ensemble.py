@@ -265,7 +265,10 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
     nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
 
     assert variants(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
-    assert variants("x|top_k([2, 1])@csr") == ["x|top_k(2)@csr", "x|top_k(1)@csr"]
+    assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
+        f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
+    ]
+    assert variants("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
     assert [one.name for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
         "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
     ]

@@ -7,7 +7,6 @@ import platform
 import subprocess
 import sys
 import tracemalloc
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -99,18 +98,6 @@ def test_the_last_document_of_a_window_and_the_first_of_the_next_are_found(tmp_p
     assert hits.docs[:, 0].tolist() == list(range(documents))
     assert hits.scores[:, 0].tolist() == [6.0] * documents
     assert np.all(hits.docs[:, 1:] == -1)
-
-
-def test_shards_of_any_size_make_the_same_bytes(tmp_path):
-    """One shard, many of odd sizes, and empty ones in between: the files are equal, byte by byte."""
-    documents = drawn(np.random.default_rng(1), 1300, FREQUENCIES, range(1, 700))
-    cuts = [0, 0, 1, 200, 200, 512, 513, 1290, 1300]
-    indexed(tmp_path / "one", documents)
-    indexed(tmp_path / "many", *(documents[start:stop] for start, stop in pairwise(cuts)))
-    one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
-
-    assert len(one) == 8
-    assert one == many
 
 
 def test_gaps_stand_in_as_few_bits_as_hold_them(tmp_path):

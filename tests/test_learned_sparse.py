@@ -16,10 +16,8 @@ from checkpoints import WORDS, tiny_bert  # noqa: E402
 
 from lexbench.analysis.stored_results import stored_results  # noqa: E402
 from lexbench.cli import code  # noqa: E402
-from lexbench.errors import CommandError, UnknownName  # noqa: E402
-from lexbench.runner import jobs, plan  # noqa: E402
 from lexbench.runner.search import read_run  # noqa: E402
-from lexbench.runner.systems import system, variants  # noqa: E402
+from lexbench.runner.systems import system  # noqa: E402
 from lexbench.storage import store  # noqa: E402
 
 DOCUMENTS, QUERIES = 200, 20
@@ -150,26 +148,6 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, mo
     assert again["work"] == first["work"]
 
 
-def test_a_checkpoint_says_how_it_encodes(checkpoint):
-    """The authors' LexMAE states positions=text; typed settings and presets win."""
-    plain, typed, preset = (
-        system(text).retriever.encoder
-        for text in (f'sparse_mlm("{checkpoint}")', f'sparse_mlm("{checkpoint}", positions="all")', f'splade("{checkpoint}")')
-    )
-
-    assert (plain.positions, typed.positions, preset.positions) == ("text", "all", "all")
-
-
-def test_a_checkpoint_used_in_another_way_has_a_note(checkpoint, folder, tmp_path):
-    """A LexMAE encoded as a SPLADE has a note; with its own preset it has none."""
-    planned = plan.plan_dataset(
-        str(folder), [f'{name}(model="{checkpoint}", dense_ok=True)@csr' for name in ("splade", "lexmae")], ["nDCG@10"], 10
-    )
-    notes = [outcome.result.notes for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
-
-    assert notes == [["positions='all' was asked for, and the checkpoint says positions='text'"], []]
-
-
 def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
     """For `impact` vectors are quantised by default, and the recipe says so."""
     recipes = [
@@ -179,37 +157,3 @@ def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
     names = [[f"{type(one).__name__}({getattr(one, 'scale', '')})" for one in transforms] for transforms in recipes]
 
     assert names == [["Quantize(100.0)"], ["Quantize(50.0)"], ["TopK()", "Quantize(100.0)"], []]
-
-
-def test_a_list_is_one_system_for_each_value():
-    """A list of values is one system per value; two lists are all combinations."""
-    assert variants("lexmae|top_k([2, 1])@impact") == ["lexmae|top_k(2)@impact", "lexmae|top_k(1)@impact"]
-    assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
-        f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
-    ]
-    assert variants("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "line"),
-    [
-        ("lexmae@impact", CommandError, 'lexmae needs model="FOLDER"'),
-        ('lexmae("x")@flat', CommandError, "takes dense vectors; lexmae makes sparse ones"),
-        ('lexmee("x")', UnknownName, "did you mean 'lexmae'"),
-        ("splade_v4@impact", UnknownName, "no retriever, encoder or model 'splade_v4'; did you mean 'splade_v3'"),
-        ('lexmae("x", posittions="all")', UnknownName, "did you mean 'positions'"),
-    ],
-)
-def test_what_is_wrong_is_one_line(text, error, line):
-    """A preset without its model, a dense engine, and typos are refused in one line before any work."""
-    with pytest.raises(error, match=line) as raised:
-        plan.systems_of([text])
-    assert "\n" not in str(raised.value)
-
-
-def test_a_folder_without_a_model_is_one_line(folder, tmp_path, monkeypatch, capsys):
-    """A folder without a checkpoint is an error, and nothing is left in the store."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    assert code(["run", "dataset", str(folder), *options(f'lexmae(model="{tmp_path}/nothing")@impact')]) == 3
-    assert f"{tmp_path}/nothing" in capsys.readouterr().err
-    assert not list((tmp_path / "store").glob("*/*"))

@@ -18,7 +18,6 @@ from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
-from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 
 MODELS = ("pretrained", "stage1", "stage2", "stage3")
@@ -101,15 +100,6 @@ def test_plain_transformers_loads_the_folder(trained, name):
     assert not any(told.values()), told
     assert transformers.AutoTokenizer.from_pretrained(folder)("w7 q3")["input_ids"] == [2, 24, 8, 3]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o644}
-
-
-def test_our_encoder_reads_how_to_encode_in_the_folder(place):
-    """`sparse_mlm` reads positions, lengths and titles in the folder."""
-    encoder = system('sparse_mlm(model="out/stage3", dense_ok=True)@impact').retriever.encoder
-
-    assert (encoder.positions, encoder.titles) == ("text", "off")
-    assert (encoder.query_length, encoder.document_length) == (12, 16)
-    assert encoder.encode_document(["w1 w2 w3"]).nnz
 
 
 def test_the_card_counts_what_was_seen(place):

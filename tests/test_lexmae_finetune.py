@@ -75,19 +75,6 @@ def mined(place, name):
     return negatives.read(place / "out" / "negatives" / "stage1" / name)
 
 
-def test_held_out_queries_are_never_trained_on(place):
-    """No example has a query for selection, and nearly all other queries have one."""
-    stage = ranking(place, "selection.held_out=0.3")
-    (training_set,) = stage.training_sets
-    held = selection.held_out_ids(training_set, 0.3, 42)
-    drawn = [stage.draw(number, np.random.default_rng(number)) for number in range(len(stage))]
-    trained = {training_set.queries[one.query].query_id for one in drawn}
-
-    assert len(held) > 10
-    assert not trained & held
-    assert len(trained) > 0.8 * (60 - len(held))
-
-
 def test_batches_have_each_querys_own_documents(stage):
     """A batch has the queries, cut, and for each its relevant document first, then the drawn negatives."""
     (training_set,) = stage.training_sets

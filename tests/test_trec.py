@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.measures import score
 from lexbench.trec.ids import factorize
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
@@ -50,17 +49,6 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
     assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
 
 
-def test_ids_of_any_bytes_keep_their_order(tmp_path):
-    """Ids that are no UTF-8, with tabs between, tie as trec_eval has them: by bytes, descending. It prints these values."""
-    (tmp_path / "run").write_bytes(b"q\tQ0\t\xe9t\xe9\t1\t2\tt\nq\tQ0\tzz\t1\t2\tt\nq\tQ0\t\xc3\xa9\t1\t2\tt\n")
-    (tmp_path / "qrels").write_bytes(b"q 0 zz 1\nq 0 \xe9t\xe9 -1\n")
-    run = read_run(tmp_path / "run")
-
-    assert [bytes(run.table[doc]) for doc in run.docs] == [b"\xe9t\xe9", b"\xc3\xa9", b"zz"]
-    scores = score(run, read_qrels(tmp_path / "qrels"), ["RR", "AP", "nDCG@10"])
-    assert {name: round(mean, 4) for name, mean in scores.means.items()} == {"RR": 0.3333, "AP": 0.3333, "nDCG@10": 0.5}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -81,12 +69,6 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message)
     """The error message names the file, the line and the fault."""
     with pytest.raises(InvalidFile, match=message):
         read_run(file(tmp_path, text, "run"))
-
-
-def test_an_empty_run_file_is_an_empty_run(tmp_path):
-    """A system that found nothing at all is scored: with zeros."""
-    assert len(read_run(file(tmp_path, ""))) == 0
-    assert len(read_run(file(tmp_path, "# nothing\n"))) == 0
 
 
 def test_in_an_ms_marco_run_the_rank_decides(tmp_path):

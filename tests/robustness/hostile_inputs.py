@@ -1,6 +1,8 @@
-"""Hostile inputs for `fault_campaign`: expressions, files and folders that are damaged or malicious."""
+"""Hostile inputs for `fault_campaign`: expressions, names, and files of suites, recipes, models and contracts.
 
-import gzip
+Those of runs, judgements, collections and results are in test_trec, test_hostile_files, test_own_data and test_soundness.
+"""
+
 import json
 import os
 import random
@@ -8,7 +10,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lexbench import contracts
 
@@ -55,11 +56,8 @@ def inputs(place: Path) -> Iterator[Hostile]:
     place.mkdir()
     good = collection(place / "good", 20, 4)
     yield from _notation(good)
-    yield from _columns(place)
-    yield from _collections(place, good)
     yield from _tables(place)
     yield from _contracts(place, good)
-    yield from _results(place)
 
 
 def _notation(good: Path) -> Iterator[Hostile]:
@@ -77,94 +75,6 @@ def _notation(good: Path) -> Iterator[Hostile]:
     for name in ("a" * 5000, "\x1b[31m", "\udcff", "../../../../etc/passwd", "/dev/null", "/proc/self/mem", "."):
         yield Hostile(f"dataset: {name[:20]!r}", ["run", "dataset", name])
         yield Hostile(f"suite: {name[:20]!r}", ["run", "suite", name])
-
-
-def _columns(place: Path) -> Iterator[Hostile]:
-    run, qrels = b"q1 Q0 d%b 1 %b x\n", b"q1 0 d%b %b\n"
-    good_run, good_qrels = place / "good.run", place / "good.qrels"
-    good_run.write_bytes(run % (b"1", b"1"))
-    good_qrels.write_bytes(qrels % (b"1", b"1"))
-    packed = gzip.compress(b"".join(qrels % (b"%d" % (n * n), b"1") for n in range(2000)))
-    numbers = (b"1_0", "\uff11".encode(), b"nan", b"-inf", b"0x10", b"1e400", b"1,0", b"one", b"", b"9" * 900, b"9" * 2000)
-    for number in numbers:
-        name = number[:20]
-        yield Hostile(f"run: score {name!r}", ["score", _file(place, run % (b"1", number)), "--qrels", str(good_qrels)])
-        yield Hostile(f"qrels: grade {name!r}", ["score", str(good_run), "--qrels", _file(place, qrels % (b"1", number))])
-    ids = {"NUL": b"15\0", "100,000 bytes": b"d" * 100_000}
-    for name, ending in ids.items():
-        yield Hostile(f"run: id {name}", ["score", _file(place, run % (ending, b"1")), "--qrels", str(good_qrels)])
-        yield Hostile(f"qrels: id {name}", ["score", str(good_run), "--qrels", _file(place, qrels % (ending, b"1"))])
-    for name, content, readable in (
-        ("BOM", _MARK + run % (b"1", b"1"), True),
-        ("not UTF-8", run % (b"\xff", b"1"), True),
-        ("UTF-16", "q1 Q0 d 1 1 x\n".encode("utf-16"), False),
-        ("twice", (run % (b"1", b"1")) * 2, False),
-        ("7 columns", b"q 0 d 1 1 x y\n", True),
-        ("ragged", b"q Q0 d 1 1 x\nq\n", False),
-        ("binary", bytes(range(256)) * 9, False),
-        ("CR only", b"q1 Q0 d 1 1 x\rq1 Q0 e 2 0 x\r", False),
-        ("ESC", run % (b"\x1b[31m", b"1"), True),
-        ("counts down", b"q0 d0 2\nq0 d1 1\n", False),
-        ("ranks against scores", b"q0 Q0 d0 1 1 x\nq0 Q0 d1 2 2 y\n", True),
-    ):
-        yield Hostile(f"run: {name}", ["score", _file(place, content), "--qrels", str(good_qrels)], readable)
-    for name, content, end in (
-        ("empty", b"", ""),
-        ("header alone", b"query-id\tcorpus-id\tscore\n", ""),
-        ("grade 2147483648", qrels % (b"1", b"2147483648"), ""),
-        ("30 digits", qrels % (b"1", b"9" * 30), ""),
-        ("float", qrels % (b"1", b"1.5"), ""),
-        ("two grades", qrels % (b"1", b"1") + qrels % (b"1", b"2"), ""),
-        ("gzip flipped", packed[:100] + bytes([packed[100] ^ 0x55]) + packed[101:], ".gz"),
-        ("gzip cut", packed[:-9], ".gz"),
-        ("gzip none", b"none", ".gz"),
-        ("gzip tail", packed + b"x", ".gz"),
-        ("gzip bomb", gzip.compress(bytes(400_000_000), 1), ".gz"),
-    ):
-        yield Hostile(f"qrels: {name}", ["score", str(good_run), "--qrels", _file(place, content, end)])
-        yield Hostile(f"import qrels: {name}", ["import", "qrels", _file(place, content, end), str(place / "imported")])
-
-
-def _collections(place: Path, good: Path) -> Iterator[Hostile]:
-    head = "query-id\tcorpus-id\tscore\n"
-    texts = {
-        "corpus.jsonl": (
-            "", "[]\n", "{}\n", "null\n", "\x1b[31m\n", "{" * 1000 + "\n", '{"_id": 7.5, "text": "x"}\n', '{"_id": "a"}\n',
-            '{"_id": "a", "text": 5}\n', '{"_id": "", "text": "x"}\n', '{"_id": "a b", "text": "x"}\n',
-            '{"_id": "#a", "text": "x"}\n', '{"_id": "\\u0000", "text": "x"}\n', '{"_id": "\\ud800", "text": "x"}\n',
-            '{"_id": "a", "text": "x"}\n' * 2, '{"_id": "' + "d" * 100_000 + '", "text": "x"}\n',
-            '{"_id": "a", "text": "x", "b": ' + _DEEP + "}\n", '{"_id": ["a"], "text": "x"}\n',
-        ),
-        "queries.jsonl": (
-            "", "[]\n", '{"_id": "q0", "text": "x"}\n' * 2, '{"_id": "q0"}\n', '{"_id": "q0", "text": "x"}\n', _DEEP + "\n",
-        ),
-        "qrels/test.tsv": (
-            "", head, "q0\td0\t1_0\n", "q0\td0\t3000000000\n", "q0\td0\n", "q0\td0\t1\nq0\td0\t2\n", "q0\td\x000\t1\n",
-            "q9\td0\t1\n",
-        ),
-    }  # fmt: skip
-    for name, contents in texts.items():
-        for number, content in enumerate(contents):
-            folder = Path(shutil.copytree(good, place / f"{name.replace('/', '-')} {number}"))
-            (folder / name).write_text(content)
-            yield Hostile(f"{name}: {content[:40]!r}", ["run", "dataset", str(folder)])
-    for name, content in (
-        ("half a pair in a text", '{"_id": "a", "text": "red \\ud800 car"}\n'),
-        ("a number and null", '{"_id": 7, "title": null, "text": null}\n'),
-        ("ESC in an id", '{"_id": "\\u001b[31m", "text": "x"}\n'),
-        ("a NUL in a text", '{"_id": "a", "text": "x\\u0000y"}\n'),
-        ("no words", '{"_id": "a", "text": ""}\n'),
-    ):
-        folder = Path(shutil.copytree(good, place / name))
-        (folder / "corpus.jsonl").write_text(content)
-        yield Hostile(f"corpus: {name}", ["run", "dataset", str(folder)], readable=True)
-    for name in ("\x1b[31mred", "\u202eturned", "a\nb", "\udcff"):
-        yield Hostile(f"folder: {name!r}", ["run", "dataset", str(shutil.copytree(good, place / name))], readable=True)
-    (place / "bytes").mkdir()
-    bad = Path(shutil.copytree(good, place / "not UTF-8"))
-    (bad / "corpus.jsonl").write_bytes(b'{"_id": "a", "text": "\xff"}\n')
-    yield Hostile("corpus: not UTF-8", ["run", "dataset", str(bad)])
-    yield Hostile("folder: empty", ["run", "dataset", str(place / "bytes")])
 
 
 def _tables(place: Path) -> Iterator[Hostile]:
@@ -227,36 +137,6 @@ def _contracts(place: Path, good: Path) -> Iterator[Hostile]:
         environment = {"LEXBENCH_DATA": str(package / "data")}
         for words in (["run", "dataset", "hostile"], ["show", "dataset", "hostile"], ["list", "datasets"]):
             yield Hostile(f"contract: {name}: {words[0]}", words, True, environment, package)
-
-
-def _results(place: Path) -> Iterator[Hostile]:
-    result: dict[str, Any] = {
-        "system": "bm25", "dataset": "pydoc/test", "contract": "pydoc/test@1", "depth": 10, "means": {"nDCG@10": 0.5},
-        "query_ids": ["a", "b"], "per_query": {"nDCG@10": [0.5, 0.5]}, "counts": {"queries": 2},
-    }  # fmt: skip
-    changes: tuple[dict[str, Any], ...] = (
-        {"means": {"nDCG@10": 0.9}}, {"means": {"nDCG@10": 7.0}, "per_query": {"nDCG@10": [7, 7]}}, {"per_query": {}},
-        {"per_query": {"nDCG@10": [0.5]}}, {"query_ids": ["a", "a"]}, {"schema": 99}, {"system": "x"},
-        {"contract": "`<script>`"}, {"counts": {"queries": 9}}, {"means": {"nDCG@10": "x"}}, {"means": None},
-        {"ties": {"nDCG@10": {"lowest": 1, "highest": 0, "queries": 0}}}, {"means": {"nDCG@10": 1e308}}, {"counts": []},
-    )  # fmt: skip
-    entries = {
-        f"{number} {' '.join(change)}": {"suite": "pydoc", "system": "bm25", "results": [{**result, **change}]}
-        for number, change in enumerate(changes)
-    }
-    entries |= {
-        "two": {"suite": "pydoc", "system": "bm25", "results": [result, result]},
-        "name": {"suite": "pydoc", "system": "x", "results": [result]},
-    }
-    contents = {name: json.dumps(entry).encode() for name, entry in entries.items()}
-    contents |= {
-        "deep": _DEEP.encode(), "none": b"", "cut": contents["two"][:90], "binary": bytes(range(256)), "mark": b"\xff\xfe",
-    }  # fmt: skip
-    for name, content in contents.items():
-        file = place / f"board {name}" / "results" / "pydoc" / "bm25.json"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(content)
-        yield Hostile(f"result: {name}", ["leaderboard", "--results", str(place / f"board {name}")])
 
 
 def _file(place: Path, content: bytes, end: str = "") -> str:
