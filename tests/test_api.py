@@ -5,6 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
+from tiny import answer
 
 import lexbench
 from lexbench import suites
@@ -157,9 +158,7 @@ def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, mo
         nothing = Measurement()
         assert msgspec.structs.replace(ours, measured=nothing) == msgspec.structs.replace(theirs, measured=nothing)
 
-    capsys.readouterr()
-    assert code(["compare", "bm25", "a b", "--json"]) == 0
-    comparison = json.loads(capsys.readouterr().out)
+    comparison = answer(capsys, "compare", "bm25", "a b", "--json")
     ours = json.loads(msgspec.json.encode(found.compare("bm25").comparison))
     assert ours["datasets"] == comparison["datasets"]
     assert code(["leaderboard", "--results", str(shell), "--copy", "latex", "--baseline", "bm25"]) == 0

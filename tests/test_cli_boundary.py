@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+from tiny import ended
 
 from lexbench import cli, suites
 from lexbench.cli import code
@@ -92,8 +93,7 @@ def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path
     """A target that cannot be written gives one line without a traceback."""
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 1.0 x\n")
-    assert code(["run", "dataset", str(folder)]) == 0
-    capsys.readouterr()
+    ended(capsys, 0, "run", "dataset", str(folder))
     exit_code = code([word.format(tmp_path / "file" / "below") for word in words])
     err = capsys.readouterr().err.splitlines()
 
@@ -110,8 +110,7 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
         raise ZeroDivisionError("so\nit is")
 
     monkeypatch.setattr(suites, "suite", breaks)
-    assert code(["show", "suite", "pydoc"]) == 1
-    err = capsys.readouterr().err
+    err = ended(capsys, 1, "show", "suite", "pydoc").err
     assert err.startswith("lexbench: this is a bug in lexbench: ZeroDivisionError: so it is (traceback: ")
     assert err.count("\n") == 1
     (log,) = (folder.parent / "store" / "logs").iterdir()
@@ -121,8 +120,7 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(suites, "suite", hungry)
-    assert code(["show", "suite", "pydoc"]) == 1
-    assert capsys.readouterr().err == "lexbench: not enough memory\n"
+    assert ended(capsys, 1, "show", "suite", "pydoc").err == "lexbench: not enough memory\n"
 
 
 @pytest.mark.parametrize(

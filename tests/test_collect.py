@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import tiny
 from model_server import ModelServer
+from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.collecting.collection import Collection, _read_queries
@@ -170,9 +171,7 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
     state = judge_all(served, lambda query, text: 3)
     with serving(Collection(place / "docs-collection"), "bob") as second:
         ended = judge_all(second, lambda query, text: 3 if "pan" in query else 2)
-    capsys.readouterr()
-    assert code(collect("--json")) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = answer(capsys, *collect("--json"))
     contract = (place / "docs-collection" / "contract.toml").read_text()
 
     assert state["done"] == state["total"] == made["pool"] == made["judged"]["judged"]
@@ -190,8 +189,7 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
     assert all(result["means"]["nDCG@10"] > 0.9 for result in results)
     assert code(["compare", "bm25", "bm25(b=0)", "-d", "docs-collection"]) == 0
     (place / "docs-collection" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tclean.txt\t3\n")
-    assert code(["run", "dataset", "docs-collection", "-r", "bm25", "-m", "nDCG@10"]) == 1
-    assert "not what its contract" in capsys.readouterr().err
+    assert "not what its contract" in ended(capsys, 1, "run", "dataset", "docs-collection", "-r", "bm25", "-m", "nDCG@10").err
 
 
 def test_grades_are_stored_undone_and_checked(served, place):
@@ -274,10 +272,8 @@ def test_the_page_in_a_browser(place):
 
 def test_a_later_system_joins_the_pool(place, capsys):
     """Typed again with another system, its documents are added and judgements stay; another depth or source is refused."""
-    assert code(collect("--queries", "asked.txt", "--json")) == 0
-    before = json.loads(capsys.readouterr().out)
-    assert code(["collect", "docs", "-r", "bm25(b=0)", "-k", "3", "--json"]) == 0
-    after = json.loads(capsys.readouterr().out)
+    before = answer(capsys, *collect("--queries", "asked.txt", "--json"))
+    after = answer(capsys, "collect", "docs", "-r", "bm25(b=0)", "-k", "3", "--json")
 
     assert list(after["facts"]["systems"]) == ["bm25", "bm25(k1=2.0)", "bm25(b=0)"]
     facts = place / "docs-collection" / "collection.json"
@@ -291,10 +287,8 @@ def test_a_later_system_joins_the_pool(place, capsys):
         (["docs", "-k", "4"], "type -k 3"),
         (["asked.txt", "--output", "docs-collection"], "has the documents of"),
     ):
-        assert code(["collect", *wrong]) == 2
-        assert why in capsys.readouterr().err
-    assert code(["collect", "docs", "--output", "docs"]) == 2
-    assert "has other files in it" in capsys.readouterr().err
+        assert why in ended(capsys, 2, "collect", *wrong).err
+    assert "has other files in it" in ended(capsys, 2, "collect", "docs", "--output", "docs").err
     with pytest.raises(CommandError, match="person's name"):
         Collection(place / "docs-collection").answers("../x")
 
@@ -312,8 +306,7 @@ def test_a_model_writes_queries_and_judges(place, capsys):
     judge = f'endpoint_judge(url="{server.url}", model="m")'
     arguments = collect("--writer", server.url, "--writer-model", "m", "--count", "2", "--judge", judge, "--json")
     try:
-        assert code(arguments) == 0
-        made = json.loads(capsys.readouterr().out)
+        made = answer(capsys, *arguments)
         count = len(server.requests)
         assert code(arguments) == 0
     finally:

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import tiny
+from tiny import ended
 
 from lexbench.cli import code
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED
@@ -73,10 +74,8 @@ def test_an_impossible_result_does_not_hide_the_others(store, capsys):
     content = path.read_bytes()
     manifest["files"]["result.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     (path.parent / MANIFEST).write_text(json.dumps(manifest))
-    capsys.readouterr()
 
-    assert code(["list", "results"]) == 1
-    shown = capsys.readouterr()
+    shown = ended(capsys, 1, "list", "results")
     assert "0.96" not in shown.out
     assert "bm25(k1=2.0)" in shown.out
     assert f"{path}: bm25 on tiny: the mean of RR@10 is 0.96, and that of its values " in shown.err
@@ -120,10 +119,8 @@ def test_a_changed_run_is_not_exported(store, capsys, kind, name):
     path = one(store, kind, name)
     content = path.read_bytes()
     path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
-    capsys.readouterr()
 
-    assert code(["export", "trec", "out", "-r", "bm25"]) == 1
-    assert name in capsys.readouterr().err
+    assert name in ended(capsys, 1, "export", "trec", "out", "-r", "bm25").err
     assert not list(store.parent.glob("out/*"))
 
 
@@ -156,11 +153,9 @@ def test_a_change_with_the_old_time_is_found(store, capsys):
     times, text = path.stat(), path.read_text()
     path.write_text(text.replace('"queries": 1', '"queries": 7'))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    capsys.readouterr()
 
     assert path.stat().st_size == times.st_size
-    assert code(["list", "results"]) == 1
-    assert f"{path.parent}: result.json has changed since it was written" in capsys.readouterr().err
+    assert f"{path.parent}: result.json has changed since it was written" in ended(capsys, 1, "list", "results").err
 
 
 def test_a_digest_that_has_changed_is_found(store, capsys):

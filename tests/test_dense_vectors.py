@@ -1,15 +1,13 @@
 """Published dense vectors are looked up by id, in all published layouts."""
 
-import json
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import tiny
-from tiny import write_rows
+from tiny import answer, write_rows
 
 from lexbench import registry
-from lexbench.cli import code
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Document, Query
@@ -86,8 +84,7 @@ def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
     ranks = {}
     for similarity in ("dot", "cosine"):
         system = f'dense_vectors({files}, similarity="{similarity}")@flat'
-        assert code(["run", "dataset", str(tmp_path), "-r", system, "-m", "RR@10", "--json"]) == 0
-        (one,) = json.loads(capsys.readouterr().out)["results"]
+        (one,) = answer(capsys, "run", "dataset", str(tmp_path), "-r", system, "-m", "RR@10", "--json")["results"]
         ranks[similarity] = one["means"]["RR@10"]
 
     assert ranks == {"dot": 1 / 2, "cosine": 1.0}  # d1, d2 and 10 have 1, 6 and 1; by cosine .89, .80 and .45

@@ -1,13 +1,12 @@
 """Terms of queries and documents, and what they add to scores."""
 
-import json
 from math import log
 
 import fruit
 import pytest
+from tiny import answer, ended
 
 from lexbench.analysis.explain import explain
-from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
 from lexbench.storage.store import Store
 
@@ -96,12 +95,10 @@ def test_the_command(folder, monkeypatch, tmp_path, capsys):
     """The tables show the terms and the score; --json has everything."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
 
-    assert code(["explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1"]) == 0
-    told = capsys.readouterr().out
+    told = ended(capsys, 0, "explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1").out
     assert "bm25: apple fig" in told
     assert "1. a2: score" in told
     assert "1 more term\n" in told
-    assert code(["explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--json"]) == 0
-    (best,) = json.loads(capsys.readouterr().out)["documents"]
+    (best,) = answer(capsys, "explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--json")["documents"]
     assert best["sum"] == pytest.approx(best["score"], rel=1e-6)
     assert [term["term"] for term in best["terms"]] == ["fig", "appl"]

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import samples
 import tiny
+from tiny import answer, ended
 
 from lexbench import catalog
 from lexbench.analysis.seen_in_training import notes as exposures
@@ -245,14 +246,12 @@ def test_texts_are_compared_with_a_dataset(tmp_path):
 
 def test_the_command_shows_names_and_texts(tmp_path, capsys):
     """BM25 is zero-shot; texts need a dataset, and at least a system or texts must be given."""
-    assert code(["exposure", "-r", "bm25", "-d", "pydoc/test", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = answer(capsys, "exposure", "-r", "bm25", "-d", "pydoc/test", "--json")
     assert shown == {"exposure": {"bm25": {"pydoc/test": {"status": "zero-shot", "because": []}}}, "overlap": []}
     assert code(["exposure"]) == 2
     assert code(["exposure", str(tmp_path)]) == 2
     folder = beir_folder(tmp_path / "texts", ["Return the number of items in a container."], ["a question"])
-    assert code(["exposure", str(folder), "-d", "pydoc/test"]) == 0
-    assert "texts in pydoc/test" in capsys.readouterr().out
+    assert "texts in pydoc/test" in ended(capsys, 0, "exposure", str(folder), "-d", "pydoc/test").out
 
 
 def test_the_catalogue_tells_of_models_that_are_not_here(tmp_path, monkeypatch, capsys):
@@ -261,7 +260,6 @@ def test_the_catalogue_tells_of_models_that_are_not_here(tmp_path, monkeypatch, 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
 
-    assert code(["exposure", "-r", "minilm", "-d", "beir/nq", "--json"]) == 0
-    (exposure,) = json.loads(capsys.readouterr().out)["exposure"]["minilm"].values()
+    (exposure,) = answer(capsys, "exposure", "-r", "minilm", "-d", "beir/nq", "--json")["exposure"]["minilm"].values()
     assert exposure == {"status": "in-domain", "because": ["minilm was trained on natural-questions (its card)"]}
     assert code(["exposure", "-r", 'dense(model="no/such")@flat', "-d", "beir/nq"]) == 3

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from test_architecture import HEAVY
+from tiny import ended
 
 from lexbench.analysis.gate.checks import check, measure
 from lexbench.analysis.gate.files import Gate
@@ -107,9 +108,7 @@ def set_gate(folder, old, new):
 
 def test_unchanged_system_passes(gate_folder, capsys):
     """`gate` after `gate init` exits with 0, and the answer is in the first lines."""
-    capsys.readouterr()
-    assert code(["gate"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert ended(capsys, 0, "gate").out.splitlines() == [
         "pass: 1 of 1 gates pass",
         "bread: pass: nDCG@10 0.8183, equal to the baseline on all 16 queries",
     ]
@@ -121,8 +120,7 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(gate_folder / "summary.md"))
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
 
-    assert code(["gate", *outputs]) == 2
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(ended(capsys, 2, "gate", *outputs).out.split())
     assert "more than the margin of 0.02; needs about 115 queries, has 16 (p = 0.031" in said
     assert ET.parse("out.xml").find("testcase/skipped") is not None
 
@@ -136,8 +134,7 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
     assert (case.get("classname"), case.get("name")) == ("lexbench.gate.bread", "quality")
     assert case.find("failure").get("message").startswith("bread: fail: nDCG@10 fell by 0.0234")
 
-    assert code(["gate", "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(ended(capsys, 1, "gate", "--json").out)
     assert report["verdict"] == "fail"
     assert [query["query"] for query in report["gates"][0]["worst_queries"]] == ["q07", "q08", "q13", "q02", "q03"]
 
@@ -145,10 +142,8 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
 def test_update_says_what_changed(gate_folder, capsys):
     """`gate update` accepts the new scores and prints the change; then the gate passes."""
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
-    capsys.readouterr()
 
-    assert code(["gate", "update"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert ended(capsys, 0, "gate", "update").out.splitlines() == [
         "bread: nDCG@10 0.8183 → 0.7949; queries: 1 better, 5 worse",
         f"bread: system: bm25 → {WORSE}",
     ]
@@ -179,10 +174,8 @@ def test_gates_of_several_systems(gate_folder, bread):
 def test_mistakes_exit_with_3(gate_folder, bread, capsys, arguments, message):
     """1 and 2 are verdicts, so every mistake exits with 3, in one line, and changes no file."""
     before = (gate_folder / "lexbench-gate.toml").read_text()
-    capsys.readouterr()
 
-    assert code([str(bread) if argument == "BREAD" else argument for argument in arguments]) == 3
-    error = capsys.readouterr().err
+    error = ended(capsys, 3, *[str(bread) if argument == "BREAD" else argument for argument in arguments]).err
     assert any(part in error for part in message.split("|"))
     assert error.count("\n") == 1
     assert (gate_folder / "lexbench-gate.toml").read_text() == before

@@ -1,11 +1,10 @@
 """Unjudged documents: condensed lists, the highest possible mean, gaps between systems, and leaving contributors out."""
 
-import json
-
 import msgspec
 import numpy as np
 import pytest
 import samples
+from tiny import answer, ended
 
 from lexbench.analysis.judgements import is_contributor, judged_gaps, leave_one_out
 from lexbench.cli import code
@@ -143,11 +142,9 @@ def test_the_command_takes_run_files(tmp_path, capsys):
     write_qrels(QRELS, tmp_path / "qrels")
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
 
-    assert code(["judge", "pool", one, two, "--qrels", str(tmp_path / "qrels"), "-m", "RR", "--depth", "1", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = answer(capsys, "judge", "pool", one, two, "--qrels", str(tmp_path / "qrels"), "-m", "RR", "--depth", "1", "--json")
     assert [(row["system"], row["contributes"], row["unique"], row["mean_without"]) for row in rows] == [
         (one, True, 1, 0.0), (two, True, 1, 0.0),
     ]  # fmt: skip
-    assert code(["judge", "pool", one, "lost", "--qrels", str(tmp_path / "qrels")]) == 3
-    assert "'lost' is not a run file" in capsys.readouterr().err
+    assert "'lost' is not a run file" in ended(capsys, 3, "judge", "pool", one, "lost", "--qrels", str(tmp_path / "qrels")).err
     assert code(["judge", "pool", one, two]) == 2

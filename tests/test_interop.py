@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny import ended
 
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.cli import code
@@ -207,12 +208,10 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
 def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsys):
     """`lexbench export` from a saved folder needs no store; runs are refused because such a folder has none."""
     out = str(tmp_path / "out")
-    assert code(["export", "csv", out, "--results", str(saved), "-r", "bm25"]) == 0
-    shown = capsys.readouterr()
+    shown = ended(capsys, 0, "export", "csv", out, "--results", str(saved), "-r", "bm25")
     assert shown.err == f"not in this format: {exports()['csv'].lost}\n"
     assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
-    assert code(["export", "ranx", out, "--results", str(saved)]) == 1
-    assert "has no run here" in capsys.readouterr().err
+    assert "has no run here" in ended(capsys, 1, "export", "ranx", out, "--results", str(saved)).err
 
 
 def test_every_format_says_what_is_lost(capsys):
@@ -232,6 +231,5 @@ def test_every_format_says_what_is_lost(capsys):
     } < exports().keys()
     assert imports().keys() == {"trec", "msmarco", "scored", "ranx", "qrels"}
     for command, formats in (("export", exports()), ("import", imports())):
-        assert code([command, "--help"]) == 0
-        shown = capsys.readouterr().out
+        shown = ended(capsys, 0, command, "--help").out
         assert all(form.lost and form.what and f"  {form.name} " in shown for form in formats.values())

@@ -6,6 +6,7 @@ import json
 import pytest
 import tiny
 from model_server import ModelServer
+from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.judges.endpoint_judge import _PROMPT, EndpointJudge
@@ -48,8 +49,7 @@ def judged(server):
 
 def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
     """By hand: grades 2, 3 and 0 for q1, none for the riddle, 0 for q2; q9 is not judged; kappa is 0."""
-    assert code([*words(server), "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = answer(capsys, *words(server), "--json")
     lines = (place / "llm.qrels").read_text().splitlines()
 
     assert [line.split()[0::2] + line.split()[3:] for line in lines] == [
@@ -89,8 +89,7 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
     assert "MIXED" in notes["mixed"]
     assert "judge" not in notes["official"]
     (place / "cars" / "qrels" / "test.tsv").write_bytes((place / "llm.qrels").read_bytes())
-    assert code(["run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json"]) == 0
-    (result,) = json.loads(capsys.readouterr().out)["results"]
+    (result,) = answer(capsys, "run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json")["results"]
     assert any("4 of 4 judgements were made by a program" in note for note in result["notes"])
 
 
@@ -108,8 +107,7 @@ def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
         lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body),
         server.answer,
     )
-    assert code(words(server)) == 1
-    assert "status 400" in capsys.readouterr().err
+    assert "status 400" in ended(capsys, 1, *words(server)).err
     assert not (place / "llm.qrels").exists()
     server.answer = real
     before = judged(server)
@@ -161,8 +159,7 @@ def test_texts_are_put_into_the_prompt_once(server):
 def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys, answer, said):
     """An answer that is not a chat's gives one line, and no qrels file."""
     server.broken = answer
-    assert code(words(server)) == 1
-    err = capsys.readouterr().err
+    err = ended(capsys, 1, *words(server)).err
 
     assert said in err
     assert "Traceback" not in err

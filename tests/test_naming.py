@@ -9,6 +9,7 @@ import subprocess
 import msgspec
 import pytest
 import samples
+from tiny import ended
 
 from lexbench.analysis.compare.result_choice import select
 from lexbench.cli import code
@@ -37,8 +38,7 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
     """A named system runs once; its name is in tables, files and pages, with its expression beside it."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
-    assert code([*run, "-r", "bm25", "-r", "flat = bm25(b=0.0)"]) == 0
-    assert "flat = bm25(b=0.0)" in capsys.readouterr().out
+    assert "flat = bm25(b=0.0)" in ended(capsys, 0, *run, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
     (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
     assert (load_system(file).system, load_system(file).results[0].expression) == ("flat", "bm25(b=0.0)")
 
@@ -50,8 +50,7 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
     assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
     assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
 
-    assert code([*run, "-r", "flat = bm25(b=0.9)"]) == 2
-    assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in capsys.readouterr().err
+    assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in ended(capsys, 2, *run, "-r", "flat = bm25(b=0.9)").err
 
 
 def hard(columns=("a_b", "{c}|")):
@@ -157,11 +156,9 @@ def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
 def test_the_command_merges_and_prints_one_table(two, capsys):
     """`--merge NAME=FOLDER` and `--copy` work together; an unknown dataset gives one line."""
     merge = ["leaderboard", "--results", str(two / "anna"), "--merge", f"bo={two / 'bo'}"]
-    assert code([*merge, "--copy", "csv", "-d", "pydoc/test"]) == 0
-    names = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))]
+    names = [row[0] for row in csv.reader(io.StringIO(ended(capsys, 0, *merge, "--copy", "csv", "-d", "pydoc/test").out))]
     assert {"bm25", "x (anna)", "x (bo)", "y"} <= set(names)
-    assert code([*merge, "--copy", "latex", "-d", "none"]) == 3
-    assert "no dataset of pydoc in these results 'none'" in capsys.readouterr().err
+    assert "no dataset of pydoc in these results 'none'" in ended(capsys, 3, *merge, "--copy", "latex", "-d", "none").err
     assert code([*merge[:3], "--merge", f"anna={two / 'bo'}"]) == 2
     assert code([*merge[:3], "-d", "pydoc/test"]) == 2
     with pytest.raises(UnknownName, match="no suite of these results 'beir'"):

@@ -10,6 +10,7 @@ import fruit
 import numpy as np
 import pytest
 import tiny
+from tiny import answer, ended
 
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.slices import read_slices
@@ -33,8 +34,7 @@ def files(tmp_path, monkeypatch):
 def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsys):
     """RR of short is (1 + .5) / 2, of long 0, of odd .5; intervals are bootstrap intervals at 1 - .05 / 3."""
     words = ["score", "x.run", "--qrels", "x.qrels", "-m", "RR@10", "--slices", "x.slices"]
-    assert code([*words, "--json"]) == 0
-    slices = json.loads(capsys.readouterr().out)["slices"]
+    slices = answer(capsys, *words, "--json")["slices"]
 
     assert [(one["slice"], one["queries"], one["means"]["RR@10"]) for one in slices] == [
         ("short", 2, 0.75),
@@ -43,8 +43,7 @@ def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsy
     ]
     expected = bootstrap.interval(np.array([1.0, 0.5]), level=1 - 0.05 / 3)
     assert slices[0]["intervals"]["RR@10"] == pytest.approx(expected)
-    assert code(words) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(ended(capsys, 0, *words).out.split())
     assert "hold together with 95 % confidence" in out
     assert read_slices(files / "x.slices").sha256[:12] in out
 
@@ -69,10 +68,8 @@ def test_compare_tests_every_slice_and_corrects_for_all_of_them(files, tmp_path,
     folder = tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
     assert code(["run", "dataset", str(folder), "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
     (tmp_path / "declared").write_text("q1 one\nq2 two\n")
-    capsys.readouterr()
     words = ["compare", "bm25", "bm25(k1=2.0)", "-m", "RR@10", "--slices", "declared"]
-    assert code([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, *words, "--json")
 
     assert [(on["slice"], on["queries"]) for on in found["slices"]] == [("one", 1), ("two", 1)]
     assert [on["differences"][0]["corrected"] for on in found["slices"]] == [1.0, 1.0]
@@ -84,14 +81,11 @@ def test_compare_tests_every_slice_and_corrects_for_all_of_them(files, tmp_path,
 def test_a_system_of_the_store_is_scored_by_any_measure(files, capsys):
     """What was run with RR@10 is scored by P@1 from its run; an unknown name is one line."""
     folder = str(fruit.write(files / "fruit", split="test"))
-    assert code(["run", "dataset", folder, "-r", "bm25", "-m", "RR@10"]) == 0
-    capsys.readouterr()
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "RR@10")
 
-    assert code(["score", "bm25", "-d", folder, "-m", "P@1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, "score", "bm25", "-d", folder, "-m", "P@1", "--json")
     assert (found["system"], found["precision"]) == ("bm25", "float32")
-    assert code(["score", "bm26", "-d", folder]) == 3
-    assert "there are: bm25" in capsys.readouterr().err
+    assert "there are: bm25" in ended(capsys, 3, "score", "bm26", "-d", folder).err
 
 
 def test_a_system_that_was_run_again_is_scored_by_its_newest_run(files, capsys):
@@ -99,10 +93,8 @@ def test_a_system_that_was_run_again_is_scored_by_its_newest_run(files, capsys):
     folder, system = str(fruit.write(files / "fruit", split="test")), 'bm25(expansions="e.tsv")'
     for document, relevant in (("a1", 0), ("a2", 1), ("p1", 0)):  # by turns, so that no other order than time would do
         (files / "e.tsv").write_text(f"{document}\t{200 * 'fig '}\n")
-        assert code(["run", "dataset", folder, "-r", system, "-m", "RR@10"]) == 0
-        capsys.readouterr()
-        assert code(["score", system, "-d", folder, "-m", "Success@1", "--per-query", "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        ended(capsys, 0, "run", "dataset", folder, "-r", system, "-m", "RR@10")
+        found = answer(capsys, "score", system, "-d", folder, "-m", "Success@1", "--per-query", "--json")
         assert dict(zip(found["query_ids"], found["per_query"]["Success@1"], strict=True))["qf"] == relevant
         time.sleep(1.0)  # results tell in whole seconds when they were made
 
@@ -113,8 +105,7 @@ def test_a_compressed_run_is_read_whatever_its_name_is(files, capsys, pack):
     packed = pack((files / "x.run").read_bytes())
     words = ["--qrels", "x.qrels", "-m", "RR@10", "--json"]
     (files / "packed").write_bytes(packed)
-    assert code(["score", "packed", *words]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, "score", "packed", *words)
     assert code(["score", "x.run", *words]) == 0
     assert json.loads(capsys.readouterr().out)["per_query"] == found["per_query"]
     (files / "packed").write_bytes(packed[: len(packed) - 6])
@@ -134,8 +125,7 @@ def test_what_is_compressed_otherwise_is_told_how_to_unpack(files, capsys, begin
 def test_queries_that_nobody_could_score_on_are_told(files, capsys):
     """A judged query without relevant documents is noted; a run without any judged query is refused with both kinds of ids."""
     (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
-    assert code(["score", "x.run", "--qrels", "x.qrels", "--json"]) == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
+    notes = answer(capsys, "score", "x.run", "--qrels", "x.qrels", "--json")["notes"]
     assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in notes
 
     (files / "other.run").write_text("Q1 Q0 a 1 1 x\n")

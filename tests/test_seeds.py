@@ -1,15 +1,14 @@
 """Several trainings as one system: means and deviations by hand, intervals, and where they are shown."""
 
-import json
 from math import sqrt
 
 import msgspec
 import pytest
 import samples
 from scipy.stats import ttest_ind
+from tiny import answer, ended
 
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
-from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
@@ -101,8 +100,7 @@ def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path
     write_results([result("bm25", [0.5, 0.5]), *SEEDS], "pydoc", tmp_path / "saved")
     words = ["compare", "bm25", "--seeds", "nano = n42, n43, n44", "--results", "saved", "-d", "pydoc/test"]
 
-    assert code([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, *words, "--json")
     assert found["systems"] == ["bm25", "nano"]
     (on,) = found["datasets"]
     assert [(score["seeds"], score["deviation"]) for score in on["scores"]] == [
@@ -113,8 +111,7 @@ def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path
     assert difference["difference"] == pytest.approx(1 / 24)
     assert (difference["wins"], difference["ties"], difference["losses"]) == (1, 1, 0)
     assert difference["over_seeds"] == pytest.approx([-0.432655, 0.515988], abs=1e-5)
-    assert code(words) == 0
-    out = capsys.readouterr().out
+    out = ended(capsys, 0, *words).out
     assert "over seeds" in out
     assert "with these very models" in out
     assert max(map(len, out.splitlines())) <= 100
@@ -123,8 +120,7 @@ def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path
 def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
     """Two of three BM25 settings as seeds are one row with +-, on screen, in the folder, and on the page."""
     words = ["run", "suite", "pydoc", "-r", "bm25", "-r", "one = bm25(k1=1.2)", "-r", "two = bm25(b=0.7)", "-m", "nDCG@10"]
-    assert code([*words, "--seeds", "both = one, two", "--results", "saved", "--json"]) == 0
-    bm25, both = json.loads(capsys.readouterr().out)["results"]
+    bm25, both = answer(capsys, *words, "--seeds", "both = one, two", "--results", "saved", "--json")["results"]
 
     assert (bm25["system"], both["system"]) == ("bm25", "both")
     assert both["means"]["nDCG@10"] == pytest.approx(sum(both["seeds"]["means"]["nDCG@10"]) / 2)
@@ -136,8 +132,7 @@ def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
     assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.7)' -r bm25 --seeds 'both = one, two'" in command
     assert r"$\pm$" in copies.latex(copies.view(board))
     assert "±" not in copies.comma_separated(copies.view(board))
-    assert code([*words, "--seeds", "both = one, three"]) == 3
-    assert "three" in capsys.readouterr().err
+    assert "three" in ended(capsys, 3, *words, "--seeds", "both = one, three").err
 
 
 def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):

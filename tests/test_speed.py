@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fruit import write
+from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.timing.encoding_speed import choices, with_settings
@@ -19,8 +20,7 @@ def folder(tmp_path, monkeypatch):
 def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
     """Each dtype has a row with rates that follow from its rounds, and its difference is that of `lexbench compare`."""
     words = ["speed", "lexmae_nano", "-d", folder, "--threads", "1", "--sample", "3", "--json"]
-    assert code([*words, "--dtype", "float32", "--dtype", "bfloat16"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, *words, "--dtype", "float32", "--dtype", "bfloat16")
 
     assert [row["settings"] for row in found["rows"]] == [
         {"dtype": "float32", "threads": 1},
@@ -36,8 +36,7 @@ def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
 def test_costs_follow_from_the_rate(folder, capsys):
     """Hours are documents over documents/s over 3,600, and costs are hours times the price; the advice names the row."""
     words = ["speed", "lexmae_nano", "-d", folder, "--dtype", "float32", "--threads", "1", "--documents", "1000000000"]
-    assert code([*words, "--price", "2", "--no-scores"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = ended(capsys, 0, *words, "--price", "2", "--no-scores").out.splitlines()
     (row,) = [line.split() for line in lines if line.startswith("float32")]
     rate, hours, costs = (float(row[at].replace(",", "")) for at in (2, -2, -1))
 

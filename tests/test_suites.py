@@ -7,9 +7,9 @@ from pathlib import Path
 
 import ir_measures
 import pytest
+from tiny import ended
 
 from lexbench import suites
-from lexbench.cli import code
 from lexbench.contracts import contract_of
 from lexbench.errors import InvalidFile
 
@@ -132,8 +132,7 @@ def test_faulty_suite_is_an_error_that_names_the_place(change, place, tmp_path):
 
 def test_the_defect_of_touche_is_named(capsys):
     """Known issues of a dataset are shown with their source where the dataset is shown."""
-    assert code(["show", "dataset", "beir/webis-touche2020/v2"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(ended(capsys, 0, "show", "dataset", "beir/webis-touche2020/v2").out.split())
 
     assert "passages of a few words that are not arguments" in shown
     assert "Thakur et al." in shown

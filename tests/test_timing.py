@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from fruit import write
 from safetensors.numpy import load_file, save
+from tiny import answer, ended
 
 from lexbench.analysis.stored_results import stored_results
-from lexbench.cli import code
 from lexbench.errors import LexbenchError
 from lexbench.report.timings import qps_name, timing_tables
 from lexbench.runner import jobs
@@ -366,17 +366,13 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
     monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
     words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-seconds", ".2", "--time-processes", "1"]
 
-    assert code([*words, "--time", "--time-threads", "2"]) == 0
-    assert "single-stream-1t, k=10, exact" in capsys.readouterr().out
+    assert "single-stream-1t, k=10, exact" in ended(capsys, 0, *words, "--time", "--time-threads", "2").out
     for scenarios, more in (([SINGLE, "offline-2t"], ["--time-threads", "2"]), ([SINGLE], ["--time-single"])):
-        assert code([*words, "--time", "--json", *more]) == 0
-        timings = json.loads(capsys.readouterr().out)["results"][0]["timings"]
+        timings = answer(capsys, *words, "--time", "--json", *more)["results"][0]["timings"]
         assert [timing["scenario"] for timing in timings] == scenarios
         assert timings[0]["folder"] == bm25.timings[0].folder
-    assert code([*words, "--time-threads", "2"]) == 2
-    assert "need --time" in capsys.readouterr().err
-    assert code([*words, "--time", "--time-single", "--time-threads", "2"]) == 2
-    assert "which --time-single leaves out" in capsys.readouterr().err
+    assert "need --time" in ended(capsys, 2, *words, "--time-threads", "2").err
+    assert "which --time-single leaves out" in ended(capsys, 2, *words, "--time", "--time-single", "--time-threads", "2").err
 
 
 def test_two_processes_are_one_timing(fruit):

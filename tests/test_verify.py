@@ -8,6 +8,7 @@ import fruit
 import msgspec
 import pytest
 import pytrec_eval
+from tiny import ended
 
 from lexbench import api, catalog, contracts, measures
 from lexbench.analysis.stored_results import stored_results
@@ -332,15 +333,12 @@ def tiny(tmp_path, monkeypatch):
 
 def test_the_command_names_a_kept_self_match(tiny, capsys):
     """If the contract keeps self-matches, RR@10 is .5 instead of 1: exit code 1, with the cause."""
-    assert code(["run", "suite", "tiny", "--results", str(tiny / "board")]) == 0
-    capsys.readouterr()
+    ended(capsys, 0, "run", "suite", "tiny", "--results", str(tiny / "board"))
 
-    assert code(["verify", "tiny"]) == 1
-    told = " ".join(capsys.readouterr().out.split())
+    told = " ".join(ended(capsys, 1, "verify", "tiny").out.split())
     assert "bm25 RR@10 0.5000 1.0000 -0.5000 off pyserini 2CR" in told
     assert "the run would be 1.0000 with the query's own document dropped" in told
-    assert code(["verify", "tiny", "--results", str(tiny / "board"), "--json"]) == 1
-    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    (check,) = json.loads(ended(capsys, 1, "verify", "tiny", "--results", str(tiny / "board"), "--json").out)["checks"]
     assert check["causes"] == ["would be 1.0000 with the query's own document dropped"]
     assert check["sources"][0]["where"] == "by hand"
 
@@ -349,10 +347,8 @@ def test_what_was_not_compared_is_not_verified(tiny, capsys):
     """Without a published score the exit code is 1, without its run the cause is unknown, without results the code is 3."""
     command = ["verify", "tiny", "--results", str(tiny / "board")]
     write_results([on_tiny("bm25(k1=2.0)")], "tiny", tiny / "board")
-    assert code(command) == 1
-    assert capsys.readouterr().out == "nothing could be compared; 1 mean has no published figure\n"
+    assert ended(capsys, 1, *command).out == "nothing could be compared; 1 mean has no published figure\n"
     write_results([on_tiny()], "tiny", tiny / "board")
     assert code(command) == 1
     assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
-    assert code(["verify", "tiny"]) == 3
-    assert capsys.readouterr().err.endswith("make some: lexbench run suite tiny\n")
+    assert ended(capsys, 3, "verify", "tiny").err.endswith("make some: lexbench run suite tiny\n")

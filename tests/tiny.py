@@ -42,3 +42,17 @@ def run(capsys, *arguments):
     """Run the command line; return its exit code, stdout and stderr."""
     exit_code = code([str(word) for word in arguments])
     return exit_code, *capsys.readouterr()
+
+
+def ended(capsys, ends, *arguments):
+    """Run the command line, which must end with the exit code *ends*; return what it alone printed, with `out` and `err`."""
+    capsys.readouterr()
+    found = code([str(word) for word in arguments])
+    printed = capsys.readouterr()
+    assert found == ends, printed.err
+    return printed
+
+
+def answer(capsys, *arguments):
+    """Run the command line, which must succeed; return its answer in JSON."""
+    return json.loads(ended(capsys, 0, *arguments).out)
