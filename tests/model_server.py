@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+
+from servers import serving
 
 WIDTH, VOCABULARY = 8, 64
 
@@ -21,14 +22,15 @@ class ModelServer:
         self.requests = []  # (path, headers, body)
         self.fail, self.mute, self.info, self.key, self.seed = list(fail), mute, info, key, seed
         self.broken = None  # what is answered in place of vectors
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._running = ExitStack()
+        self.close = self._running.close
+        self.url = self._running.enter_context(serving(self._asked)).url
 
-    def close(self):
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
+    def _asked(self, _method, path, body, headers):
+        """Note a request and return its answer."""
+        self.requests.append((path, headers, json.loads(body) if body else None))
+        status, content = self.answer(path, self.requests[-1][2])
+        return status, content, {"Retry-After": "0.01"} if status == 429 else {}
 
     def answer(self, path, body):  # noqa: C901, PLR0911 - one answer a route
         """Return the status and the answer to a request."""
@@ -71,30 +73,3 @@ class ModelServer:
                 return 200, [{"index": at, "score": scores[at]} for at in order]
             return 200, {"results": [{"index": at, "relevance_score": scores[at]} for at in order]}
         return 404, {"error": "not found"}
-
-
-def _handler(server):
-    class Handler(BaseHTTPRequestHandler):
-        """Passes requests to the server."""
-
-        def _serve(self, body):
-            server.requests.append((self.path, dict(self.headers), body))
-            status, answer = server.answer(self.path, body)
-            text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            if status == 429:
-                self.send_header("Retry-After", "0.01")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def do_POST(self):
-            self._serve(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def do_GET(self):
-            self._serve(None)
-
-        def log_message(self, *args):
-            """Say nothing."""
-
-    return Handler

@@ -5,11 +5,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import checkpoints
 import pytest
+from servers import serving
 
 from lexbench.errors import CommandError, MissingData
 from lexbench.models.architectures import masked_lm_files
@@ -58,51 +57,6 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
         fetch(str(tmp_path / "file"))
 
 
-class Answers(BaseHTTPRequestHandler):
-    """The requests of the hub's client."""
-
-    hub: "Hub"
-
-    def do_GET(self, *, body=True):
-        """Answer a request about a model, or send one of its files."""
-        path = self.path.partition("?")[0].strip("/").removeprefix("api/models/").split("/")
-        name = "/".join(path[:2])
-        if name in self.hub.refused:
-            answer = self.hub.refused[name]
-        elif name not in self.hub.folders:
-            answer = (404, b"", {"X-Error-Code": "RepoNotFound"})
-        elif path[2] == "resolve":
-            content = self.hub.folders[name].joinpath(*path[4:]).read_bytes()
-            answer = (200, content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT})
-            if body:
-                self.hub.served.append("/".join(path[4:]))
-        elif path[2] == "revision" and path[3] not in {"main", COMMIT}:
-            answer = (404, b"", {"X-Error-Code": "RevisionNotFound"})
-        else:
-            answer = (200, self._about(name, tree=path[2] == "tree"), {})
-        code, content, headers = answer
-        self.send_response(code)
-        for header, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(header, value)
-        self.end_headers()
-        self.wfile.write(content if body else b"")
-
-    def do_HEAD(self):
-        """Answer without content."""
-        self.do_GET(body=False)
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-    def _about(self, name, *, tree):
-        folder = self.hub.folders[name]
-        sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in folder.rglob("*") if file.is_file()}
-        if tree:
-            entries = [{"type": "file", "path": file, "size": size, "oid": "b" * 40} for file, size in sizes.items()]
-            return json.dumps(entries).encode()
-        return json.dumps({"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in sizes]}).encode()
-
-
 class Hub:
     """A hub with models that have more files than needed."""
 
@@ -125,6 +79,28 @@ class Hub:
         for name, base in (("lora", "org/safe"), ("gated-lora", "org/gated"), ("pickled-lora", "org/safe")):
             self.folders[f"org/{name}"] = adapter(path / name, base, pickled=name == "pickled-lora")
         self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
+
+    def answer(self, method, path, _body, _headers):
+        """Answer a request about a model, or send one of its files."""
+        path = path.partition("?")[0].strip("/").removeprefix("api/models/").split("/")
+        name = "/".join(path[:2])
+        if name in self.refused:
+            return self.refused[name]
+        if name not in self.folders:
+            return 404, b"", {"X-Error-Code": "RepoNotFound"}
+        if path[2] == "resolve":
+            content = self.folders[name].joinpath(*path[4:]).read_bytes()
+            self.served += ["/".join(path[4:])] * (method == "GET")
+            return 200, content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT}
+        if path[2] == "revision" and path[3] not in {"main", COMMIT}:
+            return 404, b"", {"X-Error-Code": "RevisionNotFound"}
+        files = {
+            file.relative_to(self.folders[name]).as_posix(): file for file in self.folders[name].rglob("*") if file.is_file()
+        }
+        if path[2] == "tree":
+            entries = [{"type": "file", "path": at, "size": file.stat().st_size, "oid": "b" * 40} for at, file in files.items()]
+            return 200, entries, {}
+        return 200, {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in files]}, {}
 
     def ask(self, *names, **environment):
         """Return the answers of a new process for each name and revision; it may print nothing else."""
@@ -164,14 +140,9 @@ def adapter(path, base, *, pickled):
 def hub(tmp_path_factory):
     """Run a hub."""
     running = Hub(tmp_path_factory.mktemp("hub"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Answers,), {"hub": running}))
-    running.environment["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield running
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(running.answer) as server:
+        running.environment["HF_ENDPOINT"] = server.url
+        yield running
 
 
 def test_of_the_hub_only_what_is_needed_is_downloaded(hub):

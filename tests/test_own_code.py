@@ -3,13 +3,12 @@
 import json
 import os
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import numpy as np
 import pytest
 from scipy import sparse
+from servers import serving
 
 import lexbench
 from lexbench.datasets.corpus import write_corpus
@@ -414,26 +413,13 @@ def test_wrong_settings_are_refused_before_work(expression, message):
 def server():
     """Serve `answer(queries, k)`, a function that a test sets, on a free port; yield the server, which has a `url`."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said = json.dumps(made.answer(body["queries"], body["k"])).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+    def answer(_method, _path, body, _headers):
+        asked = json.loads(body)
+        return 200, made.answer(asked["queries"], asked["k"]), {}
 
-        def log_message(self, *_):
-            pass
-
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{made.server_port}/search"
-    thread = threading.Thread(target=made.serve_forever)
-    thread.start()
-    yield made
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with serving(answer) as made:
+        made.url += "/search"
+        yield made
 
 
 def test_a_server_searches(server, corpus, tmp_path):

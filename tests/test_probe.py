@@ -3,10 +3,10 @@
 import json
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from servers import serving
 
 from lexbench.cli import code
 from lexbench.probing.probe import Point, advise, exact_answers, offered, recall, sample
@@ -26,55 +26,37 @@ for line in sys.stdin:
 """
 
 
-class Server(BaseHTTPRequestHandler):
-    """Searches the first `reads` documents only, for any of three protocols."""
+def best(vector, k, reads=300):
+    """Return ids and scores of the best of the first *reads* documents."""
+    scores = DOCUMENTS[:reads] @ np.array(vector, np.float32)
+    return [(str(row), float(scores[row])) for row in np.argsort(-scores)[:k]]
 
-    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
-    def best(self, vector, k, reads=300):
-        """Return ids and scores."""
-        scores = DOCUMENTS[:reads] @ np.array(vector, np.float32)
-        return [(str(row), float(scores[row])) for row in np.argsort(-scores)[:k]]
-
-    def answer(self, body):
-        """Return the answer at the path of the request."""
-        if self.path == "/search":
-            return {"docs": self.best(body["vector"], body["k"], body.get("reads", 300))}
-        if self.path == "/idx/_mapping":
-            field = {"type": "knn_vector", "method": {"space_type": "innerproduct"}}
-            return {"idx": {"mappings": {"properties": {"v": field}}}}
-        if self.path == "/idx/_search":
-            near = body["query"]["knn"]["v"]
-            found = self.best(near["vector"], near["k"], near["method_parameters"]["ef_search"])
-            return {"hits": {"hits": [{"_id": name} for name, _ in found]}}
-        start = 0 if "scroll=" in self.path else 200
+def searched(_method, path, content, _headers):
+    """Answer by any of three protocols; search the first `reads` documents only."""
+    body = json.loads(content or b"{}")
+    if path == "/search":
+        found = {"docs": best(body["vector"], body["k"], body.get("reads", 300))}
+    elif path == "/idx/_mapping":
+        field = {"type": "knn_vector", "method": {"space_type": "innerproduct"}}
+        found = {"idx": {"mappings": {"properties": {"v": field}}}}
+    elif path == "/idx/_search":
+        near = body["query"]["knn"]["v"]
+        hits = best(near["vector"], near["k"], near["method_parameters"]["ef_search"])
+        found = {"hits": {"hits": [{"_id": name} for name, _ in hits]}}
+    else:
+        start = 0 if "scroll=" in path else 200
         rows = range(start, start + 200) if body.get("scroll_id") != "end" else ()
         hits = [{"_id": str(row), "_source": {"v": DOCUMENTS[row].tolist()}} for row in rows if row < 300]
-        return {"hits": {"hits": hits}, "_scroll_id": "next" if not start else "end"}
-
-    def do_POST(self):
-        """Send the answer."""
-        length = int(self.headers.get("Content-Length", 0))
-        content = json.dumps(self.answer(json.loads(self.rfile.read(length) or b"{}"))).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_GET = do_POST  # noqa: N815 - the name that http.server calls
-
-    def log_message(self, *_):
-        """Log nothing."""
+        found = {"hits": {"hits": hits}, "_scroll_id": "next" if not start else "end"}
+    return 200, found, {}
 
 
 @pytest.fixture
 def address():
     """Serve the documents; return host and port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(searched) as server:
+        yield server.url.removeprefix("http://")
 
 
 @pytest.fixture

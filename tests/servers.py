@@ -1,0 +1,43 @@
+"""HTTP servers on this machine, for tests."""
+
+import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+
+@contextmanager
+def serving(answer):
+    """Serve on a free port what `answer(method, path, body, headers)` returns: status, content and more headers.
+
+    The content is bytes, or anything that is sent as JSON. Yields the server; its `url` is the address.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+
+        def serve(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content, headers = answer(self.command, self.path, body, dict(self.headers))
+            content = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else content)
+
+        do_DELETE = do_GET = do_HEAD = do_POST = do_PUT = serve  # noqa: N815 - the names that http.server calls
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
