@@ -10,7 +10,6 @@ from scipy import sparse
 import lexbench
 from lexbench.errors import CommandError
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import adapted
 from lexbench.runner.adapters import beir_encoder as encoder
 from lexbench.runner.systems import system
 from lexbench.types import Document
@@ -63,6 +62,9 @@ def test_a_beir_model_is_recognised():
     assert not dense.reusable
     with pytest.raises(CommandError, match="object cannot be benchmarked; give a name"):
         system(object())
+    with pytest.raises(CommandError, match="similarity='cos' is unknown; it is one of cosine, dot"):
+        encoder(Letters(), similarity="cos")
+    assert not encoder(Letters()).encode_query(["?"]).any()  # has no length, so none that could be made 1
 
 
 def test_titles_and_bodies_are_handed_apart(tmp_path):
@@ -77,21 +79,6 @@ def test_titles_and_bodies_are_handed_apart(tmp_path):
     assert vectors.dtype == np.float32
     assert vectors[0].tolist() == Letters().encode_queries(["FoxesFoxesA red fox"])[0].tolist()
     assert made.encode_document(["A fox"]).tolist() == made.encode_query(["A fox"]).tolist()
-
-
-@pytest.mark.parametrize("form", ["list", "tensor", "half", "array"])
-def test_every_form_of_vectors_is_taken(form):
-    """Lists of vectors, tensors and half precision become float32; "cosine" makes their lengths 1, and leaves zeros."""
-    torch = pytest.importorskip("torch", reason="torch is in the extra neural")
-    forms = {"list": list, "tensor": torch.tensor, "half": lambda one: torch.tensor(one).bfloat16(), "array": np.asarray}
-    made = adapted(Letters(forms[form]))
-    vectors = made.encode_query(["aab", "?"])
-
-    assert vectors.dtype == np.float32
-    assert vectors[:, :2] == pytest.approx(np.array([[2, 1], [0, 0]]) / np.sqrt(5))
-    assert encoder(Letters(forms[form]), similarity="dot").encode_query(["aab"])[0, :2].tolist() == [2, 1]
-    with pytest.raises(CommandError, match="similarity='cos' is unknown; it is one of cosine, dot"):
-        encoder(Letters(), similarity="cos")
 
 
 def test_a_model_with_an_identity_is_known_again():

@@ -114,17 +114,6 @@ def test_a_full_disk_costs_one_line(folder):
     assert not list((store.root / "indexes").iterdir())
 
 
-def test_score_and_export_agree(folder, capsys):
-    """An exported run file has the score of the original run."""
-    run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
-    exit_code, out, err = run(capsys, "export", "trec", "out")
-    assert exit_code == 0, err
-
-    exit_code, out, _ = run(capsys, "score", out.strip(), "--qrels", folder / "qrels" / "test.tsv", "-m", "nDCG@10", "--json")
-    assert exit_code == 0
-    assert json.loads(out)["means"] == {"nDCG@10": 0.5}
-
-
 @pytest.mark.parametrize(
     "what", ["suites", "datasets", "encoders", "engines", "measures", "retrievers", "sources", "transforms"]
 )

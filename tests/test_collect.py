@@ -170,7 +170,7 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
     """Two people judge; the qrels are the first one's; the contract has digests, pool, agreement; `run`, `compare` work."""
     state = judge_all(served, lambda query, text: 3)
     with serving(Collection(place / "docs-collection"), "bob") as second:
-        ended = judge_all(second, lambda query, text: 3 if "pan" in query else 2)
+        left = judge_all(second, lambda query, text: 3 if "pan" in query else 2)
     made = answer(capsys, *collect("--json"))
     contract = (place / "docs-collection" / "contract.toml").read_text()
 
@@ -179,7 +179,7 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
     assert made["judged"]["agreement"]["bob"]["by_grade"] == pytest.approx(
         {"2": 0, "3": 2 * 1 / (5 + 1)}
     )  # five pairs, one with two grades of 3
-    assert "documents judged by both" in ended["agreement"]["ann"]
+    assert "documents judged by both" in left["agreement"]["ann"]
     assert 'contributors = ["bm25", "bm25(k1=2.0)"]' in contract
     assert "qrels_sha256" in contract
     assert "ann and bob" in contract

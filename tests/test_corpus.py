@@ -113,13 +113,6 @@ def test_id_that_occurs_twice(tmp_path, monkeypatch):
         write_corpus(documents, tmp_path)
 
 
-def test_only_empty_documents(tmp_path):
-    """A corpus in which nothing has text is still a corpus."""
-    corpus = write_corpus([Document("a", ""), Document("b", "")], tmp_path)
-    assert [one.text for one in corpus.documents()] == ["", ""]
-    assert corpus.empty == 2
-
-
 def test_digest_of_queries_and_qrels():
     """Queries and judgements are hashed by ascending ids; the digests are written here by hand."""
     queries = [Query("b", "two"), Query("a", "one")]

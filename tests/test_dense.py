@@ -177,25 +177,37 @@ def under(state, prefix):
     return {prefix + key.removeprefix("bert."): value.clone() for key, value in state.items() if key.startswith("bert.")}
 
 
-def test_two_bodies_in_one_file(tmp_path, folder):
-    """A file with two towers is refused."""
-    both = shutil.copytree(folder, tmp_path / "both")
-    rewrite(both, lambda state: under(state, "lm_q.") | under(state, "lm_p."))
-
-    with pytest.raises(InvalidFile, match=r"there is 2 \(under lm_[pq]\., lm_[pq]\.\); save the model that encodes by itself"):
-        dense(both).encode_query(["x"])
-
-
-def test_a_layer_that_is_missing(tmp_path, folder):
-    """A checkpoint with fewer or more layers than config.json says is refused."""
-    less, more = (shutil.copytree(folder, tmp_path / name) for name in ("less", "more"))
-    rewrite(less, lambda state: {key: value for key, value in state.items() if "layer.1." not in key})
-    rewrite(more, lambda state: state | {key.replace("layer.1.", "layer.2."): value.clone() for key, value in state.items()})
-
-    with pytest.raises(InvalidFile, match="it says 2 layers, and the weights are of 1"):
-        dense(less).encode_query(["x"])
-    with pytest.raises(InvalidFile, match="16 unexpected"):
-        dense(more).encode_query(["x"])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            lambda state: under(state, "lm_q.") | under(state, "lm_p."),
+            InvalidFile,
+            r"there is 2 \(under lm_[pq]\., lm_[pq]\.\); save the model that encodes by itself",
+        ),
+        (
+            lambda state: {key: value for key, value in state.items() if "layer.1." not in key},
+            InvalidFile,
+            "it says 2 layers, and the weights are of 1",
+        ),
+        (
+            lambda state: state | {key.replace("layer.1.", "layer.2."): value.clone() for key, value in state.items()},
+            InvalidFile,
+            "16 unexpected",
+        ),
+        (
+            lambda state: {key: value * float("nan") for key, value in state.items()},
+            LexbenchError,
+            "gives weights that are not numbers; its weights are damaged",
+        ),
+    ],
+    ids=["two towers", "a layer less", "a layer more", "NaN"],
+)
+def test_weights_that_do_not_fit_are_refused(tmp_path, folder, change, error, message):
+    """Two towers in one file, fewer or more layers than config.json says, and NaN are refused."""
+    model = rewrite(shutil.copytree(folder, tmp_path / "model"), change)
+    with pytest.raises(error, match=message):
+        dense(model).encode_query(["x"])
 
 
 def sentence_transformer(folder, path, *, kind="mean", layers=(), **settings):
@@ -314,15 +326,6 @@ def test_settings_that_cannot_be(folder, settings, message):
     """An impossible setting is refused before anything is loaded."""
     with pytest.raises(CommandError, match=message):
         dense(folder, **settings)
-
-
-def test_weights_that_are_no_numbers(tmp_path, folder):
-    """NaN in the weights is an error."""
-    damaged = shutil.copytree(folder, tmp_path / "damaged")
-    rewrite(damaged, lambda state: {key: value * float("nan") for key, value in state.items()})
-
-    with pytest.raises(LexbenchError, match="gives weights that are not numbers; its weights are damaged"):
-        dense(damaged).encode_query(["x"])
 
 
 def test_from_text_to_table(tmp_path, folder):

@@ -77,13 +77,6 @@ def test_the_encoder_adds_them_to_its_predictions(folder):
     np.testing.assert_allclose(queries, found, rtol=1e-5, atol=1e-6)
 
 
-def test_batches_do_not_matter(folder):
-    """Padding does not change exact terms."""
-    with_terms(folder)
-    both = encoder(folder).encode_document(["beta", "beta gamma delta alpha beta gamma"]).toarray()
-    np.testing.assert_allclose(both[:1], encoder(folder).encode_document(["beta"]).toarray(), rtol=1e-5, atol=1e-6)
-
-
 def test_titles_are_words_of_the_text_too(folder):
     """Words of a title count like those of the body."""
     with_terms(folder, predicted=0.0)

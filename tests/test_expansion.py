@@ -104,13 +104,6 @@ def test_what_does_not_read(tmp_path, name, content, line):
         Expansions(tmp_path / name)
 
 
-def test_an_expansion_makes_a_document_findable(hits, expansions):
-    """A word that only the expansion has finds the document; one that has no expansion is found by its text."""
-    assert hits(BM25, "fruit") == []
-    assert {doc for doc, _ in hits(BM25, "fruit", expansions=expansions)} == {"a", "c", "d"}
-    assert [doc for doc, _ in hits(BM25, "cherry", expansions=expansions)] == ["b"]
-
-
 @both
 def test_scores_are_those_of_expanded_texts(kind, hits, expansions):
     """Expanding by a file is expanding by hand."""

@@ -49,19 +49,6 @@ def gradients(pool, inputs, share=1.0):
     return found, torch.autograd.grad((found * amounts).sum(), [one for one in tensors if one is not None])
 
 
-def test_by_hand():
-    """Two words and three positions, of which the last is not pooled."""
-    states = torch.tensor([[[1.0, 2.0], [3.0, -1.0], [99.0, 99.0]]], requires_grad=True)
-    weight, bias = torch.eye(2, requires_grad=True), torch.tensor([0.5, -0.5], requires_grad=True)
-    found = max_pool(states, weight, bias, torch.tensor([[True, True, False]]))
-    found.backward(torch.tensor([[10.0, 100.0]]))
-
-    assert found.tolist() == [[3.5, 1.5]]
-    assert states.grad.tolist() == [[[0.0, 100.0], [10.0, 0.0], [0.0, 0.0]]]
-    assert weight.grad.tolist() == [[30.0, -10.0], [100.0, 200.0]]
-    assert bias.grad.tolist() == [10.0, 100.0]
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("share", [1.0, 0.05, 0.0])
 @pytest.mark.parametrize("few", [True, False])

@@ -12,7 +12,6 @@ from tiny import run
 
 import lexbench
 from lexbench import contracts
-from lexbench.datasets.dataset import read_topics
 from lexbench.datasets.location import find_dataset, find_folder
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.types import Document, Judgement, Query
@@ -250,14 +249,6 @@ def test_a_mistake_in_data_is_one_line_and_no_score(mistake, tmp_path, capsys):
     assert message in err
     assert out == ""
     assert sum(line.startswith(("failed", "lexbench")) for line in err.splitlines()) == 1
-
-
-def test_a_repeated_judgement_and_a_few_absent_documents_are_no_mistake(tmp_path):
-    """The same judgement twice counts once; some judged documents may be missing."""
-    files = BEIR | {"qrels/test.tsv": BEIR["qrels/test.tsv"] + "q2\td3\t1\nq2\td9\t1\n"}
-    topics = read_topics(find_folder(write(tmp_path, files)).source)
-
-    assert len(topics.judgements) == 4
 
 
 # ---- the whole path --------------------------------------------------------------------------------------------------------

@@ -9,12 +9,11 @@ from scipy.stats import ttest_ind
 from tiny import answer, ended
 
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
-from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
+from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.results import Exposure, write_results
-from lexbench.runner.soundness import read_file
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -133,13 +132,3 @@ def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
     assert r"$\pm$" in copies.latex(copies.view(board))
     assert "±" not in copies.comma_separated(copies.view(board))
     assert "three" in ended(capsys, 3, *words, "--seeds", "both = one, three").err
-
-
-def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
-    """The mean must be the mean of the seeds."""
-    one = as_one("nano", SEEDS)
-    wrong = msgspec.structs.replace(one, seeds=msgspec.structs.replace(one.seeds, means={"nDCG@10": [0.5, 0.75, 0.5]}))
-    (path,) = write_results([wrong], "pydoc", tmp_path)
-
-    with pytest.raises(InvalidFile, match="not that of its seeds"):
-        read_file(path)
