@@ -268,7 +268,21 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
         exit_code, out, _ = run(capsys, "compare", "bm25", "other", *place)
         assert exit_code == 0
         assert "mine, nDCG@10, 2 queries" in out
-    assert run(capsys, "export", "trec", tmp_path / "runs", "-d", "mine")[0] == 0
+    for place in ("mine", mine):
+        assert run(capsys, "export", "trec", tmp_path / "runs", "-d", place)[0] == 0
+    assert run(capsys, "exposure", "-r", "bm25", "-d", mine)[0] == 0
+
+
+def test_a_paper_s_scores_of_a_folder_are_rows(tmp_path, capsys, monkeypatch):
+    """Scores that a user's model file states, from a source that lexbench does not know, are rows marked as published."""
+    mine, board = write(tmp_path / "mine", LAYOUTS["csv"]), tmp_path / "board"
+    assert run(capsys, "run", mine, "-r", "bm25", "--results", board)[0] == 0
+    score = '{ dataset = "mine", measure = "nDCG@10", value = 0.512, source = "Meier 2025", where = "Table 3" }'
+    head = 'schema = 1\nname = "dpr"\nsummary = "DPR"\nfamily = "dense"\nweights = "none"\nwhy = "unreleased"\n'
+    papers = write(tmp_path / "papers", {"dpr.toml": f'{head}source = "p"\npaper = "p"\npublished = [{score}]\n'})
+    monkeypatch.setenv("LEXBENCH_MODELS", str(papers))
+    _, out, err = run(capsys, "leaderboard", "--results", board, "--copy", "latex", "--published", "all")
+    assert "dpr (Meier 2025)$^{\\dagger}$ & 0.5120" in out, err
 
 
 def test_folders_of_one_name_are_told_apart(tmp_path, capsys):

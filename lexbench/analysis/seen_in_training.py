@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench.contracts import all_contracts, contract_of
+from lexbench.contracts import all_contracts
 from lexbench.datasets.contamination import Contamination, contamination
 from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import find_dataset
 from lexbench.results import EXPOSURES, Exposure, Result
 from lexbench.runner.exposure import exposures_of
 from lexbench.table import Table
@@ -30,7 +31,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> Found:
     """Return the exposure of *systems* to *datasets* (default: all), and what of the datasets is in the folders *texts*."""
-    contracts = [contract_of(name) for name in datasets] or list(all_contracts().values())
+    contracts = [find_dataset(name)[0] for name in datasets] or list(all_contracts().values())
     by_system = [exposures_of(name, contracts) for name in systems]
     return Found(
         exposure={

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
+from lexbench.datasets.location import find_dataset
 from lexbench.errors import CannotStart, CommandError
 from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Result, file_name
@@ -32,11 +33,9 @@ def export(
     """
     form = exports()[format_name]
     there = list(_folder_results(results) if results else current_results(store))
-    selected = [
-        entry
-        for entry in (chosen_systems(systems, there) if systems else there)
-        if not datasets or entry.result.dataset in datasets
-    ]
+    wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
+    chosen = chosen_systems(systems, there) if systems else there
+    selected = [entry for entry in chosen if not wanted or entry.result.dataset in wanted]
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)

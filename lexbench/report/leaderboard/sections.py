@@ -9,7 +9,7 @@ from lexbench import catalog, suites
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
-from lexbench.contracts import contract_of
+from lexbench.contracts import find_contract
 from lexbench.errors import CommandError
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, score_names, summary
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
@@ -76,7 +76,8 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
 def _system(model: Model | None, scores: Mapping[str, PublishedScore], datasets: Sequence[str]) -> PublishedSystem:
     first = next(iter(scores.values()))
     shown = [name for name in datasets if name in scores]
-    seen = [exposure_of_entry(model, contract_of(name)).status if model else UNKNOWN for name in shown]
+    contracts = [find_contract(name) for name in shown]  # None for a folder without one
+    seen = [exposure_of_entry(model, one).status if model and one else UNKNOWN for one in contracts]
     return PublishedSystem(
         label=model.name if model else first.called,
         family=model.family if model else UNKNOWN_FAMILY,
