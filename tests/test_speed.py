@@ -2,12 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
+from checkpoints import tiny_bert
 from fruit import write
 from tiny import answer, ended
 
 from lexbench.cli import code
-from lexbench.timing.encoding_speed import choices, with_settings
+from lexbench.runner.systems import encoded_leaves, system
+from lexbench.timing.encoding_speed import OTHERS, choices, with_settings
+from lexbench.types import Document
 
 
 @pytest.fixture
@@ -56,11 +60,35 @@ def test_settings_are_those_that_the_encoder_has():
     )
 
 
+@pytest.mark.parametrize("runtime", OTHERS)
+@pytest.mark.parametrize("model", ["lexmae_nano", "dense"])
+def test_other_runtimes_compute_the_same_vectors(runtime, model, tmp_path):
+    """OpenVINO and ONNX Runtime give our vectors in float32, so `--with` compares the same work."""
+    for package in OTHERS[runtime].packages:
+        pytest.importorskip(package)
+    from lexbench.timing import other_runtimes
+
+    folder = tiny_bert(tmp_path / "bert")
+    expression = (
+        f'dense(model="{folder}", pooling="mean", query_length=16, document_length=16, threads=1)'
+        if model == "dense"
+        else "lexmae_nano(threads=1)"
+    )
+    (leaf,) = encoded_leaves(system(expression).retriever)
+    tokens = leaf.encoder.tokenise_documents([Document("", text) for text in ("apples and pears", "one", "pear " * 40)])
+    ours = leaf.encoder.encode_tokens(tokens)
+    other_runtimes.use(leaf.encoder, runtime)
+    theirs = leaf.encoder.encode_tokens(tokens)
+
+    assert np.abs(ours - theirs).max() < 1e-4
+
+
 @pytest.mark.parametrize(
     ("words", "said", "exit_code"),
     [
         (["bm25"], "bm25 is no encoder, so it encodes nothing; type e.g. lexbench speed lexmae_nano", 2),
         (["lexmae_nano", "--dtype", "int4"], "no dtype 'int4'; did you mean 'int8'?", 3),
+        (["lexmae_nano", "--with", "openvin"], "no runtime 'openvin'; did you mean 'openvino'?", 3),
         (["lexmae_nanu"], "did you mean 'lexmae_nano'", 3),
     ],
 )

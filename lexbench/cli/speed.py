@@ -30,11 +30,12 @@ _DTYPES = ("float32", "bfloat16", "int8")
 @click.option("--sample", default=256, show_default=True, type=_COUNT, help="Documents to encode, the first of the dataset.")
 @click.option("--documents", default=1_000_000, show_default=True, type=_COUNT, help="Your documents: for hours and costs.")
 @click.option("--price", type=click.FloatRange(min=0), help="Costs of this machine per hour.")
+@click.option("--with", "others", metavar="NAMES", help="Also by openvino, onnx (ONNX Runtime), or both: openvino,onnx.")
 @click.option("--scores/--no-scores", default=True, help="Run the whole dataset in each dtype, and test the difference.")
 @json_option
 def command(  # noqa: PLR0913 - options
     model: str, *, dtypes: tuple[str, ...], threads: tuple[int, ...], batch: tuple[int, ...], dataset: str, sample: int,
-    documents: int, price: float | None, scores: bool, as_json: bool,
+    documents: int, price: float | None, others: str | None, scores: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Time the encoder MODEL (lexmae_nano, 'minilm(model="FOLDER")', ./FOLDER) for each dtype, number of threads and batch.
 
@@ -51,9 +52,10 @@ def command(  # noqa: PLR0913 - options
     from lexbench.runner.systems import named_systems
     from lexbench.storage.environment import cores
     from lexbench.storage.store import Store
-    from lexbench.timing.encoding_speed import choices, speeds
+    from lexbench.timing.encoding_speed import OWN, choices, speeds
     from lexbench.timing.protocol import sample as spaced
 
+    runtimes = [OWN, *_installed(others)]
     expression = named_systems(definition(model, Store()))[0][1]
     wanted: dict[str, Any] = {"dtype": dtypes or _DTYPES, "threads": threads or sorted({1, len(cores())})}
     wanted |= {"batch_tokens": batch} if batch else {}
@@ -61,7 +63,7 @@ def command(  # noqa: PLR0913 - options
     data = open_dataset(*find_dataset(dataset))
     texts = list(islice(data.source.documents(), sample))
     queries = [query.text for query in spaced(data.queries, _QUERIES)]
-    found = list(speeds(expression, wanted, texts, queries, lambda typed: say(f"timing {typed}", err=True)))
+    found = list(speeds(expression, wanted, texts, queries, lambda typed: say(f"timing {typed}", err=True), runtimes))
     if not any(one.speed for one in found):
         raise LexbenchError(f"{model} could not be timed: {found[0].refused}")
     tests = _tests(expression, kinds, dataset) if scores and len(kinds) > 1 else {}
@@ -72,6 +74,22 @@ def command(  # noqa: PLR0913 - options
     about = f"{len(texts):,} documents of {dataset}, {words:.0f} words each, and {len(queries)} queries"
     print_tables([_table(model, found, tests, about, documents, price)])
     say(_advice(found, tests))
+
+
+def _installed(others: str | None) -> list[str]:
+    """Return the names in *others*. Raises UnknownName, and CannotStart without the library."""
+    from importlib.util import find_spec
+
+    from lexbench.errors import CannotStart, UnknownName
+    from lexbench.timing.encoding_speed import OTHERS
+
+    names = [name.strip() for name in others.split(",")] if others else []
+    for name in names:
+        if name not in OTHERS:
+            raise UnknownName("runtime", name, OTHERS)
+        if not all(map(find_spec, OTHERS[name].packages)):
+            raise CannotStart(f"--with {name} needs what is not installed; type: pip install {' '.join(OTHERS[name].packages)}")
+    return names
 
 
 def _tests(expression: str, kinds: Sequence[str], dataset: str) -> "dict[str, Difference]":
@@ -95,12 +113,15 @@ def _table(
     """Return one row per combination of settings."""
     from lexbench.storage.environment import facts
     from lexbench.table import Table, interval_cell, number
+    from lexbench.timing.encoding_speed import OWN
 
     names = list(dict.fromkeys(name for one in found for name in one.settings))
+    several = any(one.runtime != OWN for one in found)
+    heads = [*(["by"] if several else []), *(name.replace("_", "\n") for name in names)]
     rows = []
     for one in found:
-        cells = [str(one.settings.get(name)) for name in names]
-        speed, test = one.speed, tests.get(str(one.settings.get("dtype")))
+        cells = [*([one.runtime] if several else []), *(str(one.settings.get(name)) for name in names)]
+        speed, test = one.speed, tests.get(str(one.settings.get("dtype"))) if one.runtime == OWN else None
         if speed:
             hours = documents / speed.documents_per_second / 3600
             cells += [f"{speed.documents_per_second:,.1f}", f"{speed.query_seconds * 1000:.1f}", f"{speed.first_answer:.1f}"]
@@ -110,23 +131,25 @@ def _table(
         rows.append(tuple(cells))
     columns = ["docs/s", "query\nms", "first\nanswer", "memory\nMB", f"hours for\n{documents:,}"]
     columns += [*([] if price is None else ["costs"]), *([_MEASURE, "95 %\ninterval", "p"] if tests else [])]
-    filled = [(*row, *[number(None)] * (len(names) + len(columns) - len(row))) for row in rows]
+    filled = [(*row, *[number(None)] * (len(heads) + len(columns) - len(row))) for row in rows]
     notes = [
         f"{about}; docs/s: documents per second, the fastest of three rounds; query: the median of one at a time",
         "first answer: seconds from opening the model to the first query's vector; memory: of the process, with libraries",
         *([f"{_MEASURE}: difference to {found[0].settings['dtype']}; p: two-sided paired randomisation test"] if tests else []),
         *dict.fromkeys(f"not here: {one.expression}: {one.refused}" for one in found if one.refused),
     ]
-    heads = [name.replace("_", "\n") for name in names]
     return Table(f"{model}: encoding on {facts()['processor']}", (*heads, *columns), tuple(filled), tuple(notes))
 
 
 def _advice(found: "Sequence[Choice]", tests: "Mapping[str, Difference]") -> str:
     """Say which row is fastest, and what it costs."""
     from lexbench.table import number
+    from lexbench.timing.encoding_speed import OWN
 
     timed = [(one.speed.documents_per_second, one) for one in found if one.speed]
     rate, best = max(timed, key=lambda row: row[0])
-    test = tests.get(str(best.settings.get("dtype")))
+    own = best.runtime == OWN
+    test = tests.get(str(best.settings.get("dtype"))) if own else None
     costs = f", {_MEASURE} {number(test.difference, '+.4f')} (p {number(test.p)})" if test else ""
-    return f"fastest: {best.expression}, {rate / timed[0][0]:.2f} times the first row{costs}"
+    by = "" if own else f" by {best.runtime}"
+    return f"fastest: {best.expression}{by}, {rate / timed[0][0]:.2f} times the first row{costs}"

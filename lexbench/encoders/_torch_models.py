@@ -157,6 +157,12 @@ class MaskedLMModel(VocabularyModel):
         super().__init__(spec, checkpoint)
         self.exact_terms, self.text_head = checkpoint.exact_terms, checkpoint.text_head
 
+    def outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the last states (n, longest, width) of *batch*, and the largest logits (n, vocabulary)."""
+        ids, mask = _on_device(batch, self.device)
+        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states, self._maxima(batch, states)
+
     @torch.inference_mode()
     def vectors(
         self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
@@ -166,14 +172,12 @@ class MaskedLMModel(VocabularyModel):
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
         within *most_terms* (0: any number). Raises CommandError if there is no text head.
         """
-        ids, mask = _on_device(batch, self.device)
-        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
-        maxima = self._maxima(batch, states)
+        states, maxima = self.outputs(batch)
         if self.exact_terms is None and not text_terms:
             return _sparse(maxima, _ACTIVATIONS[activation])
         weights = _ACTIVATIONS[activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
-            pools = torch.from_numpy(batch.pools).to(self.device)
+            ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
         if text_terms:
             if self.text_head is None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,8 +22,22 @@ from lexbench.timing import machine
 from lexbench.timing.protocol import FACTS_FILE, EncodingTask, run_task
 from lexbench.types import Document
 
+OWN = "lexbench"  # what computes the layers of a model
 _ROUNDS = 3  # over all documents; the fastest counts, because whatever disturbs a round makes it slower
 _WARM_UP = 16  # documents
+
+
+class Runtime(NamedTuple):
+    """A library that can compute the layers of a model in place of ours."""
+
+    packages: tuple[str, ...]
+    dtypes: tuple[str, ...]  # those that it has on processors without texts to calibrate
+
+
+OTHERS = {
+    "openvino": Runtime(("openvino",), ("float32", "bfloat16")),
+    "onnx": Runtime(("onnx", "onnxscript", "onnxruntime"), ("float32", "int8")),
+}
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +57,7 @@ class Choice(NamedTuple):
     settings: Mapping[str, Value]  # dtype, threads and batch_tokens, as far as the encoder has them
     speed: Speed | None
     refused: str = ""
+    runtime: str = OWN  # OWN, or one of OTHERS
 
 
 def with_settings(expression: str, settings: Mapping[str, Value]) -> str:
@@ -75,28 +91,36 @@ def speeds(
     documents: Sequence[Document],
     queries: Sequence[str],
     tell: Callable[[str], None],
+    runtimes: Sequence[str] = (OWN,),
 ) -> Iterator[Choice]:
     """Measure the encoder of *expression* with every combination of the *wanted* settings, each in a fresh process.
 
     *tell* is called with the expression before each measurement. A combination that fails has the reason in place of a speed.
     """
-    for settings in choices(expression, wanted):
+    for runtime, settings in product(runtimes, list(choices(expression, wanted))):
+        if runtime != OWN and settings.get("dtype") not in OTHERS[runtime].dtypes:
+            continue
         typed = with_settings(expression, settings)
-        tell(typed)
+        tell(typed if runtime == OWN else f"{typed} by {runtime}")
         with TemporaryDirectory() as folder:
-            task = EncodingTask(system=typed, documents=list(documents), queries=list(queries), out=folder)
+            task = EncodingTask(system=typed, runtime=runtime, documents=list(documents), queries=list(queries), out=folder)
             try:
                 run_task(task, int(str(settings.get("threads", 1))))
             except LexbenchError as error:
-                yield Choice(typed, settings, None, str(error))
+                yield Choice(typed, settings, None, str(error), runtime)
             else:
-                yield Choice(typed, settings, msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=Speed))
+                speed = msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=Speed)
+                yield Choice(typed, settings, speed, runtime=runtime)
 
 
 def measure(task: EncodingTask) -> None:
     """Do *task* in this process and write its `Speed`."""
     start = time.perf_counter()
     encoder = next(systems.encoded_leaves(systems.system(task.system).retriever)).encoder
+    if task.runtime != OWN:
+        from lexbench.timing import other_runtimes
+
+        other_runtimes.use(encoder, task.runtime)
 
     def seconds(work: Callable[[], object]) -> float:
         began = time.perf_counter()

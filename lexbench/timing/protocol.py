@@ -75,6 +75,7 @@ class EncodingTask(msgspec.Struct, frozen=True, kw_only=True, tag="encoding"):
     """A task of another kind: encode *documents*, then *queries* one by one."""
 
     system: str  # expression of an encoder
+    runtime: str  # what computes its layers, see `encoding_speed`
     documents: list[Document]
     queries: list[str]
     out: str
