@@ -412,7 +412,7 @@ PUBLISHED = {  # BM25 "flat" of Anserini's reproductions
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_scores(real_home, tmp_path, monkeypatch, name):
-    """Anserini's published figures come out to four digits, and Lucene's hits are ours, float for float."""
+    """Anserini's published figures come out to four digits, in the tie interval; Lucene's hits are ours, float for float."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
     asked = ["bm25", "bm25@lucene"] if find_spec("pyserini") else ["bm25"]
@@ -420,6 +420,10 @@ def test_published_scores(real_home, tmp_path, monkeypatch, name):
     runs = [jobs.read_run(one.run).run for one in stored_results(Store(tmp_path))]
 
     assert {measure: round(mean, 4) for measure, mean in results[0].means.items()} == PUBLISHED[name]
+    if name == "beir/nfcorpus/test":  # whose fourth digit depends on the order of ties
+        tie = results[0].ties["nDCG@10"]
+        assert tie.lowest < 0.3206 < PUBLISHED[name]["nDCG@10"] < tie.highest  # the first in trec_eval's order
+        assert round(tie.queries * 323) == 19  # queries whose tenth and eleventh document tie
     assert len(runs) == len(asked)
     assert all(np.array_equal(one.docs, runs[0].docs) and np.array_equal(one.scores, runs[0].scores) for one in runs)
 

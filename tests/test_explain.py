@@ -51,16 +51,6 @@ def test_weights_are_those_that_the_engine_has(store, folder, vectors):
     assert one.score == one.total == 74
 
 
-@pytest.mark.parametrize("engine", ["csr", "impact"])
-def test_sums_are_the_engines_scores(store, folder, vectors, engine):
-    """With an exact engine, the contributions of every document add up to its score."""
-    for query in ("qa", "qf", "qp", "qn"):
-        found = explain(f"qid:{query}", f"{vectors}@{engine}", folder, k=9, store=store)
-
-        assert found.documents
-        assert [one.total for one in found.documents] == [one.score for one in found.documents]
-
-
 def test_bm25_by_hand(store, folder):
     """A term adds idf x tf / (tf + k1) if all documents have the mean length; unknown words are listed."""
     found = explain("apple fig apple kiwi", "bm25", folder, k=2, store=store)

@@ -167,17 +167,16 @@ def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "ends", "said"),
     [
-        ({"settings": ', prompt="gone.txt"'}, "the prompt cannot be read"),
-        ({"output": "a.run"}, "not of this judge"),
-        ({"settings": ", tokens=0"}, "tokens"),
+        ({"settings": ', prompt="gone.txt"'}, 3, "the prompt cannot be read"),
+        ({"output": "a.run"}, 3, "not of this judge"),
+        ({"settings": ", tokens=0"}, 2, "tokens"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, said):
+def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, ends, said):
     """A missing prompt, a file of another judge and a setting out of range give one line, and no request."""
-    assert code(words(server, **more)) != 0
-    assert said in capsys.readouterr().err
+    assert said in ended(capsys, ends, *words(server, **more)).err
     assert judged(server) == 0
 
 

@@ -192,20 +192,6 @@ def test_what_is_no_system_is_refused(given, message):
         adapted(given)
 
 
-def test_vectors_by_name_are_searched_like_a_matrix(tmp_path):
-    """Word counts as dicts and as a matrix of the same words give the same scores."""
-    words = ["red", "fox", "car"]
-    systems = {
-        "names": lambda texts: [{word: text.count(word) for word in words if word in text} for text in texts],
-        "matrix": lambda texts: sparse.coo_array([[text.count(word) for word in words] for text in texts]),
-    }
-    results = lexbench.run(DATA, systems, measures=["nDCG@10", "R@100"], store=tmp_path)
-    names, counted = results
-    assert not results.failures
-    assert names.per_query == counted.per_query
-    assert names.means["R@100"] > 0.5
-
-
 # ---- search systems --------------------------------------------------------------------------------------------------------
 
 CORPUS = {"d1": "red fox", "d2": "red car", "d3": "blue car", "d4": "blue fox fox"}

@@ -138,14 +138,6 @@ def test_the_policy_names_exactly_the_script_and_the_style(speeds):
     assert not re.search(r"""(src|href)=["'](?!#)""", text)
 
 
-def test_the_same_results_give_the_same_bytes(speeds):
-    """Both pages depend on the results only, not on dates or chance."""
-    again = board_of(SPEEDS)
-
-    assert html(again) == html(speeds)
-    assert markdown(again) == markdown(speeds)
-
-
 def test_the_table_sorts_by_its_headings(show, speeds):
     """A click on a heading sorts, a second one reverses, and aria-sort says which; missing values come last."""
     page = show(speeds, viewport={"width": 1400, "height": 900})

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import threading
 import time
 
@@ -210,22 +209,6 @@ def test_two_processes_make_one_thing_once(tmp_path):
     assert (folder / "data.txt").read_text() == "slow"
     assert work.calls == 0
     assert len(lines) == 1
-
-
-def test_a_killed_process_frees_its_lock(tmp_path):
-    """After a kill -9 the next process does not wait."""
-    context = multiprocessing.get_context("spawn")
-    started = context.Event()
-    other = context.Process(target=_slow, args=(tmp_path, started))
-    other.start()
-    assert started.wait(30)
-    os.kill(other.pid, signal.SIGKILL)
-    other.join()
-    lines = []
-    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "n", {}, write("mine"))
-
-    assert (folder / "data.txt").read_text() == "mine"
-    assert lines == []
 
 
 def test_too_little_disk_is_refused(tmp_path):
