@@ -30,9 +30,8 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import suite
-from lexbench.timing.durations import Durations
 from lexbench.timing.protocol import Settings, sample
-from lexbench.timing.stored_timings import read_durations
+from lexbench.timing.stored_timings import Durations, read_durations
 from lexbench.timing.timer import Timer
 
 _NUMBERS = 1 << 22  # numbers in memory at a time

@@ -36,9 +36,8 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
     def run(system: Any, dataset: Any, **settings: Any) -> Any:
         from lexbench.analysis.gate.checks import check, measure
-        from lexbench.analysis.gate.files import Gate, read_baselines, write_baselines
+        from lexbench.analysis.gate.files import COMMITS, Gate, read_baselines, write_baselines
         from lexbench.analysis.gate.output import accepted, as_text
-        from lexbench.analysis.gate.rule import COMMITS
         from lexbench.errors import LexbenchError
         from lexbench.storage.store import Store
 

@@ -9,10 +9,10 @@ import tiny
 from tiny import answer, ended
 
 from lexbench import catalog
+from lexbench.analysis.seen_in_training import contamination
 from lexbench.analysis.seen_in_training import notes as exposures
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
-from lexbench.datasets.contamination import contamination
 from lexbench.datasets.dataset import open_dataset
 from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat

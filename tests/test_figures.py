@@ -12,7 +12,7 @@ from lexbench.cli import code
 from lexbench.report import figures
 from lexbench.report.figures import headline
 from lexbench.report.leaderboard.board import systems_of
-from lexbench.report.leaderboard.trade_off import plots_of
+from lexbench.report.leaderboard.panels import plots_of
 from lexbench.results import write_results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")

@@ -13,9 +13,8 @@ import pytest
 from test_architecture import HEAVY
 from tiny import ended
 
-from lexbench.analysis.gate.checks import check, measure
+from lexbench.analysis.gate.checks import check, judge, measure
 from lexbench.analysis.gate.files import Gate
-from lexbench.analysis.gate.rule import judge
 from lexbench.cli import code
 from lexbench.errors import InvalidFile
 from lexbench.results import Latency, Timing

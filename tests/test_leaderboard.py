@@ -22,9 +22,8 @@ from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import family, shareable
-from lexbench.report.leaderboard.panels import power_notes
+from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
-from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import brief_tables, tables
 from lexbench.results import Counts, Exposure, Tie, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes

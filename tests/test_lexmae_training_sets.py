@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fruit import ids, write
 
+from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import contract_of
-from lexbench.datasets.contamination import SimilarQueries
 from lexbench.datasets.location import find_source
 from lexbench.errors import CannotStart, InvalidFile, MissingData
 from lexbench.lexmae.data.training_sets import open_corpus, open_training_set

@@ -23,9 +23,9 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.search import read_run
 from lexbench.storage.store import Store
-from lexbench.timing import durations, machine
+from lexbench.timing import machine
 from lexbench.timing.protocol import SINGLE, STAGES, Settings, sample
-from lexbench.timing.stored_timings import read_durations, read_timing
+from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
 from lexbench.timing.timer import Timer, differing
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
@@ -206,14 +206,14 @@ def test_percentiles_noise_and_samples_by_hand():
 
     Medians of 10, 10 and 13 ms vary by 13 %, which is noise; of 10, 10 and 10.5 by 2 %. Queries are sampled evenly.
     """
-    found = {n: durations.latency(milliseconds([np.arange(n)])) for n in (199, 200, 999, 1000)}
+    found = {n: latency(milliseconds([np.arange(n)])) for n in (199, 200, 999, 1000)}
 
     assert found[199].p95 is None
     assert found[200].p95 == pytest.approx(0.18905)  # between the 190th and 191st of 0 to 199 ms: 199 x .95
     assert found[999].p99 is None
     assert found[1000].p99 == pytest.approx(0.98901)
-    assert durations.unsteady(milliseconds([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
-    assert durations.unsteady(milliseconds([[10], [10], [10.5]])) is None
+    assert unsteady(milliseconds([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
+    assert unsteady(milliseconds([[10], [10], [10.5]])) is None
     assert sample(range(10), 4) == [0, 2, 5, 7]
     assert sample("abc", 3) == ["a", "b", "c"]
 

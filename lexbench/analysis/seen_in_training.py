@@ -3,15 +3,18 @@
 `look_up` and `tables` are behind `lexbench exposure`; `notes` are lines below tables of results.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from lexbench.contracts import all_contracts
-from lexbench.datasets.contamination import Contamination, contamination
-from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.datasets.records import read_records, title_text
+from lexbench.errors import MissingData
 from lexbench.results import EXPOSURES, Exposure, Result
 from lexbench.runner.exposure import exposures_of
 from lexbench.table import Table
@@ -20,6 +23,18 @@ _LEGEND = (
     "queries: those that share eight of ten words with a query of the texts; documents: those of whose phrases of eight words "
     "half are in the texts"
 )
+
+
+class Contamination(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a dataset is in some texts that a model learned from."""
+
+    texts: str  # name of their folder
+    dataset: str
+    queries: int  # of the dataset
+    near: int  # queries of the dataset that are similar to a query of the texts
+    documents: int  # of the dataset that were compared, evenly spaced
+    seen: int  # compared documents with at least half of their phrases of eight words in the texts
+    examples: list[str] = []  # the first three similar queries
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,3 +85,90 @@ def notes(results: Sequence[Result]) -> Iterator[str]:
             groups = [f"{status}: {', '.join(systems)}" for status, systems in by_status.items() if systems]
             yield f"seen of {dataset} in training: {'; '.join(groups)}"
             yield from (f"{dataset}: {line}" for line in dict.fromkeys(line for _, seen in known for line in seen.because))
+
+
+# ---- whether texts that a model learned from are those of a dataset, whatever they are called -------------------------------
+
+
+_SIMILAR = 0.8  # share of the words of two queries that both have
+_PHRASE = 8  # words
+_SEEN = 0.5  # share of a document's phrases
+_DOCUMENTS = 10_000  # compared per collection, evenly spaced, because their phrases are in memory
+_WORD = re.compile(r"\w+")
+
+
+class SimilarQueries:
+    """Queries as sets of words, to look up similar ones."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Take the *texts* of the queries; queries without words are ignored."""
+        self._words = list({_words(text) for text in texts} - {frozenset[str]()})
+        self._with_word: defaultdict[str, list[int]] = defaultdict(list)  # numbers of the queries that have a word
+        for number, words in enumerate(self._words):
+            for word in words:
+                self._with_word[word].append(number)
+
+    def has_similar(self, text: str) -> bool:
+        """Return whether a query shares at least 80 % of the words that it and *text* have together."""
+        words = _words(text)
+        shared = Counter(number for word in words for number in self._with_word.get(word, ()))
+        return any(count >= _SIMILAR * len(words | self._words[number]) for number, count in shared.items())
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def contamination(folder: Path, dataset: Dataset) -> Contamination:
+    """Compare the texts of a BEIR *folder* with a dataset. Raises MissingData if the folder has no corpus.jsonl."""
+    corpus, queries = _file(folder, "corpus"), _file(folder, "queries")
+    if corpus is None:
+        raise MissingData(f"{folder}: no corpus.jsonl, so there are no texts to compare")
+    trained = SimilarQueries(record.fields.get("text", "") for record in (read_records(queries) if queries else ()))
+    near = [query.text for query in dataset.queries if trained.has_similar(query.text)]
+    compared = list(_sample(dataset))
+    seen = _count_seen(compared, (title_text({"text": "", **record.fields}) for record in read_records(corpus)))
+    return Contamination(
+        texts=folder.name,
+        dataset=dataset.contract.id,
+        queries=len(dataset.queries),
+        near=len(near),
+        documents=len(compared),
+        seen=seen,
+        examples=near[:3],
+    )
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    return next((path for end in (".jsonl", ".jsonl.gz") if (path := folder / f"{name}{end}").is_file()), None)
+
+
+def _sample(dataset: Dataset) -> Iterator[str]:
+    """Yield the texts of at most 10,000 documents, evenly spaced; of all if the contract does not say how many there are."""
+    step = max(1, -(-(dataset.contract.expected.documents or 0) // _DOCUMENTS))
+    for number, document in enumerate(dataset.source.documents()):
+        if number % step == 0:
+            yield document.text
+
+
+def _phrases(text: str) -> set[int]:
+    """Return the hashes of all phrases of eight words; a shorter text is one phrase."""
+    words = _WORD.findall(text.casefold())
+    starts = range(max(1, len(words) - _PHRASE + 1))
+    return {hash(tuple(words[start : start + _PHRASE])) for start in starts} if words else set()
+
+
+def _count_seen(documents: Iterable[str], texts: Iterable[str]) -> int:
+    """Return how many *documents* have at least half of their phrases in *texts*, which are read once."""
+    with_phrase: defaultdict[int, list[int]] = defaultdict(list)  # numbers of the documents that have a phrase
+    sizes = []  # phrases per document
+    for number, document in enumerate(documents):
+        phrases = _phrases(document)
+        sizes.append(len(phrases))
+        for phrase in phrases:
+            with_phrase[phrase].append(number)
+    met = set[int]()
+    for text in texts:
+        met |= {phrase for phrase in _phrases(text) if phrase in with_phrase}
+    shared = Counter(number for phrase in met for number in with_phrase[phrase])
+    return sum(count >= _SEEN * sizes[number] for number, count in shared.items())

@@ -41,9 +41,8 @@ def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path |
     if ctx.invoked_subcommand:
         return
     from lexbench.analysis.gate import output
-    from lexbench.analysis.gate.checks import check
+    from lexbench.analysis.gate.checks import check, worst
     from lexbench.analysis.gate.files import read_baselines, read_gates
-    from lexbench.analysis.gate.rule import worst
     from lexbench.storage import atomic
 
     gates = read_gates(path)

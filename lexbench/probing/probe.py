@@ -16,7 +16,7 @@ from lexbench.collecting.made_queries import lot
 from lexbench.errors import CannotStart, CommandError
 from lexbench.probing.servers import Block, Target
 from lexbench.results import Latency
-from lexbench.timing.durations import latency
+from lexbench.timing.stored_timings import latency
 
 _BEYOND = 100  # documents after the k-th that may tie with it
 _ROUNDING = 1e-5  # two scores that differ by less, relative to the larger one, are equal

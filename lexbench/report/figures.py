@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import require, shortened
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
-from lexbench.report.leaderboard.trade_off import frontier, plots_of
+from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result
 from lexbench.storage import atomic

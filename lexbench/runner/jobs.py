@@ -15,28 +15,32 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 
-from lexbench import results
+from lexbench import measures, results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
+from lexbench.foreign import ForeignRetriever
 from lexbench.plugins import Executor
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner import notes, tuning
+from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import excluded, score_ranked, score_run
+from lexbench.runner.scoring import excluded, score_ranked, score_run, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
-from lexbench.runner.systems import System, describe, encoded_leaves, weight_bytes
+from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_notes, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
+from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
+from lexbench.types import Kind
 
 T = TypeVar("T")
 
@@ -222,12 +226,12 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
                 lines = [
                     *chosen,
                     *runner.notes,
-                    *notes.judgement_notes(runner),
-                    *notes.model_notes(system, job.contract.id),
-                    *notes.candidate_notes(system, runner, ranked.run),
-                    *notes.short_list_notes(system, runner, ranked.run, job.depth),
+                    *judgement_notes(runner),
+                    *model_notes(system, job.contract.id),
+                    *candidate_notes(system, runner, ranked.run),
+                    *short_list_notes(system, runner, ranked.run, job.depth),
                 ]
-            approximate = list(notes.approximations(system, runner))  # not while scoring is timed
+            approximate = list(approximations(system, runner))  # not while scoring is timed
             alone = len(approximate) == 1 and isinstance(retriever, Encoded)
             found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
             result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
@@ -353,3 +357,82 @@ def encode(
             left = artifacts.encode_part(leaf.encoder, *part)
             folder = None if left else artifacts.encodings(leaf.encoder).path
             yield EncodedCorpus(artifacts.name, type(leaf.encoder).__name__, left, folder)
+
+
+# ---- notes of a result: what readers must know besides its scores -----------------------------------------------------------
+
+
+_QUERIES = 200  # evenly spaced, searched exactly: the recall is then known to about .01
+_DEPTHS = (10, 100)
+
+
+def model_notes(system: System, dataset: str) -> list[str]:
+    """Return the notes of encoders and rerankers, and warnings about encoders that were trained on the tested queries."""
+    lines = [line for member in trained_members(system.retriever) for line in member.notes()]
+    lines += [
+        f"{model_name(leaf.encoder)} was trained on the very queries that are scored, so it may do worse on others"
+        for leaf in encoded_leaves(system.retriever)
+        if dataset in leaf.encoder.trained_on()
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def judgement_notes(runner: DatasetRunner) -> list[str]:
+    """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
+    place, textless = runner.dataset.source.place("judgements"), runner.dataset.topics.textless
+    path = Path(place) if place else None
+    lines = [*runner.dataset.source.judgement_notes(), *without_relevant(runner.dataset.qrels)]
+    if textless:
+        lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}")
+    return [*lines, *(judge_notes(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]
+
+
+def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[str]:
+    """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates."""
+    if not system.retriever.candidates:
+        return []
+    recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
+    mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
+    return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
+
+
+def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int) -> list[str]:
+    """Return a note if a search system outside lexbench returned fewer documents than it was asked for."""
+    wanted = min(depth, len(runner.corpus) - runner.drops_self_matches)
+    short = int((np.diff(run.offsets) < wanted).sum()) if isinstance(system.retriever, ForeignRetriever) else 0
+    return [f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"] if short else []
+
+
+class Approximation(NamedTuple):
+    """The recall of exact of an approximate engine."""
+
+    engine: str
+    shares: dict[int, float]  # of the best k of exact search, by k
+    queries: int  # number of queries that were searched exactly
+
+    def __str__(self) -> str:
+        """Return a note."""
+        shares = " and ".join(f"{share:.3f} of the best {k}" for k, share in self.shares.items())
+        return f"{self.engine} finds {shares} of exact search, on {self.queries} of the queries"
+
+
+def approximations(system: System, runner: DatasetRunner) -> Iterator[Approximation]:
+    """Yield the recall of exact of each member of a system that searches dense or sparse vectors approximately.
+
+    A sample of the queries is encoded and searched again, and multiplied with all stored vectors, a shard in memory at a time.
+    """
+    from lexbench.engines.kernels.dense import overlap
+
+    seen = set()
+    for leaf, artifacts in placed(system.retriever, runner.artifacts):
+        if not isinstance(leaf, Encoded) or leaf.engine.exact or leaf.engine.kind is Kind.MULTI:
+            continue
+        if (searched := (str(leaf), artifacts.name)) in seen:
+            continue
+        seen.add(searched)
+        queries = runner.dataset.queries[:: max(1, len(runner.dataset.queries) // _QUERIES)][:_QUERIES]
+        searcher = leaf.open(artifacts.index(leaf))
+        vectors = searcher.encode_queries(queries)
+        hits = searcher.search(vectors, min(max(_DEPTHS), len(artifacts.corpus)))
+        shards = (leaf.as_documents(shard) for shard in artifacts.encodings(leaf.encoder).shards())
+        yield Approximation(type(leaf.engine).__name__.lower(), overlap(shards, vectors, hits, _DEPTHS), len(queries))

@@ -28,7 +28,6 @@ from lexbench.runner import systems
 from lexbench.runner.search import joined_hits
 from lexbench.storage import atomic
 from lexbench.timing import machine
-from lexbench.timing.durations import Durations
 from lexbench.timing.protocol import (
     DURATIONS_FILE,
     FACTS_FILE,
@@ -42,6 +41,7 @@ from lexbench.timing.protocol import (
     Facts,
     Task,
 )
+from lexbench.timing.stored_timings import Durations
 from lexbench.types import Hits, Query
 
 # ---- the task --------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from xml.etree import ElementTree as ET
 
-from lexbench.analysis.gate.checks import Report, changes
+from lexbench.analysis.gate.checks import Report, changes, worst
 from lexbench.analysis.gate.files import Baseline
-from lexbench.analysis.gate.rule import worst
 from lexbench.errors import shortened, visible
 from lexbench.table import Table, escape, interval_cell, markdown, number
 

@@ -1,4 +1,4 @@
-"""MTEB's result files, in the format of mteb's TaskResult: one JSON file per task, `<model>/<revision>/<Task>.json`.
+"""MTEB's result files, one JSON file per task, `<model>/<revision>/<Task>.json`; and front matter for model cards.
 
     {"dataset_revision", "task_name", "mteb_version", "scores": {split: [{"main_score", "hf_subset", "languages",
      "ndcg_at_10", "map_at_10", "recall_at_10", "precision_at_10", "mrr_at_10", "hit_rate_at_10", ...}]},
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from lexbench.errors import InvalidFile
+from lexbench.errors import InvalidFile, require
 from lexbench.interop.formats import MEANS_LOST, Export, Target
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -120,12 +120,51 @@ def read_task(path: Path) -> TaskFile:
         raise InvalidFile(f"{path}: {error}; it is not a result file of MTEB 1.11 or later") from None
 
 
+# ---- a model-index for model cards on the Hugging Face hub ------------------------------------------------------------------
+
+
+def write_model_index(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    """Write a model-index, i.e. YAML front matter of README.md, to be merged into a model card; metrics have our names too."""
+    require("model-index", ["huggingface_hub"], "neural")
+    from huggingface_hub import EvalResult
+    from huggingface_hub.repocard_data import eval_results_to_model_index
+
+    metrics = []
+    for result in (entry.result for entry in entries):
+        task = TASKS.get(result.dataset)
+        for measure, mean in result.means.items():
+            metrics.append(
+                EvalResult(
+                    task_type="text-retrieval",  # the hub's name
+                    dataset_type=task.path if task else result.dataset,
+                    dataset_name=result.dataset,
+                    dataset_split=task.split if task else None,
+                    dataset_revision=task.revision if task else None,
+                    metric_type=to_mteb(measure) or measure,
+                    metric_name=measure,
+                    metric_value=mean,
+                )
+            )
+    index = msgspec.yaml.encode({"model-index": eval_results_to_model_index(entries[0].result.system, metrics)}).decode()
+    path = target.path / "README.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(path, f"---\n{index}---\n")
+    yield path
+
+
 EXPORTS = (
     Export(
         "mteb",
         "the results JSON of MTEB: a folder per system, a file per task",
         f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}",
         write,
+        "system",
+    ),
+    Export(
+        "model-index",
+        "front matter for a model's card, in a folder per system",
+        MEANS_LOST,
+        write_model_index,
         "system",
     ),
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench import suites
+from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import Contract, all_contracts
 from lexbench.datasets import location
-from lexbench.datasets.contamination import SimilarQueries
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.lexmae.recipe import STAGES, Recipe
 from lexbench.storage.reading import open_file

@@ -18,8 +18,7 @@ from lexbench.errors import CommandError
 from lexbench.report.leaderboard.board import Board, machine_line
 from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
 from lexbench.report.leaderboard.page import html
-from lexbench.report.leaderboard.reproduce import script
-from lexbench.report.leaderboard.sections import board
+from lexbench.report.leaderboard.sections import board, script
 from lexbench.results import Result
 from lexbench.runner import soundness
 from lexbench.storage import atomic
