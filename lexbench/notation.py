@@ -4,10 +4,9 @@
     lexmae(model="ckpt")|top_k(64)|quantize(100)@seismic(query_cut=10)
     ensemble(bm25, lexmae(model="ckpt")@impact, weights=[1, 0.3])
 
-An expression names one system. A user may give it a name, e.g. `tuned = bm25(k1=0.8)`; tables then show the name.
 Reading and writing are inverse: `parse(str(expression)) == expression`. The grammar is a part of Python's own, so Python's
-parser reads it; nothing is evaluated. Texts that are longer or nested deeper than any system are refused before they are
-parsed, because Python's parser needs stack for each level.
+parser reads it; nothing is evaluated. Texts that are longer or nested deeper than any system are refused before, because
+Python's parser needs stack for each level.
 """
 
 import ast

@@ -1,8 +1,7 @@
 """Finding plug-ins by name. Listing names imports nothing; using one imports one module.
 
 A plug-in of lexbench is one file: `lexbench/engines/impact.py` has the engine `impact`, the class `Impact`. The names of file
-and class are compared without case and underscores. Another package adds a plug-in by an entry point in the group
-`lexbench.engines`, or `encoders`, `transforms`, `retrievers`, `rerankers`, `measures`, `sources`, `executors` or `judges`.
+and class are compared without case and underscores. Another package adds a plug-in by an entry point.
 """
 
 from collections.abc import Callable, Mapping

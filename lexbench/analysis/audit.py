@@ -1,8 +1,4 @@
-"""Audit a leaderboard: which ranks can be told apart, and what is mixed, missing or seen in training.
-
-`audit` takes a `Board`, which `lexbench.interop.boards` reads from files. `predict` says how well a few of its datasets predict
-the order on others. Both are behind `lexbench audit`.
-"""
+"""Audit a leaderboard: which ranks can be told apart, and what is mixed, missing or seen in training."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,8 @@
 """What judgements leave open: unjudged documents, systems that did not contribute to the pool, and judges that are models.
 
-`judged_gaps` writes notes for tables of results. `leave_one_out` scores systems without the judgements that one contributor
-alone brought (Zobel, SIGIR 1998), for `lexbench judge pool`. A pool is made of the best documents of some systems, its
-contributors. Nobody judged what only a new system finds. So each contributor in turn loses the judgements of documents that
-only it found: how far it falls shows how unfair the collection may be to a new system like it.
+A pool is made of the best documents of some systems, its contributors; nobody judged what only a new system finds. So each
+contributor in turn loses the judgements of documents that only it found (Zobel, SIGIR 1998): how far it falls shows how unfair
+the collection may be to a new system like it.
 """
 
 from collections import Counter

@@ -1,12 +1,8 @@
 """Similarity of the ranked lists of two systems, without judgements: overlap at a depth, and rank-biased overlap (RBO).
 
 Overlap at k is the share of the first k documents that two lists have in common. RBO is the mean of the overlaps at all depths,
-weighted by (1 - p) p^(depth - 1): the overlap that a reader can expect who goes on to the next document with probability p. At
-p = .9 the first ten documents have .86 of the weight. Lists are finite, so RBO is extrapolated: the overlap is assumed to stay
-as it is. Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4), 2010; numbers of
-equations refer to it.
-
-Ties in score are broken like trec_eval does. `lexbench compare --lists` uses this module.
+weighted by (1 - p) p^(depth - 1). Lists are finite, so RBO is extrapolated: the overlap is assumed to stay as it is. Source:
+Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4), 2010.
 """
 
 import math

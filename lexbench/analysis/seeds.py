@@ -1,10 +1,8 @@
 """Several trainings of one system, with different seeds, as one system.
 
-The score of one seed belongs to one model; whether a method works takes several. As one system, seeds have for each query the
-mean of their values, and therefore as mean the mean of their means, which is shown with its standard deviation.
-
-This leaves two sources of chance, and no test here covers both. A test over queries compares these very models on other
-queries. Welch's interval over seeds compares the methods: other seeds on the same queries.
+As one system, seeds have for each query the mean of their values, and therefore as mean the mean of their means. A test over
+queries compares these very models on other queries. Welch's interval over seeds compares the methods: other seeds on the same
+queries. No test here covers both.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""What systems had seen of datasets in training: by the names of their training data, and by its texts.
-
-`look_up` and `tables` are behind `lexbench exposure`; `notes` are lines below tables of results.
-"""
+"""What systems had seen of datasets in training: by the names of their training data, and by its texts."""
 
 import re
 from collections import Counter, defaultdict

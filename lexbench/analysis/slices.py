@@ -1,8 +1,6 @@
 """Slices: named groups of queries, and the scores of systems on each.
 
 A file of slices has one line per query and slice, `query slice`, separated by white space; a query may be in several slices.
-Searching for the group of queries on which a system does well always finds one. So declare slices before you look: commit the
-file; results carry its digest. Statements about several slices are corrected for their number.
 """
 
 import hashlib

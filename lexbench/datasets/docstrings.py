@@ -1,8 +1,8 @@
 """The documents of `pydoc`: the docstrings of the running Python's standard library.
 
 They are collected in a bare child process (`python -I -S`), so that nothing which this process has loaded, patched or
-configured can change them, and importing all modules has no effect here. This file is both sides: imported, it starts the
-child; run as a script, it is the child. It therefore imports the standard library only.
+configured can change them. This file is both sides: imported, it starts the child; run as a script, it is the child. It
+therefore imports the standard library only.
 """
 
 import functools

@@ -1,17 +1,12 @@
 """Passages of long documents: a corpus whose documents are windows of another corpus.
 
 A passage is a window of a number of tokens, words or sentences. The next one begins *stride* of them later, and the last one is
-the first that reaches the end. A document that fits into a window, or is empty, is one passage with its text unchanged. The id
-of a passage is the id of its document, `#` and its number from 0, as in MS MARCO's segmented collections ("D1555982#0").
-
-Beside the files of a corpus (`lexbench.datasets.corpus`) there is
+the first that reaches the end. The id of a passage is the id of its document, `#` and its number from 0, as in MS MARCO's
+segmented collections ("D1555982#0"). Beside the files of a corpus (`lexbench.datasets.corpus`) there is
 
     documents.npy   int32 (passages,): the position of the document of each passage, ascending
 
-Sentences are found by rule, in any script that marks their end. A sentence ends behind . ! ? or a similar mark of another
-script, with closing quotes and brackets, if white space follows; behind full-width marks anything may follow. An empty line
-also ends one. A mark before a lower-case letter ("Why?" he asked) ends none, nor does a full stop behind a single letter
-("J. Smith") or a common abbreviation. A sentence has a letter or a digit: dots alone belong to the next sentence.
+Sentences are found by rule, in any script that marks their end.
 """
 
 import re
@@ -112,7 +107,9 @@ def _passage(document: Document, number: int, text: str, body_at: int) -> Docume
     return Document(f"{document.doc_id}#{number}", text, body_at)
 
 
-# of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic script
+# A sentence ends behind a mark, with closing quotes and brackets, if white space follows; behind full-width marks anything may
+# follow. A mark before a lower-case letter ("Why?" he asked) ends none, nor does a full stop behind a single letter (J. Smith).
+# The marks are of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic script.
 _MARKS = ".!?\u2026\u0589\u061f\u06d4\u0964\u0965\u104a\u104b\u1362\u1367\u1368"
 _WIDE = "\u3002\uff01\uff1f\uff61"  # Chinese and Japanese
 _CLOSING = "\"'\u201d\u2019\u00bb)\\]\u300d\u300f\uff09\u3011"

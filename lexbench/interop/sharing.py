@@ -1,8 +1,7 @@
-"""Copies artifacts and results to and from other places, for `lexbench store` and `lexbench results`.
+"""Copies artifacts and results to and from other places, for `lexbench store`.
 
-A place is a folder or any URL that fsspec reaches. Results can also go to a dataset of the Hugging Face hub. Everything is
-checked on the way out and on the way in: artifacts against the digests in their manifests, results against what a leaderboard
-accepts.
+Everything is checked on the way out and on the way in: artifacts against the digests in their manifests, results against what a
+leaderboard accepts.
 """
 
 import hashlib

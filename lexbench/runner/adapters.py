@@ -1,17 +1,6 @@
 """Objects and functions given to `lexbench.run`, made into plug-ins: the rest of lexbench sees subclasses of the base classes.
 
-`adapted` recognises them by their methods, in this order:
-
-    transform(frame)                       a transformer of PyTerrier
-    index(corpus) and search(queries, k)   a search system
-    encode_queries and encode_corpus       a retrieval model of beir
-    encode_document, encode_query, encode  an encoder, e.g. of sentence-transformers or mteb
-    search(queries, k)                     a search system; search(corpus, queries, k, ...) is one of beir
-    a function of one argument             an encoder: texts -> vectors
-    a function of two arguments            a search system: ({query id: text}, k) -> {query id: {document id: score}}
-
-`lexbench.vectors.converted` says which vectors an encoder may return, `lexbench.foreign` checks the answers of
-search systems.
+`lexbench.vectors.converted` says which vectors an encoder may return, `lexbench.foreign` checks the answers of search systems.
 """
 
 from collections.abc import Callable, Mapping, Sequence

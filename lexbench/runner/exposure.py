@@ -6,10 +6,8 @@
     in-domain      it learned from queries and judgements of this dataset, from another split or this one
     unknown        it was trained, and nothing says on what
 
-Collections are matched by their corpus, and by other names that a contract lists as `related`, so training on
-`beir/scifact/train` counts for `beir/scifact/test`. A model's training data is stated by its folder (training.json, or the list
-in its card) and by the catalogue. In a system of several models, the model that has seen most decides. The general text that
-language models are made from does not count.
+Collections are matched by their corpus, and by other names that a contract lists as `related`. In a system of several models,
+the model that has seen most decides. The general text that language models are made from does not count.
 """
 
 from collections.abc import Iterator, Sequence

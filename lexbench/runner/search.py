@@ -1,7 +1,4 @@
-"""Searching: the runs of systems on one dataset, and the files that runs are stored in.
-
-    corpora   the documents of the dataset, in position order
-    runs      the ranked lists of a system
+"""Searching: the corpus and the runs of systems on one dataset, and the files that runs are stored in.
 
 A run is searched and stored block by block, so that an interrupted one continues.
 """

@@ -1,6 +1,5 @@
 """Tests whether a difference between systems is more than the luck of the queries.
 
-`randomisation` has p values, Holm's correction, detectable differences, needed queries and ranks; `bootstrap` has intervals;
-`noninferiority` tests margins. All take values per query, or differences of two systems on the same queries, as arrays
-(queries,), and are deterministic for a given seed. Nothing here reads or writes files.
+All take values per query, or differences of two systems on the same queries, as arrays (queries,), and are deterministic for a
+given seed. Nothing here reads or writes files.
 """

@@ -1,15 +1,12 @@
 """Tests that a system is worse than another by at most a margin. The test is valid for any number of queries.
 
-Variants of a system (top-k, quantised, pruned) differ on few queries, and lose much on fewer. A bootstrap draws only from the
-queries at hand, so it cannot see losses on rare queries that are not among them: if a system loses 1.0 on one query in 200, the
-bootstrap claims at 50 queries in 78 % of cases that it loses less than .005. The test here assumes only that differences lie in
-[-1, 1] and that queries are drawn independently.
+A bootstrap draws only from the queries at hand, so it cannot see losses on rare queries that are not among them. The test here
+assumes only that differences lie in [-1, 1] and that queries are drawn independently.
 
 The test is a bet. Suppose that the true mean difference is -margin. Then for every share c from 0 to 1, a stake that each query
 multiplies by (1 - c) + c (1 + difference) / (1 - margin) is expected to be worth 1 in the end. By Markov's inequality it
 reaches 20 in at most one case of 20, so 1 / wealth is a p value. Half of the stake goes on c = 1, the best share if nothing is
-lost, and half evenly on other shares. The order of the queries does not matter. Source: Waudby-Smith and Ramdas, "Estimating
-means of bounded random variables by betting", JRSS B 86, 2024.
+lost, and half evenly on other shares. Source: Waudby-Smith and Ramdas, JRSS B 86, 2024.
 """
 
 from functools import cache

@@ -1,10 +1,4 @@
-"""Sources of datasets: each other module is a plug-in of the group `sources`. A contract names its source as `source.loader`.
-
-Here is what all sources use. Environment variables are read when they are needed, not at import:
-
-    LEXBENCH_DATA       folders of the user, separated as in PATH; each may have <dataset id>/ and <corpus id>/
-    LEXBENCH_OFFLINE    1: never download anything
-"""
+"""Sources of datasets: each other module is a plug-in of the group `sources`, which a contract names as `source.loader`."""
 
 import os
 from pathlib import Path

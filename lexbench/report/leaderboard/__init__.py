@@ -1,13 +1,12 @@
 """The leaderboard: pages made from committed result files and nothing else.
 
     leaderboard/results/<suite>/<system>.json   one file per system: its results on the suite's datasets
-    leaderboard/README.md                       generated; `lexbench leaderboard --check` fails if it is out of date
+    leaderboard/README.md                       generated
     leaderboard/index.html                      also generated: all measures, plots and single queries
     leaderboard/reproduce.sh                    also generated: the commands that repeat the measurements
     leaderboard/top-k.svg                       also generated, if there are top-K variants: their curves
 
-Callers use `pages`, `write` and `stale`, and `copies` for one table to paste elsewhere. `sections` computes a
-`board` from the results once; `markdown`, `copies` and `page` write it.
+`lexbench leaderboard --check` fails if a generated file is out of date.
 """
 
 from collections.abc import Iterator, Mapping
