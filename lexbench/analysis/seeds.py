@@ -142,10 +142,8 @@ def _common(value: Any, others: Sequence[Any]) -> Any:
     return value if all(value == other for other in others) else ...
 
 
-def interval_over_seeds(
-    system: Sequence[float], baseline: Sequence[float], *, level: float = 0.95
-) -> tuple[float, float] | None:
-    """Return Welch's interval for the difference between the means of two systems, given the mean of each of their seeds.
+def interval_over_seeds(system: Sequence[float], baseline: Sequence[float]) -> tuple[float, float] | None:
+    """Return Welch's 95 % interval for the difference between the means of two systems, given the mean of each of their seeds.
 
     A system with one value (e.g. BM25) counts as known exactly. None if both have one.
     """
@@ -156,5 +154,5 @@ def interval_over_seeds(
     if not variance:
         return difference, difference
     freedom = variance**2 / sum(part**2 / free for part, free in parts)  # Welch-Satterthwaite
-    reach = student_quantile((1 + level) / 2, freedom) * math.sqrt(variance)
+    reach = student_quantile(0.975, freedom) * math.sqrt(variance)
     return difference - reach, difference + reach

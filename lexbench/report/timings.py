@@ -26,9 +26,9 @@ def conditions(timing: Timing) -> str:
     return f"{timing.scenario}, k={timing.k}, {searched}"
 
 
-def qps_name(timing: Timing, stage: str = "e2e") -> str:
-    """Return the full name of a rate, e.g. "e2e QPS, single-stream-1t, k=1000, exact"."""
-    return f"{stage} QPS, {conditions(timing)}"
+def qps_name(timing: Timing) -> str:
+    """Return the full name of the end-to-end rate, e.g. "e2e QPS, single-stream-1t, k=1000, exact"."""
+    return f"e2e QPS, {conditions(timing)}"
 
 
 def rate(timing: Timing) -> str:

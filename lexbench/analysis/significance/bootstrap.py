@@ -15,39 +15,26 @@ _BLOCK = 1 << 20  # draws at a time: 8 MB
 _COUNTED = 4  # from this many systems on, counting the draws once for all is faster
 
 
-def interval(
-    values: NDArray[np.float64], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
-) -> tuple[float, float]:
+def interval(values: NDArray[np.float64], *, level: float = 0.95) -> tuple[float, float]:
     """Return the percentile interval of the mean of *values* (queries,), which may be differences."""
-    low, high = intervals(np.asarray(values)[np.newaxis], level=level, resamples=resamples, seed=seed)[0]
+    low, high = intervals(np.asarray(values)[np.newaxis], level=level)[0]
     return float(low), float(high)
 
 
-def intervals(
-    values: NDArray[np.float64], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
-) -> NDArray[np.float64]:
+def intervals(values: NDArray[np.float64], *, level: float = 0.95) -> NDArray[np.float64]:
     """Return the `interval` of every row of *values* (systems, queries), as (systems, 2). All rows share their draws."""
-    return _percentiles(means(values, resamples=resamples, seed=seed), level).T
+    return _percentiles(means(values), level).T
 
 
-def macro_interval(
-    values: Sequence[NDArray[np.float64]],
-    weights: Sequence[float] | None = None,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> tuple[float, float]:
-    """Return the percentile interval of the mean of the means of *values*, one array (queries,) per dataset.
+def macro_interval(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of the means of *values*, one array (queries,) per dataset.
 
     The bootstrap is stratified: each dataset's queries are drawn separately, so that every dataset keeps its weight in the
     macro mean (*weights*, or all equal) in every resample.
     """
-    seeds = np.random.SeedSequence(seed).spawn(len(values))
-    resampled = [
-        means(np.asarray(row)[np.newaxis], resamples=resamples, seed=own) for row, own in zip(values, seeds, strict=True)
-    ]
-    low, high = _percentiles(np.average(resampled, axis=0, weights=weights), level)[:, 0]
+    seeds = np.random.SeedSequence(SEED).spawn(len(values))
+    resampled = [means(np.asarray(row)[np.newaxis], seed=own) for row, own in zip(values, seeds, strict=True)]
+    low, high = _percentiles(np.average(resampled, axis=0, weights=weights), 0.95)[:, 0]
     return float(low), float(high)
 
 

@@ -55,14 +55,14 @@ def lower_bound(differences: NDArray[np.float64], *, level: float = LEVEL) -> fl
 
 
 @cache
-def fewest_queries(margin: float, *, level: float = LEVEL) -> int:
+def fewest_queries(margin: float) -> int:
     """Return how many queries are needed to show that *margin* is kept if no query differs."""
     low, high = 0, 1
-    while _log_wealth(np.zeros(high), -margin) < -np.log(level):
+    while _log_wealth(np.zeros(high), -margin) < -np.log(LEVEL):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _log_wealth(np.zeros(middle), -margin) >= -np.log(level) else (middle, high)
+        low, high = (low, middle) if _log_wealth(np.zeros(middle), -margin) >= -np.log(LEVEL) else (middle, high)
     return high
 
 

@@ -23,6 +23,7 @@ LEVEL = 0.05  # of all tests
 _BLOCK = 1 << 20  # values in a block of resamples: 8 MB as float64
 _EQUAL = 1e-12  # sums closer than this share of their absolute terms are equal, up to the order of the additions
 _LEAST = 2  # queries with a standard deviation
+_POWER = 0.8
 
 
 def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED) -> float:
@@ -35,14 +36,14 @@ def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, see
     return _share(np.abs(2 * sums - values.sum()), abs(values.sum()), float(np.abs(values).sum()))
 
 
-def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
+def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES) -> NDArray[np.float64]:
     """Return the p value of every two rows of *scores* (systems, queries), as a symmetric matrix with 1 on its diagonal.
 
     All pairs share the same random signs, so all of them cost one matrix product.
     """
     values = _finite(scores)
     systems, queries = values.shape
-    sums = np.concatenate([bits @ values.T for bits in _bits(queries, resamples, seed)])  # (resamples, systems)
+    sums = np.concatenate([bits @ values.T for bits in _bits(queries, resamples, SEED)])  # (resamples, systems)
     centred = 2 * sums - values.sum(axis=1)
     ps = np.ones((systems, systems))
     for one, other in combinations(range(systems), 2):
@@ -77,30 +78,29 @@ def holm(ps: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL, power: float = 0.8) -> float:
-    """Return the smallest mean of *differences* (queries,) that a paired two-sided test at *level* finds with that *power*.
+def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL) -> float:
+    """Return the smallest mean of *differences* (queries,) that a paired two-sided test at *level* finds with power .8.
 
     (t[1 - level/2] + t[power]) x s / sqrt(queries), with quantiles of Student's t at queries - 1 degrees of freedom and the
     observed standard deviation s: the minimum detectable effect of Bloom (Evaluation Review 19, 1995), for paired values. In
     the units of the measure, for one comparison; a corrected family detects less. Infinite for one query.
     """
     values = np.asarray(differences, dtype=np.float64)
-    return _detectable(float(values.std(ddof=1)), len(values), level, power) if len(values) >= _LEAST else math.inf
+    return _detectable(float(values.std(ddof=1)), len(values), level) if len(values) >= _LEAST else math.inf
 
 
-def queries_needed(differences: NDArray[np.float64], difference: float, *, level: float = LEVEL, power: float = 0.8) -> int:
+def queries_needed(differences: NDArray[np.float64], difference: float, *, level: float = LEVEL) -> int:
     """Return how many queries like those of *differences* (queries,) a test needs to find a mean of *difference*.
 
     The smallest number for which `minimum_detectable` is at most *difference*, with the observed standard deviation.
     """
     deviation = float(np.std(differences, ddof=1))
-    return _LEAST + bisect_left(
-        range(_LEAST, 1 << 40), True, key=lambda queries: _detectable(deviation, queries, level, power) <= difference
-    )
+    sizes = range(_LEAST, 1 << 40)
+    return _LEAST + bisect_left(sizes, True, key=lambda queries: _detectable(deviation, queries, level) <= difference)
 
 
-def _detectable(deviation: float, queries: int, level: float, power: float) -> float:
-    multiplier = student_quantile(1 - level / 2, queries - 1) + student_quantile(power, queries - 1)
+def _detectable(deviation: float, queries: int, level: float) -> float:
+    multiplier = student_quantile(1 - level / 2, queries - 1) + student_quantile(_POWER, queries - 1)
     return multiplier * deviation / math.sqrt(queries)
 
 
@@ -154,19 +154,19 @@ class Ranking:
     floor: float  # the smallest corrected p that these resamples can show
 
 
-def ranking(scores: NDArray[np.float64], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED) -> Ranking:
+def ranking(scores: NDArray[np.float64], *, resamples: int | None = None) -> Ranking:
     """Test every two rows of *scores* (systems, queries), of one dataset or `stratified`, and return their ranks.
 
     p is that of the paired randomisation test, corrected by Holm over all pairs, so all ranks hold together with probability
-    1 - *level*. The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
+    .95. The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
     """
     pairs = list(combinations(range(len(scores)), 2))
-    drawn = resamples or resamples_for(len(pairs), level)
-    ps = pairwise(scores, resamples=drawn, seed=seed)
+    drawn = resamples or resamples_for(len(pairs))
+    ps = pairwise(scores, resamples=drawn)
     for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
         ps[first, second] = ps[second, first] = p
     means = np.mean(scores, axis=1)
-    better = (ps < level) & (means[:, np.newaxis] > means)
+    better = (ps < LEVEL) & (means[:, np.newaxis] > means)
     ranks = tuple((1 + int(better[:, at].sum()), len(scores) - int(better[at].sum())) for at in range(len(scores)))
     return Ranking(ps, better, ranks, len(pairs) / (drawn + 1))
 
