@@ -104,6 +104,13 @@ def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
     return str(rewrite(folder, change, safetensors=safetensors))
 
 
+def bert_body(folder, state) -> torch.nn.Module:
+    """Return the body of transformers with the configuration of *folder* and the tensors of *state* under `bert.`."""
+    body = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False)
+    body.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+    return body.eval()
+
+
 def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
     """Write a tiny *ForCausalLM with random weights and a tokenizer of words that adds <s>; return the path.
 

@@ -1,15 +1,17 @@
 """What `flat` and `faiss` do beyond what all engines must (tests/contracts/test_engines.py), and how they are compared."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
+from workbench import engine
 
 from lexbench import registry
 from lexbench.engines.flat import Flat
 from lexbench.engines.kernels import dense
 from lexbench.engines.kernels.dense import Best, overlap, widen
-from lexbench.errors import CommandError, LexbenchError, MissingExtra
-from lexbench.notation import Call
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.types import Hits
 
 RNG = np.random.default_rng(12)
@@ -43,12 +45,7 @@ def opened(engine, path, documents, shards=7):
     return engine.open(path)
 
 
-def faiss(**settings):
-    """Make the engine, or skip the test."""
-    try:
-        return registry.create("engines", Call("faiss", kwargs=tuple(settings.items())))
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+faiss = partial(engine, "faiss")
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16"])

@@ -28,8 +28,7 @@ def pylate(path, **settings):
     state = checkpoints.load_file(whole / "model.safetensors")
     folder = path / "pylate"
     (folder / "1_Dense").mkdir(parents=True)
-    body = transformers.BertModel(transformers.BertConfig.from_pretrained(whole), add_pooling_layer=False)
-    body.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+    body = checkpoints.bert_body(whole, state)
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
     tokenizer.add_tokens(["[Q] ", "[D] "])
     torch.manual_seed(9)
@@ -59,8 +58,7 @@ class Reference:
     def __init__(self, folder):
         state = checkpoints.load_file(f"{folder}/model.safetensors")
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self.bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False).eval()
-        self.bert.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+        self.bert = checkpoints.bert_body(folder, state)
         self.linear = state["linear.weight"]
 
     def ids(self, text, marker, length):

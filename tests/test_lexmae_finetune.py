@@ -158,12 +158,23 @@ def test_what_a_teacher_is(teacher, is_system):
     assert (negatives.teaching_system(teacher) is not None) == is_system
 
 
+def batch(generator, lengths):
+    """Return random texts of these lengths as arguments of `FineTuner.forward`."""
+    rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
+    return tensors(rows, pad=0, silent=[2, 3])
+
+
+def tuned(terms=None, **settings):
+    """Return the tuner of a random model with exact *terms* and other settings, two queries, and four documents."""
+    encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
+    generator = np.random.default_rng(0)
+    tuner = FineTuner(encoder, msgspec.convert(SETTINGS | settings, Stage), steps=10)
+    return tuner, batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+
+
 def test_documents_are_cut_in_turn():
     """With top_k of 1 and all, even steps rank by each document's largest weight only."""
-    generator = np.random.default_rng(0)
-    stage = msgspec.convert(SETTINGS | {"top_k": (1, 0), "lambda_d": 0.0, "lambda_q": 0.0}, Stage)
-    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
-    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    tuner, queries, documents = tuned(top_k=(1, 0), lambda_d=0.0, lambda_q=0.0)
     with torch.no_grad():
         q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
         found = [tuner(queries, documents, step)["loss"] for step in (0, 1, 2)]
@@ -173,9 +184,7 @@ def test_documents_are_cut_in_turn():
 
 def test_weights_of_words_have_a_learning_rate_of_their_own():
     """term_rate applies to the projection's bias and the exact terms, and to nothing else."""
-    terms = ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0)
-    encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
-    tuner = FineTuner(encoder, msgspec.convert(SETTINGS | {"term_rate": 5.0}, Stage), steps=10)
+    tuner, *_ = tuned(ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0), term_rate=5.0)
     named = {name.removeprefix("encoder.").removeprefix("language_model.") for name in tuner.rates}
     assert set(tuner.rates.values()) == {5.0}
     assert {"exact_terms.predicted", "exact_terms.exact"} < named
@@ -215,19 +224,10 @@ def test_a_text_head_is_trained_on_the_texts_of_a_stage(asked, stage, tmp_path):
     assert again.words.tolist() == encoder.text_head.words.tolist()
 
 
-def batch(generator, lengths):
-    """Return random texts of these lengths as arguments of `FineTuner.forward`."""
-    rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
-    return tensors(rows, pad=0, silent=[2, 3])
-
-
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
 def test_the_loss_is_the_papers(contrast):
     """The loss is the contrast plus both weighted FLOPS terms (Eq. 11); with a teacher, divergence plus gamma x contrast."""
-    generator = np.random.default_rng(0)
-    stage = msgspec.convert(SETTINGS | {"contrast": contrast, "contrast_weight": 0.2}, Stage)
-    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
-    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    tuner, queries, documents = tuned(contrast=contrast, contrast_weight=0.2)
     teacher = torch.tensor([[1.0, 3.0], [2.0, -1.0]])
     with torch.no_grad():
         q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
@@ -246,10 +246,7 @@ def test_the_loss_is_the_papers(contrast):
 
 def test_flops_ramp_up():
     """A quadratic ramp over 10 steps weighs FLOPS by 0 at first, a quarter at step 5, and fully from step 10 on."""
-    generator = np.random.default_rng(0)
-    stage = msgspec.convert(SETTINGS | {"ramp": "quadratic"}, Stage)
-    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
-    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    tuner, queries, documents = tuned(ramp="quadratic")
     with torch.no_grad():
         found = [tuner(queries, documents, step) for step in (0, 5, 10, 20)]
     added = [(one["loss"] - one["contrastive"]).item() for one in found]
@@ -260,12 +257,9 @@ def test_flops_ramp_up():
 
 def test_flops_are_of_predictions():
     """FLOPS ignores exact terms, however large they are."""
-    generator = np.random.default_rng(0)
-    stage, model = msgspec.convert(SETTINGS, Stage), random_model("bert", vocabulary=VOCABULARY)
     vocabulary = torch.ones(len(VOCABULARY))
-    plain = FineTuner(LexiconEncoder(model), stage, steps=10)
-    exact = FineTuner(LexiconEncoder(model, ExactTerms(vocabulary, 9 * vocabulary, 9.0)), stage, steps=10)
-    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    plain, queries, documents = tuned()
+    exact, *_ = tuned(ExactTerms(vocabulary, 9 * vocabulary, 9.0))
     with torch.no_grad():
         without, found = (tuner(queries, documents, 0) for tuner in (plain, exact))
     for name in ("flops_d", "flops_q", "predicted_d", "predicted_q"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import rank_feature_server
 from scipy import sparse
+from workbench import engine
 
 from lexbench import registry
 from lexbench.engines import qdrant
@@ -18,18 +19,9 @@ from lexbench.engines.csr import Csr
 from lexbench.engines.kernels.java import java_class
 from lexbench.engines.opensearch import OpenSearch
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
-from lexbench.notation import Call
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import learned
 from lexbench.types import Kind
-
-
-def engine(name, **settings):
-    """Make an engine, or skip the test."""
-    try:
-        return registry.create("engines", Call(name, kwargs=tuple(settings.items())))
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def url_of(variable):

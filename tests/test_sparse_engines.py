@@ -9,24 +9,15 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from scipy import sparse
+from workbench import engine
 
-from lexbench import registry
 from lexbench.engines.kernels import java
 from lexbench.engines.kernels.checks import quiet
-from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName
-from lexbench.notation import Call
+from lexbench.errors import CommandError, LexbenchError, UnknownName
 
 RNG = np.random.default_rng(8)
 DOCUMENTS = sparse.csr_array((RNG.integers(1, 256, (2000, 300)) * (RNG.random((2000, 300)) < 0.1)).astype(np.float32))
 QUERIES = sparse.csr_array((RNG.integers(1, 100, (30, 300)) * (RNG.random((30, 300)) < 0.05)).astype(np.float32))
-
-
-def engine(name, **settings):
-    """Make an engine, or skip the test."""
-    try:
-        return registry.create("engines", Call(name, kwargs=tuple(settings.items())))
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
 
 
 def answer(made, path, *, k=50, documents=DOCUMENTS, queries=QUERIES):

@@ -35,8 +35,7 @@ class Reference:
     def __init__(self, folder):
         state = checkpoints.load_file(f"{folder}/model.safetensors")
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self.bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False).eval()
-        self.bert.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+        self.bert = checkpoints.bert_body(folder, state)
         self.weight, self.bias = state["tok_proj.weight"], state["tok_proj.bias"]
 
     def of(self, ids):

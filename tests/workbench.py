@@ -1,14 +1,17 @@
-"""A dataset opened for searching without a command, and encoders of the words w0, w1, ..., for tests of fused retrievers."""
+"""Open a dataset for searching without a command, and make encoders of the words w0, w1, ..., or an engine, for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from scipy import sparse
 
+from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
-from lexbench.notation import parse
+from lexbench.errors import MissingExtra
+from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
 from lexbench.progress import Silent
 from lexbench.runner import plan
@@ -68,3 +71,11 @@ def searched(bench, retriever, k=1000):
     hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     rows = zip(hits.docs, hits.scores, strict=True)
     return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
+
+
+def engine(name, **settings):
+    """Make an engine, or skip the test."""
+    try:
+        return registry.create("engines", Call(name, kwargs=tuple(settings.items())))
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
