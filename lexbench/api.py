@@ -6,8 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lexbench.analysis.compare import compare
-from lexbench.analysis.compare.comparison import Comparison
+from lexbench.analysis.compare.comparison import Comparison, compare
 from lexbench.analysis.compare.tables import tables as compare_tables
 from lexbench.analysis.stored_results import definition
 from lexbench.errors import UnknownName, require

@@ -83,11 +83,6 @@ class Suite(Strict, frozen=True):
     folders: dict[str, str] = msgspec.field(default_factory=dict)  # of datasets without a contract, by id
 
 
-def published_figures() -> dict[str, Path]:
-    """Return the files of published figures, `expected/<suite>.toml`, by name: see `lexbench.analysis.verify.published`."""
-    return toml_files("expected")
-
-
 def suite_names() -> list[str]:
     """Return the names of all suites, sorted."""
     return sorted(toml_files())

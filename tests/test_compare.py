@@ -9,8 +9,7 @@ import samples
 from tiny import run
 
 from lexbench import results, suites
-from lexbench.analysis.compare import compare
-from lexbench.analysis.compare.comparison import config_diff
+from lexbench.analysis.compare.comparison import compare, config_diff
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.results import BOUND, Measurement, write_results

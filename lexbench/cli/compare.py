@@ -48,7 +48,7 @@ def _compare_scores(
     systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None,
     fail_if_worse: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    from lexbench.analysis.compare import compare
+    from lexbench.analysis.compare.comparison import compare
     from lexbench.analysis.compare.tables import tables
     from lexbench.analysis.seeds import seed_groups
     from lexbench.analysis.slices import read_slices

@@ -1,6 +1,5 @@
 """Measure an index that you already run: recall of exact and latency for each value of a knob."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,8 +65,12 @@ def command(  # noqa: PLR0913 - options
         return
     say(found.advice)
     print_tables([_table(found)])
-    for path in _draw(found, plot) if plot else ():
-        say(f"wrote {path}", err=True)
+    if plot:
+        from lexbench.report.figures import write_curve
+
+        drawn = [(1000 * point.alone, point.recall, f"{found.knob} {point.value}") for point in found.points]
+        for path in write_curve(drawn, found.target, ("median ms, one query at a time", f"recall of exact @{found.k}"), plot):
+            say(f"wrote {path}", err=True)
 
 
 def _table(found: "Probe") -> "Table":
@@ -93,11 +96,3 @@ def _table(found: "Probe") -> "Table":
         *found.notes,
     ]
     return Table(f"{found.target}: recall of exact", (found.knob or "index", *columns), tuple(rows), tuple(notes))
-
-
-def _draw(found: "Probe", plot: Path) -> "Iterator[Path]":
-    """Draw recall over latency. Yields the paths of the figure."""
-    from lexbench.report.figures import write_curve
-
-    points = [(1000 * point.alone, point.recall, f"{found.knob} {point.value}") for point in found.points]
-    return write_curve(points, found.target, ("median ms, one query at a time", f"recall of exact @{found.k}"), plot)

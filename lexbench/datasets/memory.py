@@ -16,9 +16,8 @@ from typing import Any
 
 from lexbench.contracts import Contract
 from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
-from lexbench.datasets.records import Record, document, judgement_of, record_of
+from lexbench.datasets.records import Record, Row, document, judgement_of, record_of
 from lexbench.datasets.sources import ir_datasets
-from lexbench.datasets.tables import Row
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
 from lexbench.types import Document, Judgement, Query

@@ -12,21 +12,6 @@ from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, join, ratio
 
 __all__ = [
-    "AnyMeasure",
-    "External",
-    "JudgedRun",
-    "Measure",
-    "Scores",
-    "cutoff",
-    "incomplete_report",
-    "ir_measures_library",
-    "join",
-    "known",
-    "parse",
-    "parse_native",
-    "ratio",
-    "score",
-    "tie_report",
-    "untied",
-    "with_threshold",
-]
+    "AnyMeasure", "External", "JudgedRun", "Measure", "Scores", "cutoff", "incomplete_report", "ir_measures_library", "join",
+    "known", "parse", "parse_native", "ratio", "score", "tie_report", "untied", "with_threshold",
+]  # fmt: skip

@@ -178,6 +178,7 @@ class _Measurement:
         runner.progress.end()
         retriever = timed.system.retriever
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
+        facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
         conditions = Conditions(
             scenario=self.scenario.name,
             threads=self.scenario.threads,
@@ -187,7 +188,7 @@ class _Measurement:
             candidates=retriever.candidates,
             queries=len(queries),
             differing=self._differing(draft),
-            baseline=_baseline(draft),
+            baseline=_import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {},
             disk=_disk(timed.parts),
             fingerprint=fingerprint(),
             machine=performance() | pinned,
@@ -246,12 +247,6 @@ def _agree(
     close = np.abs(scores - np.where(is_known, true[ranks], last)) <= rounding
     gone = ~np.isin(known[: len(docs)], docs)
     return bool(close.all() and (np.abs(true[: len(docs)][gone] - last) <= rounding).all())
-
-
-def _baseline(draft: Path) -> dict[str, int]:
-    """Return the memory of a process that imports what the measuring one did, and opens nothing; {} if it is unknown."""
-    facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
-    return _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
 
 
 @cache

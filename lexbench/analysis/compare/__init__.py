@@ -1,5 +1,1 @@
 """The work behind `lexbench compare`: do scores differ, which settings differ, and which queries changed, and why."""
-
-from lexbench.analysis.compare.comparison import compare
-
-__all__ = ["compare"]

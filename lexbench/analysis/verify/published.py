@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import field
 
-from lexbench import catalog, measures, registry, suites
+from lexbench import catalog, measures, registry
+from lexbench.contracts import toml_files
 from lexbench.errors import LexbenchError, NotationError
 from lexbench.notation import Call, Expression, parse
 from lexbench.results import Result
@@ -128,7 +129,7 @@ class PublishedScore:
 
 def published_scores() -> list[PublishedScore]:
     """Return every published score, those of the catalogue first. A model whose file cannot be read has none."""
-    return [*_of_catalogue(), *(score for name in suites.published_figures() if name != _SOURCES for score in _of_file(name))]
+    return [*_of_catalogue(), *(score for name in toml_files("expected") if name != _SOURCES for score in _of_file(name))]
 
 
 def system_of(model: catalog.Model) -> str:
@@ -146,7 +147,7 @@ def _of_catalogue() -> Iterator[PublishedScore]:
 
 
 def _of_file(name: str) -> Iterator[PublishedScore]:
-    for system in read_toml(suites.published_figures()[name], PublishedFile).systems:
+    for system in read_toml(toml_files("expected")[name], PublishedFile).systems:
         for scores in system.figures:
             for measure, value in scores.values.items():
                 names = system.system, system.called, scores.dataset, _canonical(measure)
@@ -160,7 +161,7 @@ def _canonical(measure: str) -> str:
 
 @cache
 def _sources() -> _Sources:
-    return read_toml(suites.published_figures()[_SOURCES], _Sources)
+    return read_toml(toml_files("expected")[_SOURCES], _Sources)
 
 
 def source(name: str) -> Source:

@@ -17,9 +17,17 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from lexbench.contracts import Contract
-from lexbench.datasets.records import columns, document, numbered_records, read_judgements, read_queries, read_records
+from lexbench.datasets.records import (
+    ENDINGS,
+    columns,
+    document,
+    numbered_records,
+    read_judgements,
+    read_queries,
+    read_records,
+    text_lines,
+)
 from lexbench.datasets.sources import missing
-from lexbench.datasets.tables import ENDINGS, text_lines
 from lexbench.errors import InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest

@@ -172,6 +172,7 @@ def _section(
     for dataset, of in zip(datasets, by_dataset, strict=True):
         levels = best_of_families(published_systems(published, suite, [dataset])) if how != "none" else []
         panels.append(panel_of(dataset, suite.headline, systems, of, [(row.name, row.scores[dataset]) for row in levels]))
+    one_each = [msgspec.structs.replace(next(iter(of.values())), system=name) for name, of in ours.items()]
     every = [result for of in ours.values() for result in of.values()]
     main = [result for of, system in zip(ours.values(), systems, strict=True) if system.base is None for result in of.values()]
     return Section(
@@ -186,16 +187,11 @@ def _section(
         datasets=tuple(panels),
         better=tuple(better),
         notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
-        names=tuple(shareable(line) for line in names([_called(name, of) for name, of in ours.items()])),
+        names=tuple(shareable(line) for line in names(one_each)),
         command=command(suite, ours),
         made=_provenance(every),
         sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
     )
-
-
-def _called(name: str, of: Mapping[str, Result]) -> Result:
-    """Return one result of a system under the name of its row."""
-    return msgspec.structs.replace(next(iter(of.values())), system=name)
 
 
 def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[bool, int, float]:
