@@ -113,8 +113,9 @@ class Store:
             yield str(error)
             return
         state = manifest.state(folder)
-        if state and not thoroughly and self._was_checked(folder, state):
-            return
+        with suppress(OSError):
+            if state and not thoroughly and self._checked(folder).read_bytes() == state.encode():
+                return
         intact = True
         for line in manifest.damage(folder, only):
             intact = False
@@ -123,13 +124,8 @@ class Store:
             self._note_checked(folder, state)
 
     def _checked(self, folder: Path) -> Path:
+        """Return the file with the state in which the files of an artifact were found intact."""
         return self.root / _CHECKED / f"{folder.parent.name}-{key_of(folder)}"
-
-    def _was_checked(self, folder: Path, state: str) -> bool:
-        """Whether an artifact was found intact when its files were in that *state*."""
-        with suppress(OSError):
-            return self._checked(folder).read_bytes() == state.encode()
-        return False
 
     def _note_checked(self, folder: Path, state: str) -> None:
         """Remember that an artifact was intact when its files were in that *state*."""

@@ -1,5 +1,6 @@
 """The tables of `lexbench compare`: the answer, what differs, and the queries. Systems are A, B, C ... in the given order."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from lexbench.errors import shortened
 from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
-_HEX = 32  # a longer hexadecimal value is a digest
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
 _SIDE_BY_SIDE = 6  # settings of more systems do not fit beside each other
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
@@ -53,15 +54,12 @@ def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
     if len(names) > _SIDE_BY_SIDE:
         note = f"{len(comparison.config_diff)} settings differ: see --json, or compare at most {_SIDE_BY_SIDE} systems"
         return Table("what differs", (), (), (note,))
-    chosen = [one for one in comparison.config_diff if not (one.implied or any(map(_is_digest, one.values)))]
+    stated = (one for one in comparison.config_diff if not one.implied)
+    chosen = [one for one in stated if not any(_DIGEST.fullmatch(value or "") for value in one.values)]
     hidden = len(comparison.config_diff) - len(chosen)
     notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --json",) if hidden else ()
     rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
     return Table("what differs", ("field", *names.values()), tuple(rows), notes)
-
-
-def _is_digest(value: str | None) -> bool:
-    return value is not None and len(value) >= _HEX and all(sign in "0123456789abcdef" for sign in value)
 
 
 def _named(system: str, names: dict[str, str]) -> str:
