@@ -100,11 +100,10 @@ def test_batches_have_each_querys_own_documents(stage):
 def test_the_teachers_scores_are_the_documents(stage):
     """The teacher's score of query i and its j-th document is at (i, j)."""
 
-    class Lengths:
-        def scores(self, queries, documents):
-            return torch.tensor([100.0 * len(query) + len(one.text) for query, one in zip(queries, documents, strict=True)])
+    def lengths(queries, documents):
+        return torch.tensor([100.0 * len(query) + len(one.text) for query, one in zip(queries, documents, strict=True)])
 
-    stage.teacher = Lengths()
+    stage.teacher = lengths
     drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 60)]
     expected = [[100.0 * len(stage.query(one)) + len(stage.document(one, at).text) for at in one.documents] for one in drawn]
 

@@ -1,7 +1,5 @@
 """Teachers: their scores equal those of a few lines of transformers or sentence-transformers."""
 
-import json
-
 import checkpoints
 import pytest
 import torch
@@ -9,7 +7,8 @@ import transformers
 from torch.nn import functional
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
-from lexbench.lexmae.training import teachers
+from lexbench.lexmae.recipe import Hardware
+from lexbench.lexmae.training.finetune import load_teacher
 from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
@@ -34,9 +33,9 @@ def dual_encoder(path, pooling="mean", *, normalise=True):
     return path / "saved"
 
 
-def load(folder, dtype=torch.float32):
+def load(folder):
     """Load a teacher on the processor."""
-    return teachers.load(str(folder), "cpu", dtype)
+    return load_teacher(str(folder), Hardware(device="cpu"))
 
 
 def reference(folder, queries=QUERIES, documents=DOCUMENTS):
@@ -58,7 +57,7 @@ def reference(folder, queries=QUERIES, documents=DOCUMENTS):
 def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
     """The score is the logit of [CLS] query [SEP] title [SEP] passage [SEP], without the title's part if there is none."""
     folder = checkpoints.cross_encoder(tmp_path)
-    scores = load(folder).scores(QUERIES, DOCUMENTS)
+    scores = load(folder)(QUERIES, DOCUMENTS)
 
     torch.testing.assert_close(scores, reference(folder)[:, 0], atol=1e-5, rtol=0)
     assert scores.dtype == torch.float32
@@ -74,7 +73,7 @@ def test_the_longer_text_of_a_pair_is_cut(tmp_path):
     # 192 tokens, of which 3 are special; "the" and its separator are the document's.
     shorter = [Document("a", "the " + "dense " * (189 - 30 - 2), body_at=4), documents[1]]
 
-    scores = load(folder).scores(queries, documents)
+    scores = load(folder)(queries, documents)
     expected = reference(folder, [queries[0], "sparse " * 188], shorter)[:, 0]
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
 
@@ -87,58 +86,25 @@ def test_a_dual_encoder_scores_by_cosine(tmp_path, pooling):
     folder = dual_encoder(tmp_path, pooling, normalise=pooling == "mean")
     model = SentenceTransformer(str(folder), device="cpu")
     queries, documents = (torch.from_numpy(model.encode(texts)) for texts in (QUERIES, [one.text for one in DOCUMENTS]))
-    loaded = load(folder)
-
     expected = 20 * functional.cosine_similarity(queries, documents)
-    torch.testing.assert_close(loaded.scores(QUERIES, DOCUMENTS), expected, atol=1e-4, rtol=0)
-    torch.testing.assert_close(loaded.encode(QUERIES), functional.normalize(queries), atol=1e-5, rtol=0)
 
-
-def test_the_older_form_of_settings_is_read(tmp_path):
-    """Settings written by older versions of sentence-transformers are read."""
-    folder = dual_encoder(tmp_path, "cls")
-    expected = load(folder).scores(QUERIES, DOCUMENTS)
-    config = next(folder.glob("1_Pooling/config.json"))
-    old = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    config.write_text(json.dumps(old))
-    checkpoints.reconfigure(folder, "tokenizer_config.json", model_max_length=None)
-    checkpoints.reconfigure(folder, "sentence_bert_config.json", max_seq_length=10)
-
-    assert torch.equal(load(folder).scores(QUERIES, DOCUMENTS), expected)
-    config.write_text(json.dumps(old | {"pooling_mode_mean_tokens": True}))
-    with pytest.raises(CommandError, match="lexbench does mean, cls"):
-        load(folder)
-
-
-def test_equal_texts_are_encoded_once(tmp_path, monkeypatch):
-    """Equal texts are encoded once."""
-    loaded = load(dual_encoder(tmp_path))
-    asked = []
-    encode = loaded.encode
-    monkeypatch.setattr(loaded, "encode", lambda texts: asked.append(list(texts)) or encode(texts))
-    loaded.scores(QUERIES, [*DOCUMENTS[:2], *DOCUMENTS[:2]])
-
-    (texts,) = asked
-    assert sorted(texts) == sorted({*QUERIES, DOCUMENTS[0].text, DOCUMENTS[1].text})
+    torch.testing.assert_close(load(folder)(QUERIES, DOCUMENTS), expected, atol=1e-4, rtol=0)
 
 
 def test_what_is_no_teacher_is_refused(tmp_path):
-    """Other models, three logits, missing weights, prompts and empty folders are refused, each in one line."""
+    """Other models, three logits, missing weights and empty folders are refused, each in one line."""
     language_model = checkpoints.tiny(tmp_path / "mlm", "bert")
     three = checkpoints.cross_encoder(tmp_path / "three", labels=3)
     cut = checkpoints.cross_encoder(tmp_path / "cut")
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if "classifier" not in key})
-    prompted = dual_encoder(tmp_path / "prompted")
-    checkpoints.reconfigure(prompted, "config_sentence_transformers.json", prompts={"query": "query: "})
     (tmp_path / "empty").mkdir()
 
     for place, kind, said in (
-        (language_model, CommandError, "neither a \\*ForSequenceClassification of transformers nor"),
-        (three, CommandError, "it has 3 logits; a teacher has one, or two"),
+        (language_model, CommandError, "does not say how it pools"),
+        (three, CommandError, "it has 3 logits; a reranker has one, or two"),
         (cut, InvalidFile, r"2 weights are missing \(classifier.bias\)"),
-        (prompted, CommandError, "it adds a prompt or lower-cases texts"),
         (tmp_path / "empty", MissingData, "no config.json"),
     ):
         with pytest.raises(kind, match=said) as error:
-            load(place)
+            load(place)(QUERIES, DOCUMENTS)
         assert "\n" not in str(error.value)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 # A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
 Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
 CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
-RERANKER = "a reranker"  # the role of a classifier, in messages
 
 
 # ---- language models -------------------------------------------------------------------------------------------------------
@@ -303,13 +302,6 @@ def is_classifier(config: Mapping[str, Any]) -> bool:
     return any(str(name).endswith(_CLASS_ENDING) for name in config.get("architectures") or ())
 
 
-def check_logits(config: Mapping[str, Any], folder: Path, role: str) -> None:
-    """Raise CommandError if a classifier has more than two logits; *role* names its purpose, e.g. "a reranker"."""
-    logits = len(config.get("id2label") or ()) or config.get("num_labels") or _MOST_LOGITS  # the order of transformers
-    if logits > _MOST_LOGITS:
-        raise CommandError(f"{folder}: it has {logits} logits; {role} has one, or two")
-
-
 def classifier_files(top: Path) -> CheckpointFiles:
     """Return the files of the reranker in the folder *top*.
 
@@ -326,16 +318,21 @@ def classifier_files(top: Path) -> CheckpointFiles:
             f"{folder}: {classes} is no *{_CLASS_ENDING}, so it scores no pairs; a retriever scores what another found in "
             "pipeline(bm25, RETRIEVER, weights=[0, 1])"
         )
-    check_logits(files.config, folder, RERANKER)
+    logits = len(files.config.get("id2label") or ()) or files.config.get("num_labels") or _MOST_LOGITS  # as in transformers
+    if logits > _MOST_LOGITS:
+        raise CommandError(f"{folder}: it has {logits} logits; a reranker has one, or two")
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
     return files
 
 
-def load_classifier(folder: Path, role: str) -> Any:
+def load_classifier(folder: Path) -> Any:
     """Return the classifier in *folder*, in float32. Raises InvalidFile if it does not read or a weight is missing."""
     from transformers import AutoModelForSequenceClassification
 
-    from lexbench.models.loading import load_complete_model
+    from lexbench.models.loading import load_model
 
-    return load_complete_model(folder, AutoModelForSequenceClassification, role)
+    model, missing = load_model(folder, AutoModelForSequenceClassification)
+    if missing:
+        raise InvalidFile(f"{folder}: {len(missing)} weights are missing ({missing[0]}); a reranker needs all of them")
+    return model

@@ -304,14 +304,3 @@ def load_model(folder: Path, auto_class: Any, **settings: Any) -> tuple[Any, lis
     except Exception as error:  # of transformers, safetensors and torch
         raise InvalidFile(f"{folder}: the model does not load ({first_line(error)}); {_MODEL_AGAIN}") from error
     return model.eval(), sorted(loading["missing_keys"])
-
-
-def load_complete_model(folder: Path, auto_class: Any, role: str, unneeded: tuple[str, ...] = ()) -> Any:
-    """Return the model like `load_model`. Raises InvalidFile if a parameter is missing that is not *unneeded*.
-
-    *role* names the model's purpose in the message, e.g. "a teacher". *unneeded* are beginnings of names.
-    """
-    model, missing = load_model(folder, auto_class)
-    if needed := [name for name in missing if not name.startswith(unneeded)]:
-        raise InvalidFile(f"{folder}: {len(needed)} weights are missing ({needed[0]}); {role} needs all of them")
-    return model

@@ -1,20 +1,21 @@
 """Scores of query-document pairs by a sequence classifier, which reads [CLS] query [SEP] document [SEP].
 
-Used by the reranker `cross_encoder` and by LexMAE's teachers. Needs torch.
+Used by the reranker `cross_encoder`. Needs torch.
 """
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from lexbench.models.architectures import RERANKER, classifier_files, load_classifier
+from lexbench.models.architectures import classifier_files, load_classifier
 from lexbench.models.bert import with_own_body
 from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
-from lexbench.models.token_batches import tokenise
-from lexbench.models.transformer_model import FrozenModel, ModelSpec, TransformerModel
+from lexbench.models.token_batches import batches, tokenise
+from lexbench.models.transformer_model import ModelSpec, TransformerModel
 from lexbench.types import Document
 
 _PAIRS = 4096  # pairs whose tokens are in memory at a time
@@ -26,37 +27,45 @@ class CrossEncoderModel(TransformerModel):
     def __init__(self, spec: ModelSpec) -> None:
         files = classifier_files(fetch(spec.name, spec.revision))
         tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
-        model = with_own_body(load_classifier(files.folder, RERANKER)).to(spec.torch_dtype)
+        model = with_own_body(load_classifier(files.folder)).to(spec.torch_device, spec.torch_dtype).requires_grad_(False)
         check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, files.folder)
         super().__init__(spec, model, tokenizer, model.config)
         self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)
-        self.frozen = FrozenModel(model, tokenizer, self.device, spec.torch_dtype)
+        self._takes_types = "token_type_ids" in tokenizer.model_input_names
 
+    @torch.inference_mode()
+    def scores(
+        self,
+        cutter: Tokenizer,
+        queries: Sequence[str],
+        documents: Sequence[Document],
+        most_tokens: int,
+        *,
+        separated_titles: bool,
+    ) -> Tensor:
+        """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
 
-def pair_scores(
-    frozen: FrozenModel,
-    cutter: Tokenizer,
-    queries: Sequence[str],
-    documents: Sequence[Document],
-    most_tokens: int,
-    *,
-    separated_titles: bool,
-) -> Tensor:
-    """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
-
-    With two logits the score is the second (relevant) minus the first. *cutter* is the model's tokenizer, which cuts pairs.
-    *separated_titles* puts a separator between title and body. Batches have at most *most_tokens* tokens, padding included.
-    """
-    texts = [
-        f"{document.title}{frozen.separator}{document.body}" if separated_titles and document.title else document.text
-        for document in documents
-    ]
-    pairs = list(zip(queries, texts, strict=True))
-    scores = torch.empty(len(pairs), device=frozen.device)
-    for start in range(0, len(pairs), _PAIRS):
-        block = scores[start : start + _PAIRS]
-        tokens = tokenise(cutter, pairs[start : start + _PAIRS], types=True)
-        for batch, output in frozen.outputs(tokens, most_tokens):
-            logits = output.logits.float()
-            block[torch.from_numpy(batch.texts)] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
-    return scores
+        With two logits the score is the second (relevant) minus the first. *cutter* cuts pairs. *separated_titles* puts a
+        separator between title and body. Batches have at most *most_tokens* tokens, padding included.
+        """
+        texts = [
+            f"{document.title}{self.tokenizer.sep_token}{document.body}"
+            if separated_titles and document.title
+            else document.text
+            for document in documents
+        ]
+        pairs = list(zip(queries, texts, strict=True))
+        scores = torch.empty(len(pairs), device=self.device)
+        for start in range(0, len(pairs), _PAIRS):
+            block = scores[start : start + _PAIRS]
+            tokens = tokenise(cutter, pairs[start : start + _PAIRS], types=True)
+            for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self.pad, silent=()):
+                inputs = {"input_ids": batch.ids}
+                if self._takes_types:
+                    inputs["token_type_ids"] = batch.types  # `types=True` above
+                if not batch.real.all():
+                    inputs["attention_mask"] = batch.real.astype(np.int64)
+                given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
+                logits = self.body(**given).logits.float()
+                block[torch.from_numpy(batch.texts)] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
+        return scores

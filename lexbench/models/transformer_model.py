@@ -1,9 +1,9 @@
 """Transformers in memory: loaded once per process, on their device, with packed linear layers where these are faster.
 
-`TransformerModel` is the base of the models that encoders and rerankers run by name. `FrozenModel` wraps any model that is not
-trained, for rerankers and teachers. Packed layers have weights that are laid out once as oneDNN wants them instead of at every
-call: encoding was 1.08 times as fast in bfloat16 and 1.14 times in float32 (BERT-base, AMD EPYC of 2022). Their operation
-is one that `torch.compile` uses and that is not public, so `packing_works` tries it first. Needs torch.
+`TransformerModel` is the base of the models that encoders and rerankers run by name. Packed layers have weights that are laid
+out once as oneDNN wants them instead of at every call: encoding was 1.08 times as fast in bfloat16 and 1.14 times in float32
+(BERT-base, AMD EPYC of 2022). Their operation is one that `torch.compile` uses and that is not public, so `packing_works` tries
+it first. Needs torch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.models.token_batches import Batch, Tokens, batches, cutter, plain_copy
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from lexbench.models.token_batches import Batch, cutter
 
 _MODELS = 4  # models in memory: two towers of each of two encoders, or fewer and a reranker
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
@@ -203,38 +200,3 @@ def side_by_side(threads: int) -> Iterator[Callable[[Callable[[Batch], V], Seque
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # for threads that start later, which would inherit the pool's number
-
-
-# ---- frozen models ---------------------------------------------------------------------------------------------------------
-
-
-class FrozenModel:
-    """A model that is not trained, on its device, and its tokenizer, which does not truncate.
-
-    If *dtype* is not the type of the weights, the computation is under autocast.
-    """
-
-    def __init__(self, model: Any, tokenizer: "PreTrainedTokenizerFast", device: torch.device, dtype: torch.dtype) -> None:
-        self.model = model.to(device).requires_grad_(False)
-        self.device, self.dtype = device, dtype
-        self.tokenizer = plain_copy(tokenizer)
-        self.separator = str(tokenizer.sep_token)
-        self._pad = tokenizer.pad_token_id or 0
-        self._takes_types = "token_type_ids" in tokenizer.model_input_names
-
-    @torch.no_grad()  # not inference_mode: a loss cannot take its tensors
-    def outputs(self, tokens: Tokens, most_tokens: int) -> Iterator[tuple[Batch, Any]]:
-        """Yield batches of *tokens*, the longest texts first, with the model's output (it has last_hidden_state, or logits).
-
-        A batch has at most *most_tokens* tokens, padding included, or one text.
-        """
-        for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self._pad, silent=()):
-            inputs = {"input_ids": batch.ids}
-            if self._takes_types:
-                inputs["token_type_ids"] = np.zeros_like(batch.ids) if batch.types is None else batch.types
-            if not batch.real.all():
-                inputs["attention_mask"] = batch.real.astype(np.int64)
-            given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
-            with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != self.model.dtype):
-                output = self.model(**given)
-            yield batch, output

@@ -60,7 +60,7 @@ class CrossEncoder(LocalModel, Reranker):
         """Return how relevant documents[i] is to queries[i] (n,). Raises LexbenchError for NaN, or if memory is short."""
         import torch
 
-        from lexbench.models.pair_scoring import CrossEncoderModel, pair_scores
+        from lexbench.models.pair_scoring import CrossEncoderModel
         from lexbench.models.transformer_model import loaded
 
         if self.threads:
@@ -70,7 +70,7 @@ class CrossEncoder(LocalModel, Reranker):
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         apart = self.titles == "string"
         try:
-            scores = pair_scores(model.frozen, cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
+            scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
         except torch.OutOfMemoryError as error:
             raise model.out_of_memory(most_tokens) from error
         model.check_finite(scores, "scores")

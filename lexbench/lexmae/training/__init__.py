@@ -4,7 +4,6 @@
     estimate    operations, time, memory and disk of each task, before any work
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     finetune    one stage of fine-tuning (paper, section 3.4 and appendix A)
-    teachers    frozen rerankers that a stage can learn from
     selection   choosing the best model of a stage, on queries that no table reports
     trainer     transformers' Trainer with LexMAE's losses and order of texts
     resuming    the state of an unfinished training

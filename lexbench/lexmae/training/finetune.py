@@ -4,15 +4,16 @@ Paper, section 3.4 and appendix A, Eqs. 9 to 13. `finetune` trains a stage; `Ran
 `FineTuner` the loss.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lexbench import registry
 from lexbench.errors import CannotStart
 from lexbench.lexmae import provenance
 from lexbench.lexmae.card import Data, What
@@ -23,7 +24,10 @@ from lexbench.lexmae.data.training_sets import Example, Examples, Lists, Source,
 from lexbench.lexmae.model import heads, losses, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder
 from lexbench.lexmae.recipe import Hardware, Paths, Recipe, Stage, placeholders
-from lexbench.lexmae.training import processes, publishing, resuming, selection, teachers, text_head, trainer
+from lexbench.lexmae.training import processes, publishing, resuming, selection, text_head, trainer
+from lexbench.models.architectures import is_classifier
+from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
+from lexbench.notation import Call
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -132,7 +136,7 @@ class Ranking:
             sources.append(Source(training_set, lists[0], left_out))
         self.examples = Examples(sources, stage.depth, stage.pairs, stage.strata)
         self.corpora = [reader.corpus(source.training_set.corpus, store, progress) for source in sources]
-        self.teacher = _teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
+        self.teacher = load_teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
 
     @property
     def training_sets(self) -> list[TrainingSet]:
@@ -166,7 +170,7 @@ class Ranking:
         if self.teacher is not None:
             documents = [self.document(example, position) for example in examples for position in example.documents]
             count = len(documents) // len(queries)
-            scores = self.teacher.scores([query for query in queries for _ in range(count)], documents)
+            scores = self.teacher([query for query in queries for _ in range(count)], documents)
             batch["teacher"] = scores.view(len(queries), count)
         if self.taught:
             batch["teacher"] = torch.from_numpy(self.system_scores(examples))
@@ -233,9 +237,37 @@ def _missed(training_set: TrainingSet, lists: Lists, rank: int) -> set[str]:
     return {query.query_id for query, has_one in zip(training_set.queries, found, strict=True) if not has_one}
 
 
-def _teacher(name: str, hardware: Hardware) -> teachers.Teacher:
-    dtype = torch.float32 if hardware.precision == "fp32" else torch.bfloat16
-    return teachers.load(name, "cuda" if processes.device(hardware) == "cuda" else "cpu", dtype)
+# ---- teachers that are models (paper, appendix A, stage 3) -----------------------------------------------------------------
+
+Teacher: TypeAlias = Callable[[Sequence[str], Sequence[Document]], Tensor]  # scores (n,) of pairs, float32
+
+_TEACHER_LENGTH = 192  # tokens that a cross-encoder reads, unless it takes fewer
+_COSINES = 20.0  # factor of cosines: the `scale` with which encoders of sentence-transformers are trained
+
+
+def load_teacher(name: str, hardware: Hardware) -> Teacher:
+    """Return the scores of the model *name* as a function: logits of a cross-encoder, or 20 x cosines of a dense encoder.
+
+    *name* is a folder or a name on the hub. Raises the errors of the reranker `cross_encoder` and the encoder `dense`.
+    """
+    dtype = "float32" if hardware.precision == "fp32" else "bfloat16"
+    settings = (("model", name), ("dtype", dtype), ("device", "cuda" if processes.device(hardware) == "cuda" else "cpu"))
+    if is_classifier(read_json(transformer_folder(fetch_model(name)) / "config.json")):
+        pairs = Call("cross_encoder", kwargs=(*settings, ("length", _TEACHER_LENGTH), ("titles", "string")))
+        reranker = registry.create("rerankers", pairs)
+        return lambda queries, documents: torch.from_numpy(reranker.score(queries, documents))
+    encoder = registry.create("encoders", Call("dense", kwargs=(*settings, ("similarity", "cosine"))))
+
+    def vectors(encode: Callable[[Sequence[str]], NDArray[np.float32]], texts: Sequence[str]) -> NDArray[np.float32]:
+        row = {text: index for index, text in enumerate(dict.fromkeys(texts))}  # equal texts are encoded once
+        return encode(list(row))[[row[text] for text in texts]]
+
+    def cosines(queries: Sequence[str], documents: Sequence[Document]) -> Tensor:
+        texts = [document.text for document in documents]
+        products = vectors(encoder.encode_query, queries) * vectors(encoder.encode_document, texts)
+        return torch.from_numpy(_COSINES * products.sum(1))
+
+    return cosines
 
 
 # ---- the model with its loss (paper, section 3.4 and appendix A, Eqs. 9 to 13) ---------------------------------------------
