@@ -160,12 +160,12 @@ def model(tmp_path):
     import checkpoints
     import torch
 
-    from lexbench.models import exact_terms
+    from lexbench.models.added_terms import AddedTerms, ExactTerms, write
 
     def written(**stated):
         words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "fig", "pear", "plum")
         folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True, vocabulary=words)
-        exact_terms.write(exact_terms.ExactTerms(torch.zeros(len(words)), torch.ones(len(words)), 4.0), folder)
+        write(AddedTerms(ExactTerms(torch.zeros(len(words)), torch.ones(len(words)), 4.0)), folder)
         checkpoints.reconfigure(folder, lexbench={"positions": "text", **stated})
         return folder
 

@@ -11,8 +11,8 @@ from checkpoints import reconfigure, tiny_bert
 
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import InvalidFile, MissingData
-from lexbench.models import exact_terms
-from lexbench.models.exact_terms import ExactTerms
+from lexbench.models import added_terms
+from lexbench.models.added_terms import AddedTerms, ExactTerms
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.types import Document
 
@@ -31,7 +31,7 @@ def with_terms(folder, predicted=0.5, exact=2.0, mean_length=3.0):
     """Write exact terms that are equal for all word pieces into *folder*; return them."""
     vocabulary = torch.ones(len(VOCABULARY))
     terms = ExactTerms(predicted * vocabulary, exact * vocabulary, mean_length)
-    exact_terms.write(terms, folder)
+    added_terms.write(AddedTerms(terms), folder)
     return terms
 
 
@@ -98,9 +98,9 @@ def test_they_are_part_of_the_models_identity(folder):
 
 def test_what_is_written_is_read(folder):
     """Weights are stored in half precision, the mean length in float32; without the file there are none."""
-    assert exact_terms.read(folder, len(VOCABULARY)) is None
+    assert added_terms.read(folder, len(VOCABULARY), 32).exact_terms is None
     terms = with_terms(folder, predicted=0.1, exact=1 / 3, mean_length=151.3)
-    found = exact_terms.read(folder, len(VOCABULARY))
+    found = added_terms.read(folder, len(VOCABULARY), 32).exact_terms
     torch.testing.assert_close(found.exact, terms.exact.half().float())
     torch.testing.assert_close(found.predicted, terms.predicted.half().float())
     assert found.mean_length == pytest.approx(151.3, rel=1e-6)

@@ -152,10 +152,10 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
     distilbert = {"n_layers": 6, "dim": 32, "hidden_dim": 64, "vocab_size": 200, "max_position_embeddings": 64}
     (tmp_path / "config.json").write_text(json.dumps(distilbert))
     here = Start(model=str(tmp_path))
-    cut = Start(model=str(tmp_path), layers=(0, 3), vocabulary=150)
+    cut = Start(model=str(tmp_path), vocabulary=150)
 
     assert shape_of(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
-    assert shape_of(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
+    assert shape_of(recipe(start=cut))[:5] == (6, 32, 64, 150, 64)
     assert shape_of(recipe()) == BERT_BASE
     bert = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 5}
     (tmp_path / "o" / "start").mkdir(parents=True)

@@ -21,7 +21,7 @@ from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load
 from lexbench.lexmae.recipe import Stage, TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, Ranking
-from lexbench.models.exact_terms import ExactTerms
+from lexbench.models.added_terms import ExactTerms
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 

@@ -18,7 +18,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.recipe import Encoding
-from lexbench.models import exact_terms
+from lexbench.models import added_terms
 from lexbench.progress import Silent
 
 TERMS = '[exact_terms]\ncorpora = ["topics"]\n'
@@ -91,7 +91,9 @@ def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
         idf = np.log1p((len(texts) - frequency + 0.5) / (frequency + 0.5))
         assert encoder.exact_terms.exact[word].item() == pytest.approx(0.7 * idf**0.5, rel=2e-3)
         assert encoder.exact_terms.predicted[word].item() == pytest.approx(0.35 * idf**0.25, rel=2e-3)
-    assert exact_terms.read(folder, len(tokenizer)).mean_length == pytest.approx(encoder.exact_terms.mean_length)
+    assert added_terms.read(folder, len(tokenizer), 32).exact_terms.mean_length == pytest.approx(
+        encoder.exact_terms.mean_length
+    )
 
 
 def test_texts_of_exact_terms_are_looked_for_before_any_work(tmp_path, monkeypatch, capsys):

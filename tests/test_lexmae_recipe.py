@@ -45,12 +45,10 @@ def test_a_preset_fills_sections_that_are_there(recipe):
 def test_overrides_come_last(recipe):
     """An override replaces the file's value: TOML, or plain text if it is not TOML; the last one counts."""
     text = WHOLE + "lambda_d = 1.0\n"
-    found = recipe(
-        text, "stage3.lambda_d=0.5", "stage3.lambda_d = 0.004", "start.layers=[0, 2]", "selection.datasets=['pydoc/dev']"
-    )
+    found = recipe(text, "stage3.lambda_d=0.5", "stage3.lambda_d = 0.004", "selection.datasets=['pydoc/dev']")
     other = recipe(text, "stage1.negatives=bm25(k1=0.9)", "preset=paper", "name=other", "stage3.batch_size=2")
 
-    assert (found.stage3.lambda_d, found.start.layers, found.selection.datasets) == (0.004, (0, 2), ("pydoc/dev",))
+    assert (found.stage3.lambda_d, found.selection.datasets) == (0.004, ("pydoc/dev",))
     assert (other.stage1.negatives, other.encoding.titles, other.name) == ("bm25(k1=0.9)", "off", "other")
     assert (other.stage3.batch_size, other.stage3.lambda_d) == (2, 1.0)
 

@@ -57,31 +57,6 @@ def test_a_model_is_taken_as_it_is(tmp_path, architecture):
     torch.testing.assert_close(logits(folder), logits(given), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_layers_are_kept_in_the_order_that_is_given(tmp_path, architecture):
-    """With layers (2, 0) the start runs the model's third layer, then its first."""
-    given = checkpoints.tiny(tmp_path / "given", architecture, num_hidden_layers=3)
-
-    def two(model):
-        body = model.base_model
-        holder = body.transformer if architecture == "distilbert" else body.encoder
-        holder.layer = torch.nn.ModuleList([holder.layer[2], holder.layer[0]])
-
-    folder = made(tmp_path, model=str(given), layers=(2, 0))
-    torch.testing.assert_close(logits(folder), logits(given, two), atol=1e-5, rtol=0)
-    assert transformers.AutoConfig.from_pretrained(folder).num_hidden_layers == 2
-
-
-@pytest.mark.parametrize("layers", [(0, 2), (1, 1), (-1,)])
-def test_layers_that_are_not_there_are_refused(tmp_path, layers):
-    """Unknown and repeated layers are refused with the valid ones, and nothing is left behind."""
-    given = checkpoints.tiny(tmp_path / "given", "bert")
-
-    with pytest.raises(CommandError, match="name layers of 0 to 1, each once"):
-        made(tmp_path, model=str(given), layers=layers)
-    assert not (tmp_path / "out").exists()
-
-
 def test_fresh_weights_have_the_shape_and_are_those_of_the_seed(tmp_path):
     """Fresh weights depend on the seed only, and the global random state is unchanged."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
@@ -202,12 +177,12 @@ def test_a_finished_start_is_not_made_again(tmp_path):
 def test_a_start_of_another_recipe_is_refused(tmp_path):
     """A start of another recipe, or a foreign folder, is refused with the first difference and a remedy."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
-    place = made(tmp_path, model=str(given), layers=(0,))
+    place = made(tmp_path, model=str(given))
 
-    with pytest.raises(CommandError, match=r"another recipe \(layers: there \[0\], asked \[1\]\); remove it, or give another"):
-        made(tmp_path, model=str(given), layers=(1,))
+    with pytest.raises(CommandError, match=r"another recipe \(weights: there 'keep', asked 'fresh'\); remove it"):
+        made(tmp_path, model=str(given), weights="fresh")
     with pytest.raises(CommandError, match=r"\(seed: there 42, asked 7\)"):
-        made(tmp_path, model=str(given), layers=(0,), seed=7)
+        made(tmp_path, model=str(given), seed=7)
     (place / "start.json").unlink()
     with pytest.raises(CommandError, match="is no start that lexbench made; remove it"):
-        made(tmp_path, model=str(given), layers=(0,))
+        made(tmp_path, model=str(given))

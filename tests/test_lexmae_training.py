@@ -347,17 +347,6 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
     assert fitted(tmp_path)[1].resumed == 2
 
 
-def test_a_broken_tensorboard_is_none(tmp_path, monkeypatch):
-    """A TensorBoard that cannot be imported is ignored."""
-    (tmp_path / "tensorboard").mkdir()
-    (tmp_path / "tensorboard" / "__init__.py").write_text("raise RuntimeError('made for another numpy')")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in [name for name in sys.modules if name.split(".")[0] == "tensorboard"]:
-        monkeypatch.delitem(sys.modules, name)
-
-    assert fitted(tmp_path / "state")[1].log[-1]["step"] == 7
-
-
 def test_one_training_a_folder(place, monkeypatch):
     """A second process in the same folder, or another recipe, is refused."""
     enter(place, monkeypatch)
@@ -372,17 +361,3 @@ def test_one_training_a_folder(place, monkeypatch):
         pass
     with resuming.locked(state, asked, "pretrained"):
         pass
-
-
-def test_clearing_keeps_tensorboards_log(tmp_path):
-    """Clearing a finished training keeps TensorBoard's log, and removes the folder if there is none."""
-    state = tmp_path / "state"
-    for name in ("checkpoint-4/optimizer.pt", "best.safetensors", "runs/events"):
-        (state / name).parent.mkdir(parents=True, exist_ok=True)
-        (state / name).touch()
-    resuming.clear(state)
-    assert sorted(path.relative_to(state).as_posix() for path in state.rglob("*")) == ["runs", "runs/events"]
-    shutil.rmtree(state / "runs")
-    resuming.clear(state)
-    resuming.clear(state)
-    assert not state.exists()

@@ -11,9 +11,9 @@ from checkpoints import reconfigure, tiny_bert
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.lexmae.training.text_head import fit
-from lexbench.models import text_head
+from lexbench.models import added_terms
+from lexbench.models.added_terms import AddedTerms, TextHead, means
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
-from lexbench.models.text_head import TextHead, means
 from lexbench.progress import Silent
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "alpha", "beta", "gamma", "delta")
@@ -30,7 +30,7 @@ def with_head(folder, width=32):
     """Write a head of three terms into *folder*; return it."""
     weight = torch.linspace(-1, 1, 3 * width).view(3, width)
     head = TextHead(weight.half().float(), torch.tensor([0.5, 1.0, 1.5]), torch.tensor([8, 5, 6]))
-    text_head.write(head, folder)
+    added_terms.write(AddedTerms(text_head=head), folder)
     return head
 
 
@@ -82,7 +82,7 @@ def test_a_head_that_is_missing_or_does_not_fit_is_refused(folder):
         encoder(folder).encode_document(TEXTS)
     with_head(folder)
     with pytest.raises(InvalidFile, match="not in the vocabulary"):
-        text_head.read(folder, vocabulary=8, width=32)
+        added_terms.read(folder, vocabulary=8, width=32)
     reconfigure(folder, lexbench={"text_terms": 3})
     (folder / TEXT_HEAD_FILE).unlink()
     with pytest.raises(MissingData, match="text_terms"):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.models.added_terms import means
 from lexbench.models.architectures import (
     CAUSAL_LMS,
     LanguageModel,
@@ -30,7 +31,6 @@ from lexbench.models.architectures import (
 from lexbench.models.checkpoint import fetch
 from lexbench.models.lora import model_files
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
-from lexbench.models.text_head import means
 from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
 from lexbench.models.transformer_model import ModelSpec, PackedLinear, TransformerModel
 
@@ -155,7 +155,8 @@ class MaskedLMModel(VocabularyModel):
         files = masked_lm_files(fetch(spec.name, spec.revision), documents_only=True)
         checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, checkpoint)
-        self.exact_terms, self.text_head = checkpoint.exact_terms, checkpoint.text_head
+        assert checkpoint.added is not None
+        self.exact_terms, self.text_head = checkpoint.added
 
     def outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the last states (n, longest, width) of *batch*, and the largest logits (n, vocabulary)."""

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     import torch
     import transformers
 
+    from lexbench.models.added_terms import AddedTerms
     from lexbench.models.bert import BertConfig, WordPiece
-    from lexbench.models.exact_terms import ExactTerms
-    from lexbench.models.text_head import TextHead
 
 # A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
 Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
@@ -84,8 +83,7 @@ class LanguageModel:
     bias: "torch.Tensor | None"  # (vocabulary,)
     tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
     config: "transformers.PretrainedConfig | BertConfig"
-    exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, if the folder has them
-    text_head: "TextHead | None" = None  # terms of a text as a whole, if the folder has the head
+    added: "AddedTerms | None" = None  # exact terms and the text head of a masked-language model
 
 
 def masked_lm_files(folder: Path, *, documents_only: bool = False) -> CheckpointFiles:
@@ -111,7 +109,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
     Raises InvalidFile if its files do not read or the weights do not fit config.json.
     """
-    from lexbench.models import bert, exact_terms, loading, text_head
+    from lexbench.models import added_terms, bert, loading
 
     tokenizer = bert.read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
     names = MASKED_LMS[files.config["model_type"]]
@@ -124,10 +122,10 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     projection = model.get_output_embeddings()
     weight, bias = projection.weight.detach(), None if projection.bias is None else projection.bias.detach()
     loading.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
-    terms, head = exact_terms.read(files.folder, len(weight)), text_head.read(files.folder, *weight.shape)
-    for part in filter(None, (terms, head)):
+    added = added_terms.read(files.folder, *weight.shape)
+    for part in filter(None, added):
         part.to(device).eval().requires_grad_(requires_grad=False)
-    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, terms, head)
+    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, added)
 
 
 def _empty(files: CheckpointFiles, own: Any, auto_class: str, model_type: str = "", **settings: bool) -> Any:

@@ -61,8 +61,8 @@ class CrossEncoderModel(TransformerModel):
             tokens = tokenise(cutter, pairs[start : start + _PAIRS], types=True)
             for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self.pad, silent=()):
                 inputs = {"input_ids": batch.ids}
-                if self._takes_types:
-                    inputs["token_type_ids"] = batch.types  # `types=True` above
+                if self._takes_types and batch.types is not None:
+                    inputs["token_type_ids"] = batch.types
                 if not batch.real.all():
                     inputs["attention_mask"] = batch.real.astype(np.int64)
                 given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}

@@ -24,9 +24,11 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.notation import write_value
 
-EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `exact_terms`)
+EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `added_terms`)
 EXACT_TERMS_FILE = "exact_terms.safetensors"
-TEXT_HEAD_FILE = "text_head.safetensors"  # see the module `text_head`; the settings `text_terms` and `query_text_terms` use it
+TEXT_HEAD_FILE = (
+    "text_head.safetensors"  # see the module `added_terms`; the settings `text_terms` and `query_text_terms` use it
+)
 K1, B = 0.9, 0.4  # BM25 parameters of exact terms, the defaults of Anserini
 POOLINGS = ("mean", "cls", "last")
 _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers before 5.4 has MLMTransformer

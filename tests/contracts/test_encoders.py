@@ -51,12 +51,14 @@ def sparse_mlm(folders):
     import torch
     from checkpoints import sparsified, tiny
 
-    from lexbench.models import text_head
+    from lexbench.models import added_terms
 
     def write(path, seed):
         folder = sparsified(tiny(path, "bert", seed=seed))
         weight = torch.randn(8, json.loads((folder / "config.json").read_text())["hidden_size"])
-        text_head.write(text_head.TextHead(weight, torch.zeros(8), torch.arange(8, 16)), folder)
+        added_terms.write(
+            added_terms.AddedTerms(text_head=added_terms.TextHead(weight, torch.zeros(8), torch.arange(8, 16))), folder
+        )
         return folder
 
     return model_case("sparse_mlm", folders, write, titles="pair", text_terms=3, query_text_terms=2)

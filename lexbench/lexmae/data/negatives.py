@@ -16,7 +16,7 @@ import numpy as np
 
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
-from lexbench.lexmae.recipe import MODELS, STAGES, Paths, Recipe
+from lexbench.lexmae.recipe import MODELS, Paths, Recipe
 from lexbench.notation import Call, Expression, parse
 from lexbench.progress import Progress
 from lexbench.runner import systems
@@ -46,13 +46,11 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     """Return the folders of a stage's negatives, one per training set in their order. Missing ones are mined.
 
     Each has the `depth` best documents of each query that are not relevant to it. If a system teaches the stage, the folders of
-    its lists follow, with relevant documents. Raises CommandError if the recipe has no such stage or its `negatives` are not a
-    system, and CannotStart if they use a model that is not trained yet.
+    its lists follow, with relevant documents. Raises CommandError if its `negatives` are not a system, and CannotStart if they
+    use a model that is not trained yet.
     """
     settings = recipe.stage(stage)
-    if settings is None:
-        known = [str(number) for number in STAGES if recipe.stage(number)]
-        raise CommandError(f"recipe {recipe.name} has no stage {stage}; it has: {', '.join(known) or 'none'}")
+    assert settings is not None  # `plan.single_task` refuses it
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)

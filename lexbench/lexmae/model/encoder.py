@@ -18,11 +18,9 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from lexbench.models import exact_terms as terms
-from lexbench.models import text_head as text_heads
+from lexbench.models import added_terms
+from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead
 from lexbench.models.architectures import body_and_transform
-from lexbench.models.exact_terms import ExactTerms
-from lexbench.models.text_head import TextHead
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision
@@ -128,8 +126,7 @@ def load(folder: Path) -> tuple[Any, Any]:
 def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
     """Return the encoder in *folder*, with its exact terms if it has any, and its tokenizer."""
     model, tokenizer = load(folder)
-    head = text_heads.read(folder, model.config.vocab_size, model.config.hidden_size)
-    return LexiconEncoder(model, terms.read(folder, model.config.vocab_size), head), tokenizer
+    return LexiconEncoder(model, *added_terms.read(folder, model.config.vocab_size, model.config.hidden_size)), tokenizer
 
 
 def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
@@ -137,10 +134,7 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     encoder.language_model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    if encoder.exact_terms is not None:
-        terms.write(encoder.exact_terms, folder)
-    if encoder.text_head is not None:
-        text_heads.write(encoder.text_head, folder)
+    added_terms.write(AddedTerms(encoder.exact_terms, encoder.text_head), folder)
     for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
         path.chmod((folder / "config.json").stat().st_mode)
 

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lexbench.datasets.corpus import StoredCorpus
@@ -28,7 +27,7 @@ from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import heads
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
 from lexbench.lexmae.recipe import STAGES, ExactTerms, Paths, Recipe
-from lexbench.models import exact_terms as terms
+from lexbench.models import added_terms
 from lexbench.models.architectures import MASKED_LMS
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import load_config, load_model, load_tokenizer
@@ -102,8 +101,6 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
         raise InvalidFile(
             f"{folder}: the tokenizer has ids up to {largest}, but the model has only {model.config.vocab_size} tokens"
         )
-    if start.layers:
-        keep_layers(model, start.layers)
     store = Store(on_wait=progress.note, on_damage=progress.note)
     if 0 < start.vocabulary < len(tokenizer):
         check_wordpiece(tokenizer)
@@ -119,13 +116,15 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def _exact_terms(settings: ExactTerms, model: Any, reader: TextReader, store: Store, progress: Progress) -> terms.ExactTerms:
+def _exact_terms(
+    settings: ExactTerms, model: Any, reader: TextReader, store: Store, progress: Progress
+) -> added_terms.ExactTerms:
     """Return the initial exact terms: powers of each word piece's inverse document frequency."""
     corpora = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in settings.corpora]
     idf = inverse_document_frequencies(corpora, model.config.vocab_size)
     predicted, exact = settings.scale * idf**settings.predicted_idf, settings.scale * settings.weight * idf**settings.idf
     lengths = torch.tensor([float(corpus.lengths.mean()) - _SPECIAL for corpus in corpora])
-    return terms.ExactTerms(predicted, exact, float(lengths.mean()))
+    return added_terms.ExactTerms(predicted, exact, float(lengths.mean()))
 
 
 def inverse_document_frequencies(corpora: Sequence[TokenisedCorpus], vocabulary: int) -> torch.Tensor:
@@ -165,17 +164,6 @@ def _model(recipe: Recipe, folder: Path) -> Any:
     if others := [name for name in missing if name not in head]:
         raise InvalidFile(f"{folder}: {len(others)} weights are missing ({others[0]}); take the model from its source again")
     return model
-
-
-def keep_layers(model: Any, layers: Sequence[int]) -> None:
-    """Leave *model*, a *ForMaskedLM, only the encoder layers *layers* (from 0), in that order. Raises CommandError."""
-    body = model.base_model
-    stack = body.transformer if model.config.model_type == "distilbert" else body.encoder
-    count = len(stack.layer)
-    if len(set(layers)) < len(layers) or not set(layers) <= set(range(count)):
-        raise CommandError(f"start.layers = {list(layers)}: name layers of 0 to {count - 1}, each once")
-    stack.layer = nn.ModuleList([stack.layer[index] for index in layers])
-    model.config.num_hidden_layers = len(layers)  # DistilBERT maps this name to its n_layers
 
 
 # ---- a smaller vocabulary: the most used pieces, and the single characters that any word can be cut into -------------------

@@ -54,12 +54,11 @@ class Start(Strict, frozen=True, kw_only=True):
     # The head of a model that has none: its word embeddings project its states, unchanged (embeddings), or after a linear map
     # that gives each word the vector that the model, as an encoder of sentences, has for it (words).
     head: Literal["own", "embeddings", "words"] = "own"
-    layers: tuple[Count, ...] = ()  # layers to keep, numbered from 0; (): all
     vocabulary: Count = 0  # word pieces to keep, the most frequent ones in the corpora of pretraining; 0: all
 
 
 class ExactTerms(Strict, frozen=True, kw_only=True):
-    """Initial weights of a text's own word pieces, see `lexbench.models.exact_terms`. All stages train them."""
+    """Initial weights of a text's own word pieces, see `lexbench.models.added_terms`. All stages train them."""
 
     corpora: Names  # ids of datasets or BEIR folders; their documents give the inverse document frequencies
     weight: Weight = 2.0  # of a word piece in the text, times its inverse document frequency to the power of `idf`
@@ -69,7 +68,7 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
 
 
 class TextHead(Strict, frozen=True, kw_only=True):
-    """A second head, see `lexbench.models.text_head`. It is trained when a stage of fine-tuning has ended, on its texts."""
+    """A second head, see `lexbench.models.added_terms`. It is trained when a stage of fine-tuning has ended, on its texts."""
 
     terms: Positive = 8192  # the most common whole words
     texts: Positive = 12_000  # documents and queries, half each; the same number of each training set

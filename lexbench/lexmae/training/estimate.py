@@ -152,9 +152,8 @@ def shape_of(recipe: Recipe) -> Shape:
     config = local if local.is_file() else _cached(recipe.start)
     if not config:
         return BERT_BASE
-    shape, start = _read_shape(config), recipe.start
-    layers = len(start.layers) or shape.layers
-    return shape._replace(layers=layers, vocabulary=min(start.vocabulary or shape.vocabulary, shape.vocabulary))
+    shape, most = _read_shape(config), recipe.start.vocabulary
+    return shape._replace(vocabulary=min(most or shape.vocabulary, shape.vocabulary))
 
 
 def _cached(start: Start) -> Path | None:

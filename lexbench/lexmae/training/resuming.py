@@ -5,7 +5,6 @@ lock                  held by the process that trains
 checkpoint-<step>/    written by the Trainer; an incomplete one has no file `complete`, and is removed
 best.safetensors      the weights with the highest score so far, with step and scores in its metadata
 scores.json           the scores of every selection
-runs/                 TensorBoard's log, if it is installed; everything else is removed when the model is finished
 """
 
 import json
@@ -33,7 +32,6 @@ WEIGHTS = "model.safetensors"
 _COMPLETE = "complete"
 _BEST = "best.safetensors"
 _SCORES = "scores.json"
-_LOGS = "runs"
 
 
 def finished_or_trained(recipe: Recipe, what: str, fitting: Fitting, train: Callable[[Path], Path]) -> Path:
@@ -100,14 +98,8 @@ def mark_complete(checkpoint: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove everything in *folder* except TensorBoard's log. The folder need not exist."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_dir() and path.name != _LOGS:
-            shutil.rmtree(path)
-        elif path.is_file():
-            path.unlink()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    """Remove the state of a finished training, if there is any."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def selections(folder: Path) -> list[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Training of the text head of a finished model (see `lexbench.models.text_head`). No judgement is used.
+"""Training of the text head of a finished model (see `lexbench.models.added_terms`). No judgement is used.
 
 Texts are encoded once. Then a linear map learns to rank a text's nearest neighbours by the dot product of terms as the cosine
 of their mean states does. Batches consist of texts with some of their nearest neighbours, because strangers are easy to rank.
@@ -16,7 +16,7 @@ from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
 from lexbench.lexmae.recipe import Recipe
-from lexbench.models.text_head import TextHead, means
+from lexbench.models.added_terms import TextHead, means
 from lexbench.progress import Progress
 
 Rows = Sequence[NDArray[np.int64]]  # tokens of texts, (length,) each

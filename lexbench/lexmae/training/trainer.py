@@ -72,7 +72,7 @@ class Fit:
             seed=self.seed,
             remove_unused_columns=False,
             disable_tqdm=True,
-            report_to="tensorboard" if _has_tensorboard() else "none",
+            report_to="none",
         )
         arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - never DataParallel: several GPUs need torchrun
         return arguments
@@ -268,11 +268,3 @@ def _log(state: TrainerState) -> list[dict[str, float]]:
     lines = (line for line in state.log_history if "loss" in line)
     names = ("step", "loss")
     return [{name: line[name] for name in (*names, *sorted(line.keys() - {*names, "epoch"}))} for line in lines]
-
-
-def _has_tensorboard() -> bool:
-    try:
-        import torch.utils.tensorboard  # noqa: F401 - finding the package does not mean that it can be imported
-    except Exception:  # noqa: BLE001 - an incompatible package can raise anything
-        return False
-    return True
