@@ -232,11 +232,14 @@ def test_a_kill_loses_no_judgement(place):
     log.write_bytes(log.read_bytes() + b'\n{"query": "q1", "docu')
     command = [sys.executable, "-m", "lexbench", "judge", "page", "docs-collection"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    line, url = process.stdout.readline(), process.stdout.readline().strip()
-    assert line.startswith("1 of ")
-    judge_all(url, lambda query, text: 0)
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
+    try:
+        line, url = process.stdout.readline(), process.stdout.readline().strip()
+        assert line.startswith("1 of ")
+        judge_all(url, lambda query, text: 0)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert "are judged, by judge-1" in rest
     assert process.returncode == 0
 
