@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
+from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import MODELS, Paths, Recipe
 from lexbench.notation import Call, Expression, parse
@@ -46,8 +46,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     """Return the folders of a stage's negatives, one per training set in their order. Missing ones are mined.
 
     Each has the `depth` best documents of each query that are not relevant to it. If a system teaches the stage, the folders of
-    its lists follow, with relevant documents. Raises CommandError if its `negatives` are not a system, and CannotStart if they
-    use a model that is not trained yet.
+    its lists follow, with relevant documents. Raises CommandError if its `negatives` are not a system.
     """
     settings = recipe.stage(stage)
     assert settings is not None  # `plan.single_task` refuses it
@@ -163,10 +162,7 @@ def read(folder: Path) -> Lists:
 
 
 def fill_placeholders(value: Any, paths: Paths) -> Any:
-    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models.
-
-    Raises CannotStart if such a folder does not exist.
-    """
+    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models."""
     if isinstance(value, Expression):
         engine = None if value.engine is None else fill_placeholders(value.engine, paths)
         return Expression(fill_placeholders(value.head, paths), fill_placeholders(value.transforms, paths), engine)
@@ -174,14 +170,7 @@ def fill_placeholders(value: Any, paths: Paths) -> Any:
         return Call(value.name, fill_placeholders(value.args, paths), fill_placeholders(value.kwargs, paths))
     if isinstance(value, tuple):
         return tuple(fill_placeholders(item, paths) for item in value)
-    return _with_folders(value, paths) if isinstance(value, str) else value
-
-
-def _with_folders(text: str, paths: Paths) -> str:
-    def folder(placeholder: re.Match[str]) -> str:
-        path = paths.root / placeholder[1]
-        if not path.is_dir():
-            raise CannotStart(f"negatives need {placeholder[0]}, but {path} does not exist; train that model first")
-        return str(path)
-
-    return re.sub(rf"{{({'|'.join(MODELS)})}}", folder, text)  # in one pass: a folder's own name may contain braces
+    if not isinstance(value, str):
+        return value
+    # In one pass, because a folder's own name may contain braces.
+    return re.sub(rf"{{({'|'.join(MODELS)})}}", lambda found: str(paths.root / found[1]), value)

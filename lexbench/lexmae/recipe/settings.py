@@ -228,12 +228,12 @@ def placeholders(text: str) -> list[str]:
 def inconsistencies(recipe: Recipe) -> Iterator[str]:
     """Yield the errors that types cannot find, worded as msgspec words its own: the setting comes last."""
     if recipe.pretrain:
-        yield from _fitting_errors(recipe.pretrain, "pretrain", recipe.hardware.accumulate)
+        yield from _fitting_errors(recipe.pretrain, "pretrain")
         if recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
             yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
     for number in STAGES:
         if stage := recipe.stage(number):
-            yield from _fitting_errors(stage, f"stage{number}", recipe.hardware.accumulate)
+            yield from _fitting_errors(stage, f"stage{number}")
             yield from _stage_errors(stage, number, recipe)
     if (recipe.encoding.text_terms or recipe.encoding.query_text_terms) and not recipe.text_head:
         yield "Needs a [text_head], and the recipe has none - at `$.encoding.text_terms`"
@@ -243,13 +243,11 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
         yield f"{error} - at `$.selection.measure`"
 
 
-def _fitting_errors(fitting: Fitting, section: str, pieces: int) -> Iterator[str]:
+def _fitting_errors(fitting: Fitting, section: str) -> Iterator[str]:
     """Yield the errors of the optimisation settings of a section."""
     if bool(fitting.steps) == bool(fitting.epochs):
         given = "both are" if fitting.steps else "neither is"
         yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
-    if fitting.batch_size % pieces:
-        yield f"Expected a multiple of `hardware.accumulate`, {pieces} - at `$.{section}.batch_size`"
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
