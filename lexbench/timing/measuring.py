@@ -27,27 +27,14 @@ from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
 from lexbench.runner.search import joined_hits
 from lexbench.storage import atomic
-from lexbench.timing import machine
-from lexbench.timing.protocol import (
-    DURATIONS_FILE,
-    FACTS_FILE,
-    LEAST_PASSES,
-    MOST_PASSES,
-    MOST_WARM_UP,
-    SEED,
-    STAGES,
-    STEADY,
-    Baseline,
-    Facts,
-    Task,
-)
+from lexbench.timing import machine, protocol
 from lexbench.timing.stored_timings import Durations
 from lexbench.types import Hits, Query
 
 # ---- the task --------------------------------------------------------------------------------------------------------------
 
 
-def measure_here(task: Task, retriever: Any, report_pass: Callable[[], None]) -> None:
+def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], None]) -> None:
     """Do *task* for a *retriever* that only this process has; then restore the threads and cores of this process."""
     torch, cores = sys.modules.get("torch"), None if task.core is None else os.sched_getaffinity(0)
     threads = torch.get_num_threads() if torch else 0
@@ -62,7 +49,7 @@ def measure_here(task: Task, retriever: Any, report_pass: Callable[[], None]) ->
             torch.set_num_threads(threads)
 
 
-def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> None:
+def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = None) -> None:
     """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass.
 
     *own* is a retriever that only this process has. Memory is measured if the process has nothing but the system.
@@ -105,7 +92,7 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
 
     # The same loop over answers that are there already: what it takes is the harness's own overhead.
     nothing = null(work, answers)
-    idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
+    idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(protocol.LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
     circumstances = dict(_circumstances(retriever, own=own is not None))
@@ -113,8 +100,8 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
         noise.append(crowd)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers)._asdict()
-    atomic.write_bytes(Path(task.out) / DURATIONS_FILE, save(arrays))
-    facts = Facts(
+    atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
+    facts = protocol.Facts(
         warm_up=len(warm),
         cpu_per_wall=cpu_per_wall,
         seconds=seconds,
@@ -127,20 +114,20 @@ def measure(task: Task, report_pass: Callable[[], None], own: Any = None) -> Non
         same=len(digests) == 1,
         modules=[name for name in sys.modules if not name.startswith(("__", "jnius"))],  # importing jnius starts Java
     )
-    atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(facts))
+    atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(facts))
 
 
-def measure_imports(task: Baseline) -> None:
+def measure_imports(task: protocol.Baseline) -> None:
     """Import the modules of *task* and write how much memory that takes: the part of a process that is not the system's."""
     with suppress(OSError):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     for name in task.modules:
         with suppress(Exception):  # it cannot be imported by itself
             import_module(name)
-    atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(machine.memory()))
+    atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(machine.memory()))
 
 
-def _retriever(task: Task) -> Any:
+def _retriever(task: protocol.Task) -> Any:
     """Return the retriever of a task, made from its expression."""
     retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
@@ -178,7 +165,7 @@ def with_threads(plugin: Any, threads: int) -> Any:
     return replace_plugins(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
 
 
-def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
+def _inputs(searcher: Any, task: protocol.Task) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return the function that encodes queries, and its inputs: single queries, or blocks as large as the searcher takes."""
     size = 1 if task.single else min(searcher.queries_at_a_time, len(task.queries))
     starts = range(0, len(task.queries), size)
@@ -192,7 +179,7 @@ def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]
 def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
     """Return the durations (passes, inputs) by stage."""
     stacked = np.stack([item.durations for item in passes], axis=1)
-    return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(STAGES, stacked, strict=True)}
+    return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(protocol.STAGES, stacked, strict=True)}
 
 
 # ---- the timed loops: nothing but the calls stands between two readings of the clock ---------------------------------------
@@ -240,23 +227,23 @@ def run_pass(work: Work, order: NDArray[np.int64]) -> Pass:
         times[number] = (begin, between, end)
         answers[number] = hits
     wall, cpu = clock() - wall, time.process_time_ns() - cpu
-    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(STAGES)).T
+    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(protocol.STAGES)).T
     return Pass(np.stack([betweens - begins, ends - betweens, ends - begins]), answers, cpu, wall)
 
 
 def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     """Return the order of pass *number*: different for each pass, the same for every system."""
-    return np.random.default_rng([SEED, number]).permutation(inputs)
+    return np.random.default_rng([protocol.SEED, number]).permutation(inputs)
 
 
 def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
-    while len(passes) < MOST_WARM_UP:
+    while len(passes) < protocol.MOST_WARM_UP:
         passes.append(run_pass(work, order_of(len(passes), len(work.inputs))))
         passes[-1].hits.clear()
         report_pass()
-        if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < STEADY:
+        if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < protocol.STEADY:
             break
     return passes
 
@@ -272,7 +259,7 @@ def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], second
     gc.disable()
     try:
         wall = 0
-        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and wall < seconds * 1e9):
+        while len(passes) < protocol.LEAST_PASSES or (len(passes) < protocol.MOST_PASSES and wall < seconds * 1e9):
             order = order_of(first + len(passes), len(work.inputs))
             passes.append(run_pass(work, order))
             on_pass(passes[-1])  # it may keep the hits

@@ -22,21 +22,9 @@ from lexbench.runner.search import DatasetRunner, own_positions, read_run
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, sizes
+from lexbench.timing import protocol
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights, measure_here
-from lexbench.timing.protocol import (
-    FACTS_FILE,
-    SINGLE,
-    Baseline,
-    Facts,
-    Scenario,
-    Settings,
-    Task,
-    last_core,
-    run_task,
-    sample,
-    scenarios,
-)
 from lexbench.timing.stored_timings import CONDITIONS_FILE, Conditions, read_hits, read_timing
 from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
@@ -53,7 +41,7 @@ _HALF_ROUNDING = 2e-2
 class Timer:
     """Times systems according to its *settings*."""
 
-    settings: Settings
+    settings: protocol.Settings
 
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* has no search to time, or one whose time would say nothing."""
@@ -91,7 +79,7 @@ class Timer:
         depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
         drop = runner.drops_self_matches  # then one document more is asked for
         for k in depths:
-            for scenario in scenarios(self.settings):
+            for scenario in protocol.scenarios(self.settings):
                 yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
 
 
@@ -101,8 +89,8 @@ class _Measurement:
 
     timed: TimedRun
     runner: DatasetRunner
-    settings: Settings
-    scenario: Scenario
+    settings: protocol.Settings
+    scenario: protocol.Scenario
     k: int
 
     @property
@@ -113,11 +101,11 @@ class _Measurement:
     @property
     def processes(self) -> int:
         """The number of processes to measure in."""
-        return self.settings.processes if self.scenario.name == SINGLE and not self.here else 1
+        return self.settings.processes if self.scenario.name == protocol.SINGLE and not self.here else 1
 
     @property
     def _queries(self) -> list[Query]:
-        return sample(self.runner.dataset.queries, self.settings.queries)
+        return protocol.sample(self.runner.dataset.queries, self.settings.queries)
 
     @property
     def _on(self) -> str:
@@ -154,8 +142,8 @@ class _Measurement:
     def write(self, draft: Path) -> None:
         """Measure in a fresh process, or an object in this one; write its durations and the conditions into *draft*."""
         timed, runner, queries = self.timed, self.runner, self._queries
-        core = last_core() if self.scenario.single else None
-        task = Task(
+        core = protocol.last_core() if self.scenario.single else None
+        task = protocol.Task(
             system=timed.named.expression or "",
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
             index=str(timed.index),
@@ -174,11 +162,11 @@ class _Measurement:
         if self.here:
             measure_here(task, timed.system.retriever, advance)
         else:
-            run_task(task, self.scenario.threads, advance)
+            protocol.run_task(task, self.scenario.threads, advance)
         runner.progress.end()
         retriever = timed.system.retriever
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
-        facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
+        facts = msgspec.json.decode((draft / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
         conditions = Conditions(
             scenario=self.scenario.name,
             threads=self.scenario.threads,
@@ -253,8 +241,8 @@ def _agree(
 def _import_memory(modules: frozenset[str]) -> dict[str, int]:
     """Return the memory of a process that has imported *modules*; a set because their order differs between processes."""
     with TemporaryDirectory() as folder:
-        run_task(Baseline(modules=sorted(modules), out=folder), 1)
-        return msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=dict[str, int])
+        protocol.run_task(protocol.Baseline(modules=sorted(modules), out=folder), 1)
+        return msgspec.json.decode((Path(folder) / protocol.FACTS_FILE).read_bytes(), type=dict[str, int])
 
 
 def _disk(parts: Sequence[Path]) -> dict[str, int]:
