@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import (
-    COUNT,
-    FOLDER,
-    datasets_option,
-    executor_option,
-    json_option,
-    measures_option,
-    seeds_option,
-    system_option,
-    timing_options,
-    timing_settings,
-)
+from lexbench.cli import _options
 from lexbench.cli._output import print_answer, print_rows, say
 from lexbench.cli._progress import shown
 from lexbench.contracts import MEASURES
@@ -30,11 +19,11 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
     from lexbench.timing.protocol import Settings
 
-_SYSTEMS = system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
+_SYSTEMS = _options.system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
 _DRY = click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing.")
 _BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size.")
-_RESULTS = click.option("--results", type=FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
-_DEPTH = click.option("--depth", type=COUNT, help="Documents to keep per query.")
+_RESULTS = click.option("--results", type=_options.FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
+_DEPTH = click.option("--depth", type=_options.COUNT, help="Documents to keep per query.")
 
 
 class _Group(click.Group):
@@ -63,23 +52,23 @@ def command() -> None:
 @command.command(short_help="Run systems on the datasets of a suite.")
 @click.argument("name")
 @_SYSTEMS
-@datasets_option("Only this dataset of the suite; repeatable.")
-@measures_option("Show this measure instead of the suite's; repeatable.")
+@_options.datasets_option("Only this dataset of the suite; repeatable.")
+@_options.measures_option("Show this measure instead of the suite's; repeatable.")
 @_DEPTH
 @_DRY
 @_BRIEF
 @_RESULTS
-@seeds_option
-@executor_option
-@timing_options
-@json_option
+@_options.seeds_option
+@_options.executor_option
+@_options.timing_options
+@_options.json_option
 def suite(name: str, results: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import suites
     from lexbench.runner import plan
 
     systems, datasets, measures, depth = (options.pop(option) for option in ("systems", "datasets", "measures", "depth"))
-    timing, chosen = timing_settings(options), suites.suite(name)
+    timing, chosen = _options.timing_settings(options), suites.suite(name)
     if options["brief"]:
         measures = plan.with_both_recalls(measures or chosen.measures)
     planned = plan.plan_suite(chosen, systems, datasets, measures, depth, name)
@@ -89,16 +78,16 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @command.command(short_help="Run systems on one dataset, or on a folder of your own.")
 @click.argument("name", metavar="ID|FOLDER|hf:ORG/NAME|ir_datasets:ID")
 @_SYSTEMS
-@measures_option(default=MEASURES)
+@_options.measures_option(default=MEASURES)
 @click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
 @_DEPTH
 @_DRY
 @_BRIEF
 @_RESULTS
-@seeds_option
-@executor_option
-@timing_options
-@json_option
+@_options.seeds_option
+@_options.executor_option
+@_options.timing_options
+@_options.json_option
 def dataset(
     name: str, systems: tuple[str, ...], measures: tuple[str, ...], *, split: str | None, results: Path | None, **options: Any
 ) -> None:
@@ -109,7 +98,7 @@ def dataset(
     """
     from lexbench.runner import plan
 
-    timing = timing_settings(options)
+    timing = _options.timing_settings(options)
     if options["brief"]:
         measures = plan.with_both_recalls(measures)
     planned = plan.plan_dataset(name, systems or ("bm25",), measures, options.pop("depth") or 1000, split)
