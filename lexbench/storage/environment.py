@@ -6,18 +6,11 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.metadata import (
-    Distribution,
-    EntryPoints,
-    PackageNotFoundError,
-    distribution,
-    entry_points,
-    packages_distributions,
-)
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_by_module = cache(packages_distributions)  # it reads every distribution
+_by_module = cache(metadata.packages_distributions)  # it reads every distribution
 _ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
 
 
@@ -59,7 +52,7 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
 
 @cache  # it is in a file that has to be read and parsed
-def _version(item: Distribution) -> str:
+def _version(item: metadata.Distribution) -> str:
     return item.version
 
 
@@ -72,26 +65,26 @@ def packages_of(plugin: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(package for package in packages if package not in ("builtins", "lexbench")))
 
 
-def entries(group: str) -> EntryPoints:
+def entries(group: str) -> metadata.EntryPoints:
     """Return the entry points of *group* of all installed packages."""
     return _selector(tuple(sys.path))(group=group)
 
 
 @cache  # every installed package has a file of entry points; they are read again if the path has changed
-def _selector(_path: tuple[str, ...]) -> Callable[..., EntryPoints]:
-    return entry_points().select
+def _selector(_path: tuple[str, ...]) -> Callable[..., metadata.EntryPoints]:
+    return metadata.entry_points().select
 
 
 @cache
-def _distributions(package: str) -> tuple[Distribution, ...]:
+def _distributions(package: str) -> tuple[metadata.Distribution, ...]:
     """Return the distributions that provide a module, or the one of that name."""
     names = _by_module().get(package, [package])
     return tuple(item for name in dict.fromkeys(names) if (item := _distribution(name)))
 
 
 @cache
-def _distribution(name: str) -> Distribution | None:
+def _distribution(name: str) -> metadata.Distribution | None:
     try:
-        return distribution(name)
-    except PackageNotFoundError:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
         return None

@@ -17,16 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from lexbench.contracts import Contract
-from lexbench.datasets.records import (
-    ENDINGS,
-    columns,
-    document,
-    numbered_records,
-    read_judgements,
-    read_queries,
-    read_records,
-    text_lines,
-)
+from lexbench.datasets import records
 from lexbench.datasets.sources import missing
 from lexbench.errors import InvalidFile, MissingData
 from lexbench.plugins import Source
@@ -77,7 +68,7 @@ def stem(path: Path) -> str | None:
     bare = _SHARD.sub("", path.name)
     for compressed in COMPRESSED:
         bare = bare.removesuffix(compressed)
-    end = next((end for end in ENDINGS if bare.endswith(end)), None)
+    end = next((end for end in records.ENDINGS if bare.endswith(end)), None)
     return bare.removesuffix(end) if end else None
 
 
@@ -142,19 +133,19 @@ class Files(Source):
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the files."""
         for path in self.corpus:
-            for doc_id, fields in read_records(path):
+            for doc_id, fields in records.read_records(path):
                 try:
-                    yield document(doc_id, fields, self.contract.text.document)
+                    yield records.document(doc_id, fields, self.contract.text.document)
                 except InvalidFile as error:
                     raise InvalidFile(f"{path}: {error}") from None
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the files."""
-        return (query for path in self.queries_files for query in read_queries(path))
+        return (query for path in self.queries_files for query in records.read_queries(path))
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the files."""
-        return (judgement for path in self.qrels_files for judgement in read_judgements(path))
+        return (judgement for path in self.qrels_files for judgement in records.read_judgements(path))
 
     def place(self, kind: Kind, record_id: str | None = None) -> str:
         """Return the file, with the lines of an id, e.g. "corpus.jsonl:3 and 9"; of a judgement "QUERY DOCUMENT"."""
@@ -164,10 +155,13 @@ class Files(Source):
         for path in files:
             if kind == "judgements":
                 pair = {f'"{name}"' for name in record_id.split()}
-                every = ((number, {f'"{word}"' for word in re.split(r'[\s,;":]+', line)}) for number, line in text_lines(path))
+                every = (
+                    (number, {f'"{word}"' for word in re.split(r'[\s,;":]+', line)})
+                    for number, line in records.text_lines(path)
+                )
                 found = (str(number) for number, words in every if pair <= words)
             else:
-                found = (str(number) for number, record in numbered_records(path) if record.record_id == record_id)
+                found = (str(number) for number, record in records.numbered_records(path) if record.record_id == record_id)
             if numbers := list(islice(found, 2)):
                 return f"{path}:{' and '.join(numbers)}"
         return str(files[0])
@@ -186,7 +180,7 @@ class Files(Source):
         parts = []
         for kind, files in (("documents", self.corpus), ("queries", self.queries_files), ("judgements", self.qrels_files)):
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            names = "" if kind == "judgements" else columns(files[0])
+            names = "" if kind == "judgements" else records.columns(files[0])
             parts.append(f"{kind} {files[0].name}{more}" + (f" ({names})" if names else ""))
         return f"{', '.join(parts)}; split {self.contract.source.split}"
 
