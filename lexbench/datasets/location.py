@@ -60,9 +60,7 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
 
     Typed is its id, a folder, a file of judgements, "hf:ORG/NAME" or "ir_datasets:ID". For an id the source is None, because
     the contract finds it; a folder of the same name is ./ID. Otherwise the source comes with the default contract. *split*
-    chooses the judgements of a folder.
-
-    Raises UnknownName or CommandError if *data* is none of these.
+    chooses the judgements of a folder. Raises UnknownName or CommandError if *data* is none of these.
     """
     if not isinstance(data, str | Path):
         return _in_memory(data)
@@ -100,12 +98,9 @@ def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | Non
 def find_folder(path: Path, split: str | None = None) -> Located:
     """Return the dataset in a folder, under the rules in its contract.toml, or else under the default contract.
 
-    The default contract: titles joined in, nothing dropped, grades >= 1.
-
     *path* is a folder in one of the layouts of `lexbench.datasets.sources.files`, or a file of its judgements. The documents
-    may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`.
-
-    Raises MissingData or InvalidFile if something is missing or ambiguous.
+    may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`. Raises
+    MissingData or InvalidFile if something is missing or ambiguous.
     """
     path = path.resolve()
     if path.is_file():

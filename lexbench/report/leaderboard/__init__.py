@@ -30,9 +30,8 @@ HTML = "index.html"
 def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> Board:
     """Return the board of a folder of results, merged with the folders of *others*, by the name of who ran them.
 
-    *published* is how many published scores it has: none, few or all.
-
-    Raises CannotStart for a folder without results, and InvalidFile for a faulty file.
+    *published* is how many published scores it has: none, few or all. Raises CannotStart for a folder without results, and
+    InvalidFile for a faulty file.
     """
     if not others:
         return board(read_folder(folder), published=published)
