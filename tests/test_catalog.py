@@ -253,6 +253,7 @@ def test_a_name_stands_for_a_call(typed, meant):
 
 def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
     """Lengths that a folder states win over those of the catalogue; typed ones win over both."""
+    pytest.importorskip("torch", reason="models are in the extra neural")
     stated = {"document_length": 512, "query_length": 256}
     (tmp_path / "vocab.txt").touch()
     (tmp_path / "model.safetensors").touch()

@@ -203,6 +203,8 @@ def playground(tmp_path_factory):
 @pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
 def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
     """The exit code says which kind of mistake it is, nothing is printed as an answer, and one line says what to type."""
+    if "lexmae(" in typed:
+        pytest.importorskip("torch", reason="models are in the extra neural")
     monkeypatch.chdir(playground)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
