@@ -123,6 +123,9 @@ def test_queries_that_nobody_could_score_on_are_told(files, capsys):
     notes = answer(capsys, "score", "x.run", "--qrels", "x.qrels", "--json")["notes"]
     assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in notes
 
+    (files / "other.run").write_text("q1 Q0 MED-1 1 1 x\n")
+    notes = answer(capsys, "score", "other.run", "--qrels", "x.qrels", "--json")["notes"]
+    assert "none of its documents is judged; their ids look like 'MED-1', those of the judgements like 'a'" in notes
 
 def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):
     """Such a file is one long line; its rest must not be ignored as text behind the tag."""

@@ -13,6 +13,7 @@ from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import SHORT_LISTS, Counts, Result
+from lexbench.trec.ids import text_of
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
@@ -108,7 +109,7 @@ def score_ranked(
         result,
         counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
-        notes=[*run.notes, *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
+        notes=[*run.notes, *without_relevant(qrels), *_unjudged(run, qrels), *_short_lists(named, min(deepest, limit))],
     )
 
 
@@ -140,6 +141,14 @@ def _check_queries(run: Run, qrels: Qrels, system: str) -> None:
             f"{system} is of another dataset: no query of it is judged; its ids look like {ours!r}, those of the judgements "
             f"like {theirs!r}"
         )
+
+
+def _unjudged(run: Run, qrels: Qrels) -> list[str]:
+    """Return a note if no document of a run is judged for any query: its ids are probably those of another dataset."""
+    if not len(run) or np.isin(run.table, qrels.doc_ids).any():
+        return []
+    ours, theirs = text_of(run.table[run.docs[0]]), text_of(qrels.doc_ids[0])
+    return [f"none of its documents is judged; their ids look like {ours!r}, those of the judgements like {theirs!r}"]
 
 
 def without_relevant(qrels: Qrels) -> list[str]:
