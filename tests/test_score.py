@@ -127,6 +127,7 @@ def test_queries_that_nobody_could_score_on_are_told(files, capsys):
     notes = answer(capsys, "score", "other.run", "--qrels", "x.qrels", "--json")["notes"]
     assert "none of its documents is judged; their ids look like 'MED-1', those of the judgements like 'a'" in notes
 
+
 def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):
     """Such a file is one long line; its rest must not be ignored as text behind the tag."""
     (files / "old.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b"\r"))

@@ -59,7 +59,9 @@ def _footer(board: Board) -> str:
     """Return what the names of all tables stand for, and where the figures are from."""
     names: dict[str, None] = {}
     for section in board.suites:
-        starts = tuple(f"{row.name}{sign}" for row in main_grid(section, section.summary).rows for sign in (" = ", ": "))
+        rows = main_grid(section, section.summary).rows
+        shown = [name for row in rows for name in (row.name, *row.name.split(" = "))]  # a row of equal systems has all names
+        starts = tuple(f"{name}{sign}" for name in shown for sign in (" = ", ": "))
         names |= dict.fromkeys(line for line in section.names if line.startswith(starts))
     lines = [f"Names: {'; '.join(map(_code, names))}.\n"] if names else []
     stamps = ", ".join(_code(panel.stamp) for section in board.suites for panel in section.datasets)

@@ -18,7 +18,7 @@ from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, t
 from lexbench.report.run import WIDE_TIE, names
 from lexbench.results import EXPOSURES, Result
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
-from lexbench.suites import DATASETS, Aggregate, Suite
+from lexbench.suites import DATASETS, Aggregate, Suite, suite_names
 from lexbench.table import number
 from lexbench.timing.protocol import Settings
 
@@ -263,7 +263,8 @@ def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def _cut(result: Result, _headline: str) -> float:
-    return result.vectors.truncated / result.counts.documents if result.vectors and result.counts.documents else 0.0
+    share = result.vectors.truncated / result.counts.documents if result.vectors and result.counts.documents else 0.0
+    return share and max(share, 0.01)  # at most 1%, not 0%
 
 
 def _tied(result: Result, headline: str) -> float:
@@ -306,12 +307,13 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[str
 def command(suite: Suite, systems: Mapping[str, Mapping[str, Result]]) -> str:
     """Return the commands that run *systems* (by name, then by dataset) again: one for each set of datasets and options."""
     groups: dict[tuple[str, ...], list[Result]] = {}
+    file = suite.id if suite.id in suite_names() else f"./{suite.id}.toml"  # of the user's own
     for of in systems.values():
         present = [of[dataset] for dataset in suite.datasets if dataset in of]
         alone = suite.id == DATASETS  # they were run without a suite, so each dataset takes a command of its own
         for results in [[result] for result in present] if alone else [present]:
             names = [result.dataset for result in results]
-            what = _dataset(results[0]) if alone else f"suite {suite.id} {' '.join(f'-d {name}' for name in names)}"
+            what = _dataset(results[0]) if alone else f"suite {_quoted(file)} {' '.join(f'-d {name}' for name in names)}"
             groups.setdefault((what, *_options(suite, results)), []).append(results[0])
     return "\n".join(
         " \\\n  ".join([f'lexbench run {what} --results "$here"', *_systems(group), *options])
