@@ -219,11 +219,12 @@ MISTAKES = {
     "other queries": ({"qrels/test.tsv": "x1 0 d1 1\n"}, "1 of 1 judged queries are not among the queries, e.g. 'x1'; queries"),
     "other documents": ({"qrels/test.tsv": "q1 0 MED-1 1\n"}, "none of the 1 judged documents is in the corpus"),
     "no queries": ({"queries.jsonl": None}, "mine has corpus.jsonl and no queries; put queries.jsonl into"),
-    "no qrels": ({"qrels/test.tsv": None}, "mine has corpus.jsonl and no judgements; put qrels/test.tsv into"),
-    "no documents": ({"corpus.jsonl": None}, "mine is no dataset: no documents in it; put corpus.jsonl (or .csv"),
+    "no qrels": ({"qrels/test.tsv": None}, "or make some: lexbench collect"),
+    "no documents": ({"corpus.jsonl": None}, "make a test collection of texts: lexbench collect"),
     "two corpora": ({"corpus.csv": "id,text\nd1,x\n"}, "would both do for mine; keep one"),
     "id that is no string": ({"corpus.jsonl": '{"_id": true, "text": ""}\n'}, "line 1: the _id True is not a string"),
     "query without text": ({"queries.jsonl": '{"_id": "q1"}\n'}, "query 'q1' has no text"),
+    "ids with spaces": ({"qrels/test.tsv": f"{HEAD}q 1\td1\t1\n"}, "replace the white space inside ids"),
     "two columns": ({"qrels/test.tsv": f"{HEAD}q1\td1\n"}, "test.tsv:2: 2 columns, not 3"),
     "two queries": ({"queries.jsonl": '{"_id": "q1", "text": "a"}\n' * 2}, "two queries have the id 'q1'"),
     "word as grade": (
@@ -268,6 +269,7 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
     assert "\\toprule" in latex
     assert "other" in latex
     assert "lexbench run dataset mine" in (board / "reproduce.sh").read_text()
+    assert "Names: `other = bm25(b=0.1)`" in (board / "README.md").read_text()  # though it shares a row with its equal bm25
     for place in ([], ["--results", board], ["-d", "mine"], ["-d", mine]):
         exit_code, out, _ = run(capsys, "compare", "bm25", "other", *place)
         assert exit_code == 0
@@ -332,6 +334,8 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
     exit_code, out, _ = run(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")
 
     assert exit_code == 0, out
+    assert run(capsys, "leaderboard", "--results", tmp_path / "board")[0] == 0
+    assert "lexbench run suite ./own.toml -d" in (tmp_path / "board" / "reproduce.sh").read_text()
     found = {result["dataset"]: result["means"] for result in json.loads(out)["results"]}
     assert {name: list(means) for name, means in found.items()} == {
         "mine": ["nDCG@10", "R@1"],

@@ -184,7 +184,7 @@ def _unsorted_runs(documents: Iterable[Document]) -> Iterator[list[_Row]]:
     for document in documents:
         doc_id, text = utf8(document.doc_id), utf8(document.text)
         if doc_id.split() != [doc_id] or b"\0" in doc_id or doc_id.startswith(b"#"):
-            why = "is empty, has white space, or starts with '#': no run file could hold it"
+            why = "is empty, has white space, or starts with '#': no run file could hold it; replace it, e.g. by _"
             raise InvalidDocument(f"document id {document.doc_id!r} {why}", document.doc_id)
         run.append((doc_id, text, document.body_at))
         size += len(text) + _OVERHEAD

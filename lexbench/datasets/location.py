@@ -5,6 +5,7 @@
 
 import os
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,7 +125,8 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
         raise MissingData(
-            f"{path} is no dataset: no documents in it; put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it"
+            f"{path} is no dataset: no documents in it; put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
+            f"test collection of texts: lexbench collect {quote(str(path))}"
         )
     return Located(contract, source)
 

@@ -151,7 +151,8 @@ def _usual_lines(path: Path, first: int, text: bytes, kinds: Sequence[Kind], *, 
             fields, line = fields[: len(kinds)], b" " + b" ".join(fields[: len(kinds)])  # noqa: PLW2901
         if len(fields) != len(kinds):
             shown = line[:80].decode(errors="replace")
-            raise InvalidFile(f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {shown!r}")
+            spaces = "; replace the white space inside ids" if len(line.split(b"\t")) == len(kinds) else ""
+            raise InvalidFile(f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {shown!r}{spaces}")
         for field, kind in zip(fields, kinds, strict=True):
             if kind == "id" and len(field) > _LONGEST:
                 raise InvalidFile(f"{path}:{number}: a field of {len(field)} bytes; an id has at most {_LONGEST}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, Self, TypeAlias
 
 from lexbench.contracts import Contract
@@ -206,4 +207,5 @@ def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]
     if contract.version:
         return missing(contract, f"there is {corpus}, and no {kind} beside it")
     name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"
-    return MissingData(f"{folder} has {corpus.name} and no {kind}; put {name} into {folder}")
+    make = f"make some: lexbench collect {quote(str(folder))}"
+    return MissingData(f"{folder} has {corpus.name} and no {kind}; put {name} into {folder}, or {make}")
