@@ -95,10 +95,14 @@ BOARD := -r bm25 $(if $(shell command -v java),-r bm25@lucene) -r 'nano = $(NANO
 	-r 'bm25 + mini = ensemble(bm25, lexmae_mini@impact)' -r 'bm25 > mini = pipeline(bm25, lexmae_mini@impact, k=100)' \
 	-r 'bm25 + MiniLM = ensemble(bm25, minilm(model="build/minilm"))' \
 	-r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
+	-r 'lexmae-minilm = sparse_mlm(model="build/lexmae-minilm/stage3")@impact' \
 	$(foreach k,1 2 4 8 16 32 64 128,-r 'nano top $(k) = lexmae_nano|top_k($(k))@impact' -r 'mini top $(k) = lexmae_mini|top_k($(k))@impact')
-BOARD_TIME ?= --time --time-single
+BOARD_TIME ?= --time --time-single --time-processes 2 --time-seconds 6
 
-board: .venv/.dev build/minilm build/splade-tiny  ## measure the committed leaderboard again: pydoc, SciFact, NFCorpus, Cranfield
+build/lexmae-minilm/stage3: | .venv/.dev build/minilm  # LexMAE without additions, in an hour
+	$(BIN)/lexbench train all recipes/minilm.toml
+
+board: .venv/.dev build/minilm build/splade-tiny build/lexmae-minilm/stage3  ## measure the committed leaderboard again: pydoc, SciFact, NFCorpus, Cranfield
 	$(PIP) --no-deps --editable models/lexmae_mini
 	rm -rf build/board
 	$(BIN)/lexbench run suite pydoc $(BOARD) $(BOARD_TIME) --results build/board

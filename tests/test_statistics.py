@@ -57,7 +57,7 @@ def test_p_agrees_with_scipy(pairs):
             permutation_type="samples",
             alternative="greater",  # of the absolute mean: scipy's own two-sided p is twice a one-sided one, and noisier
             n_resamples=RESAMPLES,
-            rng=np.random.default_rng(1),
+            random_state=np.random.default_rng(1),
             vectorized=True,
         )
         assert randomisation.p_value(differences) == pytest.approx(theirs.pvalue, abs=monte_carlo(theirs.pvalue))
@@ -67,7 +67,7 @@ def test_the_interval_agrees_with_scipy(pairs):
     """Both ends equal scipy's within four standard deviations of such percentiles: .15 standard errors of the mean."""
     for differences in pairs:
         theirs = stats.bootstrap(
-            (differences,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(1)
+            (differences,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(1)
         ).confidence_interval
         error = differences.std(ddof=1) / np.sqrt(len(differences))
         assert bootstrap.interval(differences) == pytest.approx((theirs.low, theirs.high), abs=0.15 * error)
