@@ -154,10 +154,7 @@ class Transformer(LocalModel, Encoder):
         return token_spans(self._document_model().tokenizer, texts)
 
     def _document_model(self) -> Any:
-        model = self._loaded(self.model, self.revision)
-        if not self.query_model:  # a wrong query_length fails before all documents are encoded
-            model.cutter(self.query_length, "query_length")
-        return model
+        return self._loaded(self.model, self.revision)
 
     def _query_model(self) -> Any:
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
