@@ -28,7 +28,7 @@ RECIPE = Recipe(
     output="build/nano",
     seed=7,
     license="Apache-2.0",
-    start=Start(model="owner/base", layers=(0, 5)),
+    start=Start(model="owner/base"),
     pretrain=Pretrain(batch_size=64, steps=100, learning_rate=3e-4, corpora=("pydoc/train", "beir/scifact/test")),
     stage1=STAGE,
     selection=Selection(datasets=("beir/nfcorpus/dev",)),
