@@ -99,7 +99,7 @@ BOARD := -r bm25 $(if $(shell command -v java),-r bm25@lucene) -r 'nano = $(NANO
 	$(foreach k,1 2 4 8 16 32 64 128,-r 'nano top $(k) = lexmae_nano|top_k($(k))@impact' -r 'mini top $(k) = lexmae_mini|top_k($(k))@impact')
 BOARD_TIME ?= --time --time-single --time-processes 2 --time-seconds 6
 
-build/lexmae-minilm/stage3: | .venv/.dev build/minilm  # LexMAE without additions, in an hour
+build/lexmae-minilm/stage3: | .venv/.dev build/minilm  # LexMAE without additions, in about an hour
 	$(BIN)/lexbench train all recipes/minilm.toml
 
 board: .venv/.dev build/minilm build/splade-tiny build/lexmae-minilm/stage3  ## measure the committed leaderboard again: pydoc, SciFact, NFCorpus, Cranfield

@@ -1,8 +1,8 @@
 """What judgements leave open: unjudged documents, systems that did not contribute to the pool, and judges that are models.
 
-A pool is made of the best documents of some systems, its contributors; nobody judged what only a new system finds. So each
-contributor in turn loses the judgements of documents that only it found (Zobel, SIGIR 1998): how far it falls shows how unfair
-the collection may be to a new system like it.
+A pool has the best documents of some systems, its contributors. A document that only a new system finds was never judged. So
+each contributor in turn loses the judgements of documents that only it found (Zobel, SIGIR 1998): how far it falls shows how
+unfair the collection may be to a new system like it.
 """
 
 from collections import Counter

@@ -1,8 +1,9 @@
 """Similarity of the ranked lists of two systems, without judgements: overlap at a depth, and rank-biased overlap (RBO).
 
 Overlap at k is the share of the first k documents that two lists have in common. RBO is the mean of the overlaps at all depths,
-weighted by (1 - p) p^(depth - 1). Lists are finite, so RBO is extrapolated: the overlap is assumed to stay as it is. Source:
-Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4), 2010.
+weighted by (1 - p) p^(depth - 1). Lists are finite, so RBO is extrapolated: the overlap at the last rank is
+taken for all later ranks. Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS 28(4),
+2010.
 """
 
 import math

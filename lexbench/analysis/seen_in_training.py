@@ -84,7 +84,7 @@ def notes(results: Sequence[Result]) -> Iterator[str]:
             yield from (f"{dataset}: {line}" for line in dict.fromkeys(line for _, seen in known for line in seen.because))
 
 
-# ---- whether texts that a model learned from are those of a dataset, whatever they are called -------------------------------
+# ---- the texts of a dataset that are also in training texts, under any name --------------------------------------------------
 
 
 _SIMILAR = 0.8  # share of the words of two queries that both have

@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913 - options
 
 
 def _installed(others: str | None) -> list[str]:
-    """Return the names in *others*. Raises UnknownName, and CannotStart without the library."""
+    """Return the names in *others*, and say their dtypes. Raises UnknownName, and CannotStart without the library."""
     from importlib.util import find_spec
 
     from lexbench.errors import CannotStart, UnknownName
@@ -89,6 +89,7 @@ def _installed(others: str | None) -> list[str]:
             raise UnknownName("runtime", name, OTHERS)
         if not all(map(find_spec, OTHERS[name].packages)):
             raise CannotStart(f"--with {name} needs what is not installed; type: pip install {' '.join(OTHERS[name].packages)}")
+        say(f"{name} is timed in {' and '.join(OTHERS[name].dtypes)} only", err=True)
     return names
 
 

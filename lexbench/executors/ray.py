@@ -80,7 +80,7 @@ class Ray(Executor):
 
     @contextmanager
     def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
-        """Start actors that ask Ray for the same resources as those that encode."""
+        """Start actors with the same resources as actors that encode."""
         with _connected(self.address) as ray:
             request = _request(ray, self.cpus, self.gpus)
             same = [(one, one.identity()) for one in rerankers]

@@ -1,4 +1,4 @@
-"""Terms that a checkpoint has beside those that its masked-language model predicts: exact terms, and a text head.
+"""Two additions to the terms that a masked-language model predicts: exact terms and a text head.
 
 **Exact terms.** The states of a small model are too narrow to tell 30,000 word pieces apart, so its predictions reproduce a
 text's own pieces only roughly, although a search for a rare word needs exact matches. A checkpoint with a file
@@ -96,14 +96,14 @@ def means(states: Tensor, real: Tensor) -> Tensor:
 
 
 class AddedTerms(NamedTuple):
-    """What a model has of both."""
+    """The additions of a model; None for each that it lacks."""
 
     exact_terms: ExactTerms | None = None
     text_head: TextHead | None = None
 
 
 def write(added: AddedTerms, folder: Path) -> None:
-    """Write what there is into *folder*, in half precision."""
+    """Write the additions that are not None into *folder*, in half precision."""
     if terms := added.exact_terms:
         _save(terms, folder / EXACT_TERMS_FILE, mean_length=torch.tensor([terms.mean_length], dtype=torch.float32))
     if head := added.text_head:
@@ -116,7 +116,7 @@ def _save(part: nn.Module, path: Path, **others: Tensor) -> None:
 
 
 def read(folder: Path, vocabulary: int, width: int) -> AddedTerms:
-    """Return what the model in *folder* has. Raises InvalidFile if a file does not read or fit *vocabulary* and *width*."""
+    """Return the additions of the model in *folder*. Raises InvalidFile if a file is damaged or does not fit."""
     exact, head = folder / EXACT_TERMS_FILE, folder / TEXT_HEAD_FILE
     return AddedTerms(
         _read_exact(exact, vocabulary) if exact.is_file() else None,

@@ -31,7 +31,7 @@ class Runtime(NamedTuple):
     """A library that can compute the layers of a model in place of ours."""
 
     packages: tuple[str, ...]
-    dtypes: tuple[str, ...]  # those that it has on processors without texts to calibrate
+    dtypes: tuple[str, ...]  # what it supports on processors without calibration texts
 
 
 OTHERS = {

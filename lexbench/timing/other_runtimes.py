@@ -1,7 +1,7 @@
 """OpenVINO and ONNX Runtime in place of our own layers, so that `lexbench speed --with` measures them beside ours.
 
-Tokens, batches, pooling of dense models and all later steps stay ours. The network is converted in float32: the body, and for
-sparse models the maxima of the logits, too. Used by `encoding_speed` alone, in the measuring process. Needs torch.
+Tokens, batches, pooling of dense models and all later steps stay ours. What is converted, from float32, is the body, and for
+sparse models also the maxima of the logits. Used by `encoding_speed` alone, in the measuring process. Needs torch.
 """
 
 import threading

@@ -43,7 +43,7 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     field: str  # e.g. encoder.query_length, machine.processor, versions.torch
     values: list[str | None]  # per system; None if it has no such field
-    implied: bool = False  # a setting of a plug-in that only some systems use: nobody chose it
+    implied: bool = False  # True for a setting of a plug-in that only some systems use, so nobody chose its value
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):

@@ -310,7 +310,7 @@ def command(suite: Suite, systems: Mapping[str, Mapping[str, Result]]) -> str:
     file = suite.id if suite.id in suite_names() else f"./{suite.id}.toml"  # of the user's own
     for of in systems.values():
         present = [of[dataset] for dataset in suite.datasets if dataset in of]
-        alone = suite.id == DATASETS  # they were run without a suite, so each dataset takes a command of its own
+        alone = suite.id == DATASETS  # datasets that were run without a suite need one command each
         for results in [[result] for result in present] if alone else [present]:
             names = [result.dataset for result in results]
             what = _dataset(results[0]) if alone else f"suite {_quoted(file)} {' '.join(f'-d {name}' for name in names)}"
