@@ -48,6 +48,11 @@ def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
     return found
 
 
+def operations(found) -> float:
+    """Return the operations behind the shorter time: half of the machine's 1,000 per second are used."""
+    return found.seconds[0] * 500
+
+
 def test_pretraining_by_hand():
     """Ten texts of ten tokens: body, head and decoder at each, 8 masked words, maxima of the softmax bottleneck.
 
@@ -59,8 +64,7 @@ def test_pretraining_by_hand():
     each += (2 * 10 + 4) * 400  # the projection again, for the maxima
     found = cost(PRETRAIN)
 
-    assert (found.part, found.texts, found.steps, found.tokens) == ("pretrain", 10, 2, 100)
-    assert found.operations == pytest.approx(10 * each)
+    assert (found.part, found.texts, found.steps) == ("pretrain", 10, 2)
     assert found.seconds == pytest.approx((10 * each / 1000 / 0.5, 10 * each / 1000 / 0.15))
     states = 5 * 68 * 4 * 4 * 10
     logits = 5 * 8 * 100 * 8
@@ -79,23 +83,22 @@ def test_fine_tuning_by_hand():
     each = 6 * (256 + 16) * 28 + 400 * (2 * 28 + 4 * 3)
     found = cost(FINETUNE)
 
-    assert (found.part, found.texts, found.tokens) == ("finetune --stage 1", 120, 40 * 28)
-    assert found.operations == pytest.approx(40 * each)
-    assert cost(FINETUNE).steps == 10
+    assert (found.part, found.texts, found.steps) == ("finetune --stage 1", 120, 10)
+    assert operations(found) == pytest.approx(40 * each)
     assert cost(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
     assert cost(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
-    more = cost(FINETUNE, stage={"teacher": "t"}).operations - cost(FINETUNE).operations
+    more = operations(cost(FINETUNE, stage={"teacher": "t"})) - operations(found)
 
     assert more == pytest.approx(40 * 2 * 256 * 2 * 18)
 
 
 def test_mining_with_a_model_encodes_the_corpus():
-    """Each of 50 documents passes through the model once; BM25 has no counted operations."""
+    """Each of 50 documents passes through the model once; the time of BM25 is unknown."""
     found = cost(MINE, stage={"negatives": 'sparse_mlm(model="{start}")@impact'})
 
-    assert (found.texts, found.tokens, found.operations) == (50, 500, 50 * 2 * (256 + 16 + 400) * 10)
-    assert found.disk == 50 * (600 + 900 + 800) + 10 * 3 * 16
-    assert cost(MINE)[1:] == (50, None, None, None, None, None, 50 * (600 + 900) + 10 * 3 * 16)
+    assert found.texts == 50
+    assert operations(found) == pytest.approx(50 * 2 * (256 + 16 + 400) * 10)
+    assert cost(MINE) == ("mine --stage 1", 50, None, None, None)
 
 
 def test_devices_and_pieces_share_the_work():
@@ -113,9 +116,8 @@ def test_devices_and_pieces_share_the_work():
 def test_what_nobody_knows_is_unknown():
     """Epochs over a set of unknown size have unknown steps and time; given steps have both."""
     unknown = {"q": Size(None, None, None)}
-    assert cost(FINETUNE, unknown)[1:6] == (None,) * 5
-    assert cost(PRETRAIN, unknown).operations == cost(PRETRAIN).operations
-    assert cost(PRETRAIN, unknown).disk is None
+    assert cost(FINETUNE, unknown)[1:4] == (None, None, None)
+    assert cost(PRETRAIN, unknown) == cost(PRETRAIN)
     assert total([1, None]) is None
     assert total([1, 2]) == 3
 

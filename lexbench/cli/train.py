@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HEADER = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
+_HEADER = ("part", "texts", "steps", "time", "memory")
 _UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -39,7 +39,7 @@ def _common(function: F) -> F:
     """Add the options of every command."""
     for option in (
         json_option,
-        click.option("--dry-run", is_flag=True, help="Check everything and estimate time, memory and disk; train nothing."),
+        click.option("--dry-run", is_flag=True, help="Check everything and estimate time and memory; train nothing."),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
         click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
         click.argument("name", metavar="RECIPE"),
@@ -172,9 +172,7 @@ def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool)
 
 
 def _cells(cost: "Cost") -> tuple[str, ...]:
-    counts = [_count(count) for count in (cost.texts, cost.steps, cost.tokens)]
-    operations = "?" if cost.operations is None else f"{cost.operations:.1e}"
-    return (cost.part, *counts, operations, _times(cost.seconds), _bytes(cost.memory), _bytes(cost.disk))
+    return (cost.part, _count(cost.texts), _count(cost.steps), _times(cost.seconds), _bytes(cost.memory))
 
 
 def _count(count: int | None) -> str:

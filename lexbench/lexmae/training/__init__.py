@@ -1,7 +1,7 @@
 """Training: the tasks of a recipe in order, pretraining, the stages of fine-tuning, and resuming after an interruption.
 
     plan        the tasks of a recipe, what each needs, and carrying them out
-    estimate    operations, time, memory and disk of each task, before any work
+    estimate    time and memory of each task, before any work
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     finetune    one stage of fine-tuning (paper, section 3.4 and appendix A)
     selection   choosing the best model of a stage, on queries that no table reports

@@ -1,7 +1,8 @@
-"""Estimates of a recipe's operations, time, memory and disk before any work, from arithmetic and a measured matrix product.
+"""Estimates of a recipe's time and memory before any work, from arithmetic and a measured matrix product.
 
-Operations are those of matrices: two per weight and token, and four more for the gradients (J. Kaplan et al. 2020, "Scaling
-Laws for Neural Language Models", section 2.1). With N weights in the body, width h, vocabulary V and texts of T tokens:
+Time is a number of operations at the measured rate. Operations are those of matrices: two per weight and token, and four more
+for the gradients (J. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1). With N weights in the body,
+width h, vocabulary V and texts of T tokens:
 
     a text that is trained on    6 (N + h^2) T + 2 h V T + 4 h V     logits at every position, gradients at one per word
     masked words                 6 h V each
@@ -31,13 +32,10 @@ from lexbench.storage import environment
 
 SLOW, FAST = 0.15, 0.5  # share of the rate of a matrix product; the paper's 14 hours on eight A100s are about 0.2
 _OPTIMISED = 16  # bytes per parameter: weight, gradient and AdamW's two moments, float32
-_SAVED, _RESUMED = 4, 12  # bytes per parameter in a model's folder; in a checkpoint, of which two are kept
+_TEACHER = 4  # bytes per parameter of a teacher
 _STATES = 34  # bytes of a layer's activations per token and unit of width, at 16 bits (V. Korthikanti et al. 2022, Eq. 2)
 _POOLED = 16  # bytes per text and word: the maximum, its position, the weight and its gradient
 _LOGIT = 8  # bytes per masked word and candidate word: logit and gradient
-_TEXT, _INDEX, _VECTOR = 600, 900, 800  # bytes per document in the store, as `lexbench run` assumes
-_TOKEN = 2  # bytes
-_HIT = 16  # bytes per document in a compressed run
 _SIDE = {"cpu": 1024, "cuda": 8192, "mps": 2048}  # side of the measured matrix: large enough for the device's best rate
 _SECONDS = 1.0  # of measuring
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -89,11 +87,8 @@ class Cost(NamedTuple):
     part: str  # the task, as the command that does it
     texts: int | None  # drawn in training, or encoded
     steps: int | None
-    tokens: int | None
-    operations: float | None
     seconds: tuple[float, float] | None
     memory: int | None  # bytes, of one device
-    disk: int | None  # bytes
 
 
 def estimate(recipe: Recipe, tasks: Sequence[Task]) -> tuple[Shape, Machine, list[Cost]]:
@@ -202,8 +197,7 @@ def _seconds(matrix: torch.Tensor) -> float:
 
 def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
     """Return the cost of pretraining: the encoder, the decoder, and max-pooling for a lexical bottleneck."""
-    documents = total(size.documents for size in sizes.values())
-    steps, texts = _drawn(settings, documents)
+    steps, texts = _drawn(settings, total(size.documents for size in sizes.values()))
     length, width = recipe.encoding.document_length, shape.width
     projected = width * shape.vocabulary
     masked = (settings.encoder_share + settings.decoder_share) * length
@@ -214,42 +208,35 @@ def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[s
     piece = settings.batch_size / machine.devices / recipe.hardware.accumulate
     activations = piece * (_activations(shape, settings.decoder_layers, length, machine) + masked * shape.vocabulary * _LOGIT)
     activations += piece * shape.vocabulary * _POOLED if pools else 0
-    weights = shape.parameters + decoder
-    disk = None if documents is None else weights * (_SAVED + 2 * _RESUMED) + documents * (_TEXT + length * _TOKEN)
-    memory = round(weights * _OPTIMISED + activations)
-    return _cost("pretrain", (texts, steps, length), per_example, memory, disk, machine)
+    memory = round((shape.parameters + decoder) * _OPTIMISED + activations)
+    return Cost("pretrain", texts, steps, _time(texts, per_example, machine), memory)
 
 
 def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
     """Return the cost of training a stage: a query with its documents is one example."""
     pairs = total(size.relevant if stage.pairs == "all" else size.queries for size in sizes.values())
-    trained = None if pairs is None else round(pairs * (1 - recipe.selection.held_out))
-    steps, queries = _drawn(stage, trained)
+    steps, queries = _drawn(stage, None if pairs is None else round(pairs * (1 - recipe.selection.held_out)))
     encoding, width = recipe.encoding, shape.width
     length = stage.documents * encoding.document_length + encoding.query_length  # of a query with its documents
     projected = width * shape.vocabulary
-    per_example = 6 * (shape.body + width**2) * length + projected * (2 * length + 4 * (stage.documents + 1))
+    texts = stage.documents + 1
+    per_example = 6 * (shape.body + width**2) * length + projected * (2 * length + 4 * texts)
     if stage.teacher:
         per_example += 2 * shape.body * stage.documents * (encoding.document_length + encoding.query_length)
     piece = stage.batch_size / machine.devices / recipe.hardware.accumulate
-    activations = piece * (_activations(shape, 0, length, machine) + (stage.documents + 1) * shape.vocabulary * _POOLED)
-    memory = round(shape.parameters * (_OPTIMISED + (_SAVED if stage.teacher else 0)) + activations)
-    cost = _cost("", (queries, steps, length), per_example, memory, shape.parameters * (_SAVED + 2 * _RESUMED), machine)
-    return cost._replace(texts=None if queries is None else queries * (stage.documents + 1))
+    activations = piece * (_activations(shape, 0, length, machine) + texts * shape.vocabulary * _POOLED)
+    memory = round(shape.parameters * (_OPTIMISED + (_TEACHER if stage.teacher else 0)) + activations)
+    drawn = None if queries is None else queries * texts
+    return Cost("", drawn, steps, _time(queries, per_example, machine), memory)
 
 
 def _mine(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
     """Return the cost of mining a stage's negatives: encoding the corpora, unless the retriever has no model."""
-    documents, queries = (total(getattr(size, name) for size in sizes.values()) for name in ("documents", "queries"))
-    encodes = parse(stage.negatives).head.name not in registry.names("retrievers")
-    length = recipe.encoding.document_length
-    disk = None
-    if documents is not None and queries is not None:
-        disk = documents * (_TEXT + _INDEX + (_VECTOR if encodes else 0)) + queries * stage.depth * _HIT
-    if not encodes:
-        return Cost("", documents, None, None, None, None, None, disk)
-    per_example = 2 * (shape.body + shape.width**2 + shape.width * shape.vocabulary) * length
-    return _cost("", (documents, None, length), per_example, None, disk, machine)
+    documents = total(size.documents for size in sizes.values())
+    if parse(stage.negatives).head.name in registry.names("retrievers"):
+        return Cost("", documents, None, None, None)
+    per_example = 2 * (shape.body + shape.width**2 + shape.width * shape.vocabulary) * recipe.encoding.document_length
+    return Cost("", documents, None, _time(documents, per_example, machine), None)
 
 
 def _drawn(fitting: Fitting, examples: int | None) -> tuple[int | None, int | None]:
@@ -266,19 +253,9 @@ def _activations(shape: Shape, more_layers: int, length: int, machine: Machine) 
     return wide * _STATES * shape.width * (shape.layers + more_layers) * length
 
 
-def _cost(
-    part: str,
-    drawn: tuple[int | None, int | None, int],
-    per_example: float,
-    memory: int | None,
-    disk: int | None,
-    machine: Machine,
-) -> Cost:
-    """Return the cost of *drawn* (examples, steps, tokens per example), at *per_example* operations per example."""
-    examples, steps, length = drawn
+def _time(examples: int | None, per_example: float, machine: Machine) -> tuple[float, float] | None:
+    """Return the shortest and longest time in seconds for *examples* of *per_example* operations; None if unknown."""
     if examples is None:
-        return Cost(part, None, steps, None, None, None, memory, disk)
-    operations = examples * per_example
-    rate = machine.rate * machine.devices
-    seconds = (operations / rate / FAST, operations / rate / SLOW)
-    return Cost(part, examples, steps, examples * length, operations, seconds, memory, disk)
+        return None
+    ideal = examples * per_example / (machine.rate * machine.devices)
+    return ideal / FAST, ideal / SLOW
