@@ -43,6 +43,9 @@ CANNOT_BE = {  # exit code 2
     # systems
     "run suite pydoc -r ''": "a system is empty; write e.g. -r bm25",
     "run suite pydoc -r ./nothing": "no file or folder ./nothing",
+    "run suite pydoc -r own.py:search": 'is Python; run it as a program, command("python own.py")',
+    "run suite pydoc -r 'python own.py'": 'is Python; run it as a program, command("python own.py")',
+    "run suite pydoc -r http://localhost:9/x": 'write: url("http://localhost:9/x")',
     "run suite pydoc -r good": "there is no model in good: it has no config.json",
     "run suite pydoc -r bm25,lexmae_nano": "is 2 systems; give each its own -r: -r bm25 -r lexmae_nano",
     "run suite pydoc -r bm25 lexmae_nano": "type -r, -d or -m again before each value",

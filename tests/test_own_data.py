@@ -276,6 +276,7 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
         assert "mine, nDCG@10, 2 queries" in out
     for place in ("mine", mine):
         assert run(capsys, "export", "trec", tmp_path / "runs", "-d", place)[0] == 0
+        assert run(capsys, "leaderboard", "--results", board, "--copy", "csv", "-d", place)[0] == 0
     assert run(capsys, "exposure", "-r", "bm25", "-d", mine)[0] == 0
 
 

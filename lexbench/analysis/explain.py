@@ -6,6 +6,7 @@ frequency, counted as often as the query has the term, times the term frequency 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def _query(text: str, dataset: Dataset) -> Query:
         return Query("", text)
     query_id = text.removeprefix(_BY_ID)
     if query_id not in by_id:
-        see = f"lexbench score bm25 -d {dataset.contract.id} --per-query"
+        see = f"lexbench score bm25 -d {quote(dataset.contract.id)} --per-query"
         raise UnknownName(f"judged query of {dataset.contract.id}:", query_id, by_id, see=see)
     return by_id[query_id]
 

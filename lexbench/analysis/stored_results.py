@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -127,7 +128,7 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
         else:
             known = sorted({entry.result.system for entry in stored})
-            there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {contract.id}"
+            there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
 

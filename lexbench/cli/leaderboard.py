@@ -14,7 +14,9 @@ from lexbench.cli._output import print_json, say
 @click.option("--merge", "others", metavar="NAME=FOLDER", multiple=True, help="Also show NAME's results; repeatable.")
 @click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table and write nothing.")
 @click.option("--suite", default="", metavar="NAME", help="With --copy: the suite of the table, if there are several.")
-@click.option("-d", "--dataset", default="", metavar="ID", help="With --copy: all measures on this dataset of the suite.")
+@click.option(
+    "-d", "--dataset", default="", metavar="ID|FOLDER", help="With --copy: all measures on this dataset of the suite."
+)
 @click.option("--baseline", default="", metavar="SYSTEM", help="With --copy latex: mark significant differences from it.")
 @click.option(
     "--published", type=click.Choice(["none", "few", "all"]), help="Published scores; default: few; with --copy none."
@@ -34,8 +36,11 @@ def command(
 
     people, form = _people(others), copied.pop("form")
     if form:
+        from lexbench.datasets.location import find_dataset
         from lexbench.report.leaderboard import copies
 
+        if copied["dataset"] and Path(copied["dataset"]).is_dir():  # of the user; results name it by its contract
+            copied["dataset"] = find_dataset(copied["dataset"])[0].id
         board = leaderboard.read_board(results, people, published or "none")
         for line in copies.FORMATS[form](copies.view(board, **copied)).splitlines():
             say(line)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from lexbench.analysis import seen_in_training
 from lexbench.analysis.judgements import judged_gaps
@@ -128,7 +129,7 @@ def _data_issues(results: Sequence[Result]) -> Iterator[str]:
     known = {contract.id: len(contract.defects) for contract in contracts if contract and contract.defects}
     if len(known) == 1:
         ((dataset, count),) = known.items()
-        yield f"{dataset} has {count} known data issue{'s' * (count > 1)}; see: lexbench show dataset {dataset}"
+        yield f"{dataset} has {count} known data issue{'s' * (count > 1)}; see: lexbench show dataset {quote(dataset)}"
     elif known:
         counts = ", ".join(f"{dataset} {count}" for dataset, count in known.items())
         yield f"known data issues: {counts}; see: lexbench show dataset NAME"

@@ -4,6 +4,7 @@
 answers of a plug-in: these are the key facts of its artifacts.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -87,6 +88,12 @@ def _as_expression(text: str) -> str:
     if not text.strip():
         raise CommandError("a system is empty; write e.g. -r bm25")
     path, written = Path(text).expanduser(), notation.write_value(text)
+    if text.startswith(("http://", "https://")):
+        raise CommandError(f"{text} is an address; to ask it as a search server, write: url({written})")
+    if program := re.fullmatch(r"(?:python3? )?([^()\"']+\.py)(:\w+)?", text):
+        raise CommandError(
+            f'{text} is Python; run it as a program, command("python {program[1]}"), or pass its function to lexbench.run'
+        )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
     if path.is_file():

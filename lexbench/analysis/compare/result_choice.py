@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from msgspec import structs
@@ -157,7 +158,9 @@ def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) ->
         lacking = next((system for system in systems if name not in system.results), None)
         if lacking:
             known = ", ".join(sorted(lacking.results))
-            raise CannotStart(f"{lacking.label} has no result on {name}; it has: {known}; make it: lexbench run dataset {name}")
+            raise CannotStart(
+                f"{lacking.label} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
+            )
     if not common:
         datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
@@ -171,6 +174,7 @@ def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem
     kept = [entry for entry in every if (entry.result.digests.get("queries"), entry.result.digests.get("qrels")) == wanted]
     if every and not kept:
         raise CannotStart(
-            f"{system.label} has results on other data called {name}, none on {typed}; make it: lexbench run dataset {typed}"
+            f"{system.label} has results on other data called {name}, none on {typed}; "
+            f"make it: lexbench run dataset {quote(typed)}"
         )
     return replace(system, results=system.results | {name: kept} if kept else system.results)
