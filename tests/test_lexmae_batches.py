@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from torch.utils.data import DataLoader
 
-from lexbench.lexmae.data.batches import Draws, InOrder, tensors
+from lexbench.lexmae.data.batches import Draws, tensors
 
 
 def chosen(index, rng):
@@ -74,11 +74,11 @@ def test_batches_are_of_like_length(seed):
     assert len({min(draws.order(epoch)[:4]) for epoch in range(0, 40, 2)}) > 1
 
 
-def test_the_sampler_takes_draws_as_they_come():
-    """A DataLoader with InOrder returns draws 0, 1, 2 and so on; a batch can span several epochs."""
+def test_a_batch_can_span_several_epochs():
+    """A DataLoader returns draws 0, 1, 2 and so on."""
     draws = Draws(chosen, 4, 10, 0)
-    loaded = DataLoader(draws, batch_size=4, sampler=InOrder(10), collate_fn=list)
-    assert len(draws) == len(InOrder(10)) == 10
+    loaded = DataLoader(draws, batch_size=4, collate_fn=list)
+    assert len(draws) == 10
     assert list(loaded) == [[draws[draw] for draw in batch] for batch in ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9])]
     orders = epochs(Draws(chosen, 3, 12, 0, batch=8, lengths=np.array([5, 6, 7])), 3, 4)
     assert (np.sort(orders, axis=1) == np.arange(3)).all()

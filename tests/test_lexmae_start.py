@@ -126,7 +126,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
     for place, kind, said in (
         (modern, CommandError, "there is: bert, distilbert, roberta"),
         (cut, InvalidFile, "it says 2 layers, and the weights are of 1"),
-        (other, InvalidFile, "has ids up to 200, but the model has only 200"),
+        (other, InvalidFile, "numbers its tokens up to 200 and the model has 200"),
         (tmp_path / "empty", MissingData, "no config.json"),
     ):
         with pytest.raises(kind, match=said) as error:

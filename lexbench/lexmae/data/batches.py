@@ -4,13 +4,13 @@ A *draw* is one example taken for training, counted from 0 over all steps. Draw 
 generator is seeded with (seed, d), so that workers, devices and the step at which training resumes change nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
 T = TypeVar("T")
 _WINDOW = 50  # batches whose texts are sorted by length together, to save padding
@@ -65,21 +65,6 @@ class Draws(Dataset[T], Generic[T]):
             # Shuffle the batches, so that training does not see short texts first; an incomplete batch stays last.
             grouped += [whole[index] for index in rng.permutation(len(whole))] + groups[len(whole) :]
         return np.concatenate(grouped)
-
-
-class InOrder(Sampler[int]):
-    """A sampler that keeps the draws in their order, because they are shuffled already."""
-
-    def __init__(self, draws: int) -> None:
-        self.draws = draws
-
-    def __iter__(self) -> Iterator[int]:
-        """Iterate over the numbers of the draws."""
-        return iter(range(self.draws))
-
-    def __len__(self) -> int:
-        """Return the number of draws."""
-        return self.draws
 
 
 def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:

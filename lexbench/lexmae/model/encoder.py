@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM
 from transformers.utils import logging as transformers_logging
 
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead
 from lexbench.models.architectures import body_and_transform
+from lexbench.models.loading import load_model, load_tokenizer
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision
@@ -116,11 +117,8 @@ class LexiconEncoder(nn.Module):
 
 def load(folder: Path) -> tuple[Any, Any]:
     """Return the masked-language model in *folder*, in float32 and training mode, and its tokenizer."""
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
-    model.train()
-    return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    model, _ = load_model(folder, AutoModelForMaskedLM)
+    return model.train(), load_tokenizer(folder)
 
 
 def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
@@ -141,10 +139,7 @@ def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
 
 def unique_parameters(module: nn.Module) -> dict[str, Tensor]:
     """Return copies of the parameters of *module* on the processor; tied parameters appear once."""
-    parameters: dict[str, Tensor] = {}
-    for name, parameter in module.named_parameters():
-        parameters[name] = parameter.detach().to("cpu", copy=True).contiguous()
-    return parameters
+    return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in module.named_parameters()}
 
 
 def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:

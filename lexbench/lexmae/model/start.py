@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lexbench.datasets.corpus import StoredCorpus
@@ -30,7 +29,8 @@ from lexbench.lexmae.recipe import STAGES, ExactTerms, Paths, Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import MASKED_LMS
 from lexbench.models.checkpoint import fetch_model, transformer_folder
-from lexbench.models.loading import load_config, load_model, load_tokenizer
+from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
+from lexbench.models.token_batches import plain_copy
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
@@ -97,10 +97,7 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
         raise CommandError(f"{start.model}: model_type {kind!r} cannot be trained; there is: {', '.join(ARCHITECTURES)}")
     tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
-    if (largest := max(tokenizer.get_vocab().values())) >= model.config.vocab_size:
-        raise InvalidFile(
-            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {model.config.vocab_size} tokens"
-        )
+    check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
     store = Store(on_wait=progress.note, on_damage=progress.note)
     if 0 < start.vocabulary < len(tokenizer):
         check_wordpiece(tokenizer)
@@ -179,9 +176,7 @@ def check_wordpiece(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], progress: Progress) -> NDArray[np.int64]:
     """Return how often each piece occurs in *corpora* (vocabulary,)."""
-    cut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy, because texts are counted without truncation
-    cut.no_padding()
-    cut.no_truncation()
+    cut = plain_copy(tokenizer)  # texts are counted without truncation
     counts = np.zeros(len(tokenizer), np.int64)
     for corpus in corpora:
         progress.start(corpus.path.name, "count word pieces", len(corpus), "documents")

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Sampler
+from torch.utils.data import Sampler, SequentialSampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
 from lexbench.errors import LexbenchError
-from lexbench.lexmae.data.batches import Draws, InOrder
+from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
@@ -149,7 +149,7 @@ class LexMAETrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         del train_dataset
-        return InOrder(self.settings.draws)
+        return SequentialSampler(range(self.settings.draws))  # the draws are shuffled already
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Give the parameters named in the model's `rates` their own learning rate. Only matrices decay."""
