@@ -315,11 +315,7 @@ def test_settings_of_our_own(tmp_path, folder):
         ({"pooling": "max"}, r"dense\(pooling='max'\): there is mean, cls, last"),
         ({"similarity": "l2"}, r"dense\(similarity='l2'\): there is dot, cosine"),
         ({"skip": -1}, r"dense\(skip=-1\): a whole number from 0"),
-        ({"skip": 4, "pooling": "cls"}, "leaves out positions of the mean"),
         ({"mask_queries_to": 40}, r"queries have at most query_length=32 tokens"),
-        ({"document_length": 4}, r"dense\(document_length=4\): give at least 8 tokens"),
-        ({"device": "tpu"}, r"dense\(device='tpu'\): there is auto"),
-        ({"query_revision": "main"}, r"dense\(query_revision=…\) says which revision of query_model"),
     ],
 )
 def test_settings_that_cannot_be(folder, settings, message):

@@ -99,17 +99,8 @@ def test_bfloat16(place):
     settings = ["--set", "pretrain.steps=4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]
     found = []
     for precision in ("fp32", "bf16"):
-        command = [
-            "train",
-            "pretrain",
-            "tiny.toml",
-            *settings,
-            "--set",
-            f"hardware.precision={precision}",
-            "--output",
-            precision,
-        ]
-        process = Process(place, code, command)
+        own = ["--set", f"hardware.precision={precision}", "--output", precision]
+        process = Process(place, code, ["train", "pretrain", "tiny.toml", *settings, *own])
         assert process.code() == 0, process.said
         found.append(losses(place / precision / "pretrained"))
 
@@ -117,15 +108,3 @@ def test_bfloat16(place):
     for line, other in zip(*found, strict=True):
         assert other["loss"] == pytest.approx(line["loss"], rel=0.01)
         assert other["loss"] != line["loss"]
-
-
-def test_float16_is_for_gpus(place, monkeypatch, capsys):
-    """fp16 on the processor is refused in one line."""
-    enter(place, monkeypatch)
-
-    assert code(["train", "pretrain", "tiny.toml", "--set", "hardware.precision=fp16", "--output", "fp16"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "lexbench: precision fp16 is for GPUs; on the processor type --set hardware.precision=bf16, or fp32\n"
-    )
-    assert not (place / "fp16").exists()

@@ -77,7 +77,7 @@ def test_fresh_weights_have_the_shape_and_are_those_of_the_seed(tmp_path):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
-    """Logits are normalised states times word embeddings plus one bias; each text has about 150 terms."""
+    """Logits are normalised states times word embeddings, which stay tied, plus one bias."""
     given = checkpoints.random_model(architecture)
     given.base_model.save_pretrained(tmp_path / "given")
     checkpoints.write_tokenizer(tmp_path / "given", architecture)
@@ -94,10 +94,6 @@ def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
     torch.testing.assert_close(found, plain + bias, atol=1e-3, rtol=0)
 
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-    with torch.no_grad():
-        most = model(**tokenizer(heads.EXAMPLES, padding=True, truncation=True, max_length=32, return_tensors="pt")).logits
-        most = most[:, 1:-1].amax(1)
-    assert ((most > 0).sum(1) - 150).abs().max() < 15
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
 
 

@@ -177,8 +177,18 @@ def _json(value: Any) -> str:
 
 def text(recipe: Recipe, what: What, facts: Facts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
-    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe), _data(recipe, facts))
-    return "\n\n".join([*about, _recipe(recipe), _training(recipe, facts), *_scores(facts), _limits(recipe, facts)]) + "\n"
+    encoding = recipe.encoding
+    sections = [
+        _front(recipe, what, facts),
+        _about(recipe, what),
+        _USE.format(document=_DOCUMENT[encoding.titles], positions=_POOLED[encoding.positions]),
+        _data(recipe, facts),
+        f"## Recipe\n\n```toml\n{toml(recipe)}\n```",
+        _training(recipe, facts),
+        *_scores(facts),
+        _limits(recipe, facts),
+    ]
+    return "\n\n".join(sections) + "\n"
 
 
 def toml(recipe: Recipe) -> str:
@@ -240,11 +250,6 @@ def _about(recipe: Recipe, what: What) -> str:
     return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + head + idf + merged
 
 
-def _use(recipe: Recipe) -> str:
-    encoding = recipe.encoding
-    return _USE.format(document=_DOCUMENT[encoding.titles], positions=_POOLED[encoding.positions])
-
-
 def _data(recipe: Recipe, facts: Facts) -> str:
     rows = (
         (_shown(data.dataset), data.use, ", ".join(f"{n:,} {_shown(of)}" for of, n in data.counts.items()), _shown(data.note))
@@ -259,10 +264,6 @@ def _data(recipe: Recipe, facts: Facts) -> str:
     if inherited:
         notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(notes)}"
-
-
-def _recipe(recipe: Recipe) -> str:
-    return f"## Recipe\n\n```toml\n{toml(recipe)}\n```"
 
 
 def _training(recipe: Recipe, facts: Facts) -> str:

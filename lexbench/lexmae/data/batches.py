@@ -5,11 +5,12 @@ generator is seeded with (seed, d), so that workers, devices and the step at whi
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 T = TypeVar("T")
@@ -67,12 +68,9 @@ class Draws(Dataset[T], Generic[T]):
         return np.concatenate(grouped)
 
 
-def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:
-    """Return *rows*, (length,) each, as one array (rows, longest), padded on the right with *value*."""
-    filled = np.full((len(rows), max(map(len, rows))), value, np.int64)
-    for index, row in enumerate(rows):
-        filled[index, : len(row)] = row
-    return filled
+def padded(rows: Sequence[NDArray[Any]], value: int) -> torch.Tensor:
+    """Return *rows*, (length,) each, as one tensor (rows, longest), padded on the right with *value*."""
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=value)
 
 
 def tensors(rows: Sequence[NDArray[np.int64]], *, pad: int, silent: Sequence[int]) -> dict[str, torch.Tensor]:
@@ -82,6 +80,5 @@ def tensors(rows: Sequence[NDArray[np.int64]], *, pad: int, silent: Sequence[int
     all except the ids in *silent*.
     """
     ids = padded(rows, pad)
-    real = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
-    pools = real & ~np.isin(ids, silent)
-    return {name: torch.from_numpy(array) for name, array in (("ids", ids), ("real", real), ("pools", pools))}
+    real = torch.arange(ids.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
+    return {"ids": ids, "real": real, "pools": real & ~torch.isin(ids, torch.tensor(silent, dtype=torch.int64))}

@@ -121,10 +121,10 @@ def collate(pad: int) -> Callable[[Sequence[tuple[Masked, Chosen]]], dict[str, t
     def batch(examples: Sequence[tuple[Masked, Chosen]]) -> dict[str, torch.Tensor]:
         fills = {"encoder_ids": pad, "encoder_labels": IGNORED, "decoder_ids": pad, "decoder_labels": IGNORED}
         rows = {name: [getattr(masked, name) for masked, _ in examples] for name in fills}
-        tensors = {name: torch.from_numpy(padded(rows[name], fill)) for name, fill in fills.items()}
+        tensors = {name: padded(rows[name], fill) for name, fill in fills.items()}
         lengths = torch.tensor([len(masked.encoder_ids) for masked, _ in examples])
         tensors["real"] = torch.arange(tensors["encoder_ids"].shape[1]) < lengths[:, None]
-        tensors["pools"] = torch.from_numpy(padded([pools.astype(np.int64) for _, pools in examples], 0)).bool()
+        tensors["pools"] = padded([pools for _, pools in examples], 0)
         return tensors
 
     return batch

@@ -33,23 +33,6 @@ def importance(logits: Tensor, normalisation: Literal["softmax", "saturated"]) -
     return weights / (weights.sum(-1, keepdim=True) + _EPSILON)
 
 
-def bag_of_words(importances: Tensor, embeddings: Tensor) -> Tensor:
-    """Return the continuous bag of words, b = W a (n, width): paper, Eq. 4.
-
-    The word *embeddings* (vocabulary, width) are constants here, so that only the importances are trained ("cut-off the
-    gradient", section 3.4).
-    """
-    return importances @ embeddings.detach()
-
-
-def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
-    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) in place of [CLS]: paper, Eq. 5.
-
-    *embedded* are complete embeddings, so the bottleneck gets neither a position nor normalisation.
-    """
-    return torch.cat([bottleneck[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
-
-
 class Decoder(nn.Module):
     """The weakened decoder: few layers, heavily masked texts, its own head. Paper, section 3.3."""
 
@@ -129,7 +112,7 @@ class MaskedAutoencoder(Learner):
         if self.recipe.bottleneck == "none":
             return None
         importances = importance(max_pool(states, *self.encoder.projection, pools), self.recipe.bottleneck)
-        return bag_of_words(importances, self.encoder.embeddings)
+        return importances @ self.encoder.embeddings.detach()  # it trains the importances alone: "cut-off the gradient", 3.4
 
     def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the decoder's transformed states (n, length, width), the projection and its bias: paper, Eq. 5."""
@@ -137,8 +120,8 @@ class MaskedAutoencoder(Learner):
         assert decoder is not None
         body, _ = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
-        if bottleneck is not None:
-            embedded = replace_first(embedded, bottleneck)
+        if bottleneck is not None:  # it takes the place of [CLS], without a position and normalisation
+            embedded = torch.cat([bottleneck[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
         weight, _ = self.encoder.projection
         return decoder.transform(decoder(embedded, real)), weight, decoder.bias
 
