@@ -113,11 +113,7 @@ def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
         (["all", "mine.toml", "--set", "hardware.precision=fp8"], 2, "hardware.precision=fp8: Invalid enum value 'fp8'"),
         (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
-        (
-            ["all", "mine.toml", "--set", "hardware.precision=fp16"],
-            2,
-            "precision fp16 is for GPUs; on the processor type",
-        ),
+        (["all", "mine.toml", "--set", "hardware.precision=fp16"], 2, "precision fp16 is for GPUs; on the processor type"),
         (["all", "mine.toml", "--set", "stage1.queries=['pydoc/deb']"], 3, "did you mean 'pydoc/dev' or"),
         (["all", "mine.toml", "--set", "pretrain.corpora=['none']"], 3, "no dataset or folder 'none'"),
         (["all", "mine.toml", "--set", "pretrain.corpora=['beir/nq']"], 3, "beir/nq is not here"),

@@ -9,7 +9,7 @@ import transformers
 from torch.nn import functional
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
-from lexbench.lexmae.model import heads, start
+from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe import Pretrain, Recipe, Stage, Start
 from lexbench.progress import Silent
 
