@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -485,3 +486,24 @@ def test_a_dataset_takes_no_datasets():
     """`datasets` chooses datasets of a suite."""
     with pytest.raises(CommandError, match="chooses datasets of a suite"):
         lexbench.run("pydoc/test", ["bm25"], datasets=["pydoc/test"])
+
+
+def test_a_model_s_folder_is_a_name_everywhere(tmp_path, capsys, monkeypatch):
+    """The path of a model that was run stands for it in score, compare, export and exposure, with letters of any language."""
+    pytest.importorskip("torch", reason="models are in the extra neural")
+    import checkpoints
+
+    monkeypatch.chdir(tmp_path)
+    mine = write(tmp_path / "mine", LAYOUTS["csv"])
+    folder = checkpoints.tiny_bert(
+        Path("Modell (größer)"), form="sparse_encoder", safetensors=True, max_position_embeddings=512
+    )
+    model = f"./{checkpoints.sparsified(folder)}"
+    assert run(capsys, "run", mine, "-r", model, "-r", "bm25")[0] == 0
+    score = run(capsys, "score", model, "-d", mine, "--json")[1]
+    compared = run(capsys, "compare", "bm25", model, "--json")[1]
+
+    assert json.loads(compared)["systems"][1] == f'sparse_mlm(model="{model[2:]}")@impact'
+    assert json.loads(score)["means"]["nDCG@10"] == json.loads(compared)["datasets"][0]["scores"][1]["mean"]
+    assert run(capsys, "export", "trec", "runs", "-r", model)[0] == 0
+    assert run(capsys, "exposure", "-r", model, "-d", mine)[0] == 0

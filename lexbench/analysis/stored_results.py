@@ -20,7 +20,7 @@ from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_stored, refusal, violations
-from lexbench.runner.systems import system, variants
+from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
@@ -166,7 +166,8 @@ def find_systems(
 ) -> dict[str, list[StoredResult]]:
     """Return the results of each system that *text* stands for, by its label; {} if there is none.
 
-    *text* is a name in *entries* or in *names* (expressions by name, from `Store.names`), or an expression. The results of a
+    *text* is a name in *entries* or in *names* (expressions by name, from `Store.names`), an expression, or the path of a
+    model's folder. The results of a
     system have its name first, and then the newest. "new = TEXT" labels the system that TEXT stands for. Raises CommandError
     if the name belongs to several systems.
     """
@@ -182,7 +183,7 @@ def find_systems(
     by_label = {text: meant[0]} if meant else {}
     if not meant:
         with suppress(LexbenchError):  # a name that nothing has is no expression
-            by_label = {one: one for one in variants(text)}  # one for each value of a list in it
+            by_label = {one: one for _, one in named_systems(text)}  # one for each value of a list in it
     newest = sorted(entries, key=lambda entry: entry.result.measured.started, reverse=True)
     found = {
         label: sorted((e for e in newest if expression_of(e.result) == wanted), key=lambda entry: entry.result.system != text)

@@ -18,10 +18,10 @@ from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
-from lexbench.notation import Expression, Value, parse, split_name
+from lexbench.notation import Expression, Value, parse
 from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
-from lexbench.runner.systems import System, system, trained_members
+from lexbench.runner.systems import System, named_systems, system, trained_members
 from lexbench.types import TrainingData
 
 ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
@@ -69,9 +69,9 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
 
     For a model of the catalogue that cannot run here, because its weights or an extra are missing, its entry is enough.
     """
-    name, typed = split_name(text)
+    name, typed = named_systems(text)[0]
     try:
-        known = system(typed, name or None)
+        known = system(typed, name)
     except (MissingData, MissingExtra):
         expression = parse(typed)
         entry = catalog.listing().get(expression.head.name)

@@ -102,7 +102,7 @@ def _as_expression(text: str) -> str:
         return text
     from lexbench.models.stated_settings import expression_of_folder
 
-    if not any((path / name).is_file() for name in ("config.json", "modules.json", "artifact.metadata")):
+    if not is_model_folder(path):
         raise CommandError(
             f"there is no model in {text}: it has no config.json; give its folder, or an expression such as bm25"
         )
@@ -112,6 +112,11 @@ def _as_expression(text: str) -> str:
         f"the files in {text} do not say what model it is; type sparse_mlm(model={written})@impact, dense(model={written}), or "
         f"late_interaction(model={written})"
     )
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether *path* is a folder with a model of transformers, sentence-transformers or ColBERT."""
+    return any((path / name).is_file() for name in ("config.json", "modules.json", "artifact.metadata"))
 
 
 def variants(text: str) -> list[str]:

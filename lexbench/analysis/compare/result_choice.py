@@ -15,6 +15,7 @@ from lexbench.analysis.stored_results import StoredResult, expression_of, find_s
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.runner.soundness import read_results
+from lexbench.runner.systems import is_model_folder
 from lexbench.storage.store import Store
 
 
@@ -61,7 +62,7 @@ def select(
         return stored
 
     known = {} if folder else store.names()
-    paths = [text for text in names if text not in seeds and Path(text).exists()]
+    paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
     paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
     in_files = _distinct_labels({text: _of_path(Path(text)) for text in paths})

@@ -48,9 +48,9 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
         raise UnknownName(f"dataset of {section.id} in these results", dataset, panels)
     own = main_grid(section, panels[dataset].details if dataset else section.summary)
     grid = own if dataset or section.published is None else _joined(own, section.published)
-    places = {row.name: row.system for row in own.rows}
+    places = {name: row.system for row in own.rows for name in (row.name, *row.name.split(" = "))}
     if baseline and baseline not in places:
-        raise UnknownName("system of this table", baseline, places)
+        raise UnknownName("system of this table", baseline, [row.name for row in own.rows])
     expressions = {one.label: one.expression for one in section.systems if one.expression}
     pairs = _different(panels[dataset]) if dataset else section.better
     starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
