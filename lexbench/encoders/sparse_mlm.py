@@ -88,8 +88,6 @@ class SparseMLM(SparseTransformer):
 
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries, as `query_counts` and `query_text_terms` say."""
-        if self.query_counts == "saturated" and self.query_text_terms == self.text_terms:
-            return super().encode_query(texts)
         model = self._query_model()
         tokens = tokenise(model.cutter(self.query_length, "query_length"), texts)
         return self._encode(model, tokens, vectors_of=self._query_vectors)

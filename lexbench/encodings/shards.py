@@ -31,13 +31,7 @@ from lexbench.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 
 SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that fit into two bytes
-_TYPES = {
-    "F16": np.float16,
-    "F32": np.float32,
-    "I64": np.int64,
-    "U16": np.uint16,
-    "U32": np.uint32,
-}  # of safetensors
+_TYPES = {"F16": np.float16, "F32": np.float32, "I64": np.int64, "U16": np.uint16, "U32": np.uint32}  # of safetensors
 
 
 def missing(documents: int, path: Path) -> list[range]:
