@@ -135,8 +135,8 @@ def test_folders_stand_in_the_notation_whole(tmp_path):
     paths = Paths(asked)
     for place in (paths.start, paths.stage(1), paths.stage(2)):
         place.mkdir(parents=True)
-    part = parse('ensemble(bm25, [lexmae(model="{stage2}")|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")')
-    text = str(negatives.fill_placeholders(part, paths))
+    given = """ensemble(bm25, [lexmae(model='{stage2}')|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")"""
+    text = negatives.fill_placeholders(given, paths)
     again = parse(text)
 
     assert dict(again.head.kwargs) == {"k": 3, "path": f"{paths.start}/x"}

@@ -176,9 +176,7 @@ def _cells(cost: "Cost") -> tuple[str, ...]:
 
 
 def _count(count: int | None) -> str:
-    if count is None:
-        return "?"
-    return f"{count:,}" if count < 10**7 else f"{count:.1e}"
+    return "?" if count is None else f"{count:,}"
 
 
 def _times(seconds: tuple[float, float] | None) -> str:

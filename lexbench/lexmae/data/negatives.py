@@ -10,14 +10,14 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import MODELS, Paths, Recipe
-from lexbench.notation import Call, Expression, parse
+from lexbench.notation import parse, write_value
 from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
@@ -53,9 +53,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
-    minings = [
-        Mining(systems.system(str(fill_placeholders(parse(settings.negatives), paths)), settings.negatives), settings.depth)
-    ]
+    minings = [Mining(systems.system(fill_placeholders(settings.negatives, paths), settings.negatives), settings.depth)]
     teacher = teaching_system(settings.teacher)
     if settings.teacher_rank and not teacher:
         raise CommandError(f"stage{stage}.teacher_rank needs a system as teacher, e.g. ensemble(bm25, minilm)")
@@ -161,16 +159,7 @@ def read(folder: Path) -> Lists:
     return Lists(np.load(folder / "offsets.npy"), docs, scores)
 
 
-def fill_placeholders(value: Any, paths: Paths) -> Any:
+def fill_placeholders(system: str, paths: Paths) -> str:
     """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models."""
-    if isinstance(value, Expression):
-        engine = None if value.engine is None else fill_placeholders(value.engine, paths)
-        return Expression(fill_placeholders(value.head, paths), fill_placeholders(value.transforms, paths), engine)
-    if isinstance(value, Call):
-        return Call(value.name, fill_placeholders(value.args, paths), fill_placeholders(value.kwargs, paths))
-    if isinstance(value, tuple):
-        return tuple(fill_placeholders(item, paths) for item in value)
-    if not isinstance(value, str):
-        return value
-    # In one pass, because a folder's own name may contain braces.
-    return re.sub(rf"{{({'|'.join(MODELS)})}}", lambda found: str(paths.root / found[1]), value)
+    # In one pass, because a folder's own name may contain braces. The strings of a written expression are from `write_value`.
+    return re.sub(rf"{{({'|'.join(MODELS)})}}", lambda found: write_value(str(paths.root / found[1]))[1:-1], str(parse(system)))
