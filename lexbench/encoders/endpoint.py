@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, Server, in_batches
 from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
-
-_SERVERS = ("openai", "tei")
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,7 @@ class Endpoint(ServedModel, Encoder):
     family: ClassVar[str] = "dense"
     deterministic: ClassVar[bool] = False
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel")
-
-    def __post_init__(self) -> None:
-        """Raise CommandError for impossible settings."""
-        super().__post_init__()
-        if self.server not in _SERVERS:
-            raise CommandError(f"endpoint(server={self.server!r}): there is {', '.join(_SERVERS)}")
+    servers: ClassVar[tuple[str, ...]] = ("openai", "tei")
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text (n, dimensions), in order."""

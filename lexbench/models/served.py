@@ -52,6 +52,7 @@ class ServedModel(Model):
     version: ClassVar[int] = 1
     counts: ClassVar[tuple[str, ...]] = ("batch",)  # settings of a subclass that are whole numbers from 1 up
     made: ClassVar[str] = "vectors"  # what the server is asked for
+    servers: ClassVar[tuple[str, ...]] = ()  # allowed values of the setting `server` of a subclass
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -61,6 +62,8 @@ class ServedModel(Model):
             raise CommandError(f'{name}(url={self.url!r}): write url="http://localhost:8080", with no name or password in it')
         if min(getattr(self, count) for count in self.counts) < 1 or self.retries < 0 or self.timeout <= 0:
             raise CommandError(f"{name}: {', '.join(self.counts)} from 1 up, retries from 0 up, timeout above 0")
+        if self.servers and (server := getattr(self, "server", "")) not in self.servers:
+            raise CommandError(f"{name}(server={server!r}): there is {', '.join(self.servers)}")
 
     @property
     def connection(self) -> "Server":

@@ -11,13 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel
 from lexbench.plugins import Reranker
 from lexbench.registry import runtime
 from lexbench.types import Document
-
-_SERVERS = ("jina", "tei")
 
 
 @dataclass(frozen=True)
@@ -34,12 +32,7 @@ class EndpointReranker(ServedModel, Reranker):
 
     family: ClassVar[str] = "reranker"
     made: ClassVar[str] = "scores"
-
-    def __post_init__(self) -> None:
-        """Raise CommandError for impossible settings."""
-        super().__post_init__()
-        if self.server not in _SERVERS:
-            raise CommandError(f"endpoint_reranker(server={self.server!r}): there is {', '.join(_SERVERS)}")
+    servers: ClassVar[tuple[str, ...]] = ("jina", "tei")
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,); a request has documents of one query."""
