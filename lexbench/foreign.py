@@ -79,7 +79,10 @@ class ForeignSearcher(Searcher):
         """Return the best *k* documents of each query. Raises LexbenchError, with query and document, for a wrong answer."""
         answers = answers_by_query(self.name, self.ask({query.query_id: query.text for query in encoded}, k))
         if unknown := next(iter(answers.keys() - {query.query_id for query in encoded}), None):
-            raise LexbenchError(f"{self.name}: it answered query {echoed(unknown)}, which was not asked")
+            raise LexbenchError(
+                f"{self.name}: it answered query {echoed(unknown)}, which was not asked; "
+                "an answer is {query id: {document id: score}}"
+            )
         rows = [self._best(query.query_id, answers.get(query.query_id, {}), k) for query in encoded]
         docs = np.full((len(rows), max((len(found) for found, _ in rows), default=0)), -1, np.int32)
         scores = np.zeros(docs.shape, np.float32)
