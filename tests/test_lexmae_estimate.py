@@ -28,18 +28,8 @@ def recipe(pretrain=None, stage=None, **settings) -> Recipe:
     pretrained = Pretrain(**{"batch_size": 5, "steps": 2, "learning_rate": 1.0, "corpora": ("q",), **(pretrain or {})})
     asked = {"batch_size": 4, "epochs": 2.0, "learning_rate": 1.0, "queries": ("q",), "negatives": "bm25", "depth": 3}
     stage1 = Stage(**{**asked, "documents": 2, "lambda_d": 0.0, "lambda_q": 0.0, **(stage or {})})
-    encoding = Encoding(query_length=8, document_length=10)
-    start = Start(model="none/such")
-    whole = {
-        "schema": 1,
-        "name": "n",
-        "output": "o",
-        "start": start,
-        "encoding": encoding,
-        "pretrain": pretrained,
-        "stage1": stage1,
-    }
-    return Recipe(**{**whole, **settings})
+    whole = {"start": Start(model="none/such"), "encoding": Encoding(query_length=8, document_length=10), **settings}
+    return Recipe(schema=1, name="n", output="o", pretrain=pretrained, stage1=stage1, **whole)
 
 
 def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
@@ -165,8 +155,9 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
     assert shape_of(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
 
 
-def test_the_machine_is_measured():
+def test_the_machine_is_measured(monkeypatch):
     """A processor does more than 10^8 operations per second; the number of threads is restored."""
+    monkeypatch.setattr("lexbench.lexmae.training.estimate._SECONDS", 0.1)
     threads = torch.get_num_threads()
     found = measured(Hardware(device="cpu", threads=1))
 
