@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.recipe import Recipe
 from lexbench.models.added_terms import TextHead, means
 from lexbench.progress import Progress
@@ -22,7 +22,6 @@ from lexbench.progress import Progress
 Rows = Sequence[NDArray[np.int64]]  # tokens of texts, (length,) each
 
 _LONGEST = 128  # tokens of a text
-_ENCODED = 32  # texts encoded at a time
 _BLOCK = 2048  # texts compared with all others at a time
 _NEIGHBOURS = 32  # of each text, that batches draw from
 _SEEDS, _DRAWN = 48, 7  # texts of a batch, and neighbours drawn for each of them
@@ -137,13 +136,11 @@ def _encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, precision: 
     """Return the mean states of texts (n, width), with length 1, on the processor."""
     encoder.eval()
     device = encoder.embeddings.device
-    order = np.argsort([len(row) for row in rows], kind="stable")
-    parts = []
-    for start in range(0, len(rows), _ENCODED):
-        tensors = reader.tensors([rows[at] for at in order[start : start + _ENCODED]])
-        texts = Texts(**{name: tensor.to(device) for name, tensor in tensors.items()})
+
+    def encoded(texts: Texts) -> Tensor:
         with torch.autocast(device.type, precision, enabled=precision != torch.float32):
             states = encoder.hidden(texts.ids, texts.real)
-        parts.append(means(states, texts.real).cpu())
         progress.advance(len(texts.ids))
-    return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
+        return means(states, texts.real)
+
+    return in_groups(encoded, Texts(**{name: tensor.to(device) for name, tensor in reader.tensors(rows).items()})).cpu()
