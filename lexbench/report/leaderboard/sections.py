@@ -249,7 +249,7 @@ def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Agg
         Row(names[base], tuple(cells.get((base, k), Value()) for k in ks if k not in idle), system=base) for base in bases
     )
     notes = (f"{' and '.join(f'top {k}' for k in idle)}: as all terms",) if idle else ()
-    title = f"{mean.measure} with only the K heaviest terms of each document"
+    title = f"{mean.measure} with the K heaviest terms of each document"
     return Grid(title, columns, rows, notes) if bases else None
 
 
