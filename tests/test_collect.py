@@ -230,8 +230,14 @@ def test_a_kill_loses_no_judgement(place):
         ask(url, "grade", {"query": state["query"], "document": state["document"]["text_id"], "grade": 1})
     log = folder / "judgements" / "judge-1.jsonl"
     log.write_bytes(log.read_bytes() + b'\n{"query": "q1", "docu')
-    command = [sys.executable, "-m", "lexbench", "judge", "page", "docs-collection"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    program = (
+        "import signal, sys\nfrom lexbench.cli import code\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell ignore it
+        "sys.exit(code(['judge', 'page', 'docs-collection']))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
     try:
         line, url = process.stdout.readline(), process.stdout.readline().strip()
         assert line.startswith("1 of ")
