@@ -172,6 +172,42 @@ def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
         list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, systems=["mine"]))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.csv", "query_id,doc_id,score\n1,a,2.5\n1,b,3\n2,a,-1\n"),
+        ("run.csv", ",qid,docid,docno,score,rank,query\n0,1,9,b,3,0,two words\n1,1,8,a,2.5,1,two words\n2,2,8,a,-1,0,else\n"),
+        ("run.tsv", "topic\tdocument\trank\n1\ta\t2\n1\tb\t1\n2\ta\t1\n"),
+        (
+            "run.jsonl",
+            '{"qid": 1, "doc": "b", "rank": 1}\n{"qid": 1, "doc": "a", "rank": 2}\n{"qid": 2, "doc": "a", "rank": 1}\n',
+        ),
+    ],
+)
+def test_a_table_is_imported_as_a_run(tmp_path, name, text):
+    """Names say what a column has (the second file is PyTerrier's); a reader of runs says how to convert the file."""
+    (tmp_path / name).write_text(text)
+    import_file("table", tmp_path / name, tmp_path / "out")
+    assert order(read_run(tmp_path / "out")) == {"1": ["b", "a"], "2": ["a"]}
+    with pytest.raises(InvalidFile, match=r"lexbench import table .* NEW"):
+        read_run(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,a,high", "could not convert string to float: 'high'"),
+        ("1,a,nan", "document 'a' of query '1' .*not a finite number"),
+        ("1,a,1\n1,a,2", "document 'a' of query '1' .*more than once"),
+    ],
+)
+def test_what_is_no_table_of_a_run_is_refused(tmp_path, row, message):
+    """The message names the file, and the row or the entry."""
+    (tmp_path / "run.csv").write_text(f"qid,docno,score\n{row}\n")
+    with pytest.raises(InvalidFile, match=rf"run\.csv.*{message}"):
+        import_file("table", tmp_path / "run.csv", tmp_path / "out")
+
+
 @pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "qrels"])
 def test_an_imported_file_is_ours(tmp_path, layout):
     """From every format the TREC file has the same lists or judgements; the line has the next command."""

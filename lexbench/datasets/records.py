@@ -102,7 +102,7 @@ def record_of(row: Row) -> Record:
     name = next((name for name in _IDS if name in row), None)
     if name is None:
         raise ValueError(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
-    record_id = _id_of(row[name])
+    record_id = id_of(row[name])
     fields = {key: "" if value is None else value for key, value in row.items() if isinstance(value, str | None)}
     if "text" not in fields and (other := next((text for text in _TEXTS if text in fields and text != name), None)):
         fields["text"] = fields[other]
@@ -111,8 +111,11 @@ def record_of(row: Row) -> Record:
     return Record(record_id, fields)
 
 
-def _id_of(value: Any) -> str:
-    """Return an id as text. White space in it is refused later, by the corpus."""
+def id_of(value: Any) -> str:
+    """Return an id as text. White space in it is refused later, where ids of documents and queries are checked.
+
+    Raises TypeError or ValueError for what is no text or whole number, or no run or qrels file can hold.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # qrels write it the same way
     if not isinstance(value, str):
@@ -218,7 +221,7 @@ def judgement_of(row: Row) -> Judgement:
         raise ValueError(
             f"a row has no column {lacking!r}; there is: {', '.join(map(str, row))}; expected: {', '.join(qrels.BEIR_HEADER)}"
         )
-    return Judgement(_id_of(row[query]), _id_of(row[document]), whole(row[grade]) if grade else 1)
+    return Judgement(id_of(row[query]), id_of(row[document]), whole(row[grade]) if grade else 1)
 
 
 def whole(grade: Any) -> int:

@@ -28,7 +28,7 @@ _TREC: Sequence[Kind] = ("id", "skip", "id", "int")
 _BEIR: Sequence[Kind] = ("id", "id", "int")
 # The names of columns; the first of each kind that exists counts.
 QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
-DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docid", "docno", "document_id", "document", "doc", "pid")
+DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "document_id", "document", "doc", "pid")
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
 BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])

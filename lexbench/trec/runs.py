@@ -34,6 +34,7 @@ Precision = Literal["double", "float32"]  # in which scores are kept and compare
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
+_OTHERS = {".csv": "table", ".parquet": "table", ".jsonl": "table", ".json": "ranx"}  # formats that `lexbench import` reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +191,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     write (query, document, score) in the same shape; ask for such a file with the layout "scored". Raises InvalidFile if the
     third column is neither, or if it counts down in every list, like scores made from ranks.
     """
+    if layout is None and (form := next((form for ending, form in _OTHERS.items() if ending in path.suffixes), None)):
+        raise InvalidFile(f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {path} NEW")
     first = first_fields(path)
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
@@ -198,7 +201,10 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     try:
         queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; a line of a run is: query Q0 document rank score tag") from None
+        raise InvalidFile(
+            f"{error}; a line of a run is: query Q0 document rank score tag; for a table with names of columns: "
+            f"lexbench import table {path} NEW"
+        ) from None
     with errors_name(path):
         run = Run.from_entries(queries, documents, scores, precision)
     notes = _notes(len(run.query_ids), queries, ranks, scores, tags[0] if tags else queries[:0])
@@ -207,7 +213,10 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
 
 def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:
     """Read a run of three columns. With *layout* None it must be MS MARCO's."""
-    queries, documents, numbers = read_columns(path, _RANKED)
+    try:
+        queries, documents, numbers = read_columns(path, _RANKED)
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; for a table with names of columns: lexbench import table {path} NEW") from None
     falls = (numbers[1:] < numbers[:-1])[queries[1:] == queries[:-1]]
     counts_down = layout is None and len(falls) > 0 and bool(falls.all())
     with errors_name(path):

@@ -1,4 +1,4 @@
-"""Runs and judgements: files of TREC and MS MARCO, runs with bare scores, and ranx's JSON.
+"""Runs and judgements: files of TREC and MS MARCO, runs with bare scores, tables, and ranx's JSON.
 
 ranx's JSON is `{query: {document: score}}`. Nothing of ranx is imported. ranx sorts equal scores in no fixed order, so our
 scores decrease strictly. Checked with ranx 0.3.21.
@@ -49,6 +49,35 @@ def read_ranx_run(path: Path) -> "Run":
         return Run.from_entries(queries, documents, scores, "double")
 
 
+def read_run_table(path: Path) -> "Run":
+    """Read a run from a table with a row per document: CSV, TSV, JSON lines or Parquet, e.g. a data frame of PyTerrier.
+
+    Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there
+    is none. Raises InvalidFile for malformed files, with the number of the row.
+    """
+    from lexbench.datasets.records import id_of, rows
+    from lexbench.trec.columns import errors_name
+    from lexbench.trec.qrels import DOC_IDS, QUERY_IDS
+    from lexbench.trec.runs import Run
+
+    wanted = (QUERY_IDS, DOC_IDS, ("score", "rank"))
+    known = [name for names in wanted for name in names]
+    columns: tuple[list[str], list[str], list[float]] = ([], [], [])
+    for number, row in rows(path, {3: ("query_id", "doc_id", "score")}, known, QUERY_IDS):
+        query, document, value = (next((name for name in names if name in row), None) for names in wanted)
+        if query is None or document is None or value is None:
+            there = ", ".join(map(str, row))
+            raise InvalidFile(f"{path}, line {number}: there is: {there}; expected: query_id, doc_id, and score or rank")
+        try:
+            cells = (id_of(row[query]), id_of(row[document]), float(row[value]) * (-1 if value == "rank" else 1))
+        except (TypeError, ValueError) as error:
+            raise InvalidFile(f"{path}, line {number}: {error}") from None
+        for column, cell in zip(columns, cells, strict=True):
+            column.append(cell)
+    with errors_name(path):
+        return Run.from_entries(*columns, "double")
+
+
 def _write_qrels(entry: "StoredResult", path: Path) -> None:
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_again
@@ -78,5 +107,6 @@ IMPORTS = (
     Import("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_read, layout="msmarco")),
     Import("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_read, layout="scored")),
     Import("qrels", _JUDGED, _LOST, deferred("trec.qrels", "read_qrels")),
+    Import("table", "a run as CSV, TSV, JSON lines or Parquet: query_id, doc_id, score or rank", RUN_NOT_KEPT, read_run_table),
     Import("ranx", "a run of ranx, JSON", _DIGITS, read_ranx_run),
 )
