@@ -12,23 +12,20 @@ lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$h
   -r 'bm25 + nano = ensemble(bm25, lexmae_nano@impact)' \
   -r 'bm25 > nano = pipeline(bm25, lexmae_nano@impact, k=100)' \
   -r 'mini = lexmae_mini@impact' \
+  -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
   -r 'nano = lexmae_nano@impact' \
+  -r 'nano top 128 = lexmae_nano|top_k(128)@impact' \
   -r bm25 \
   -r bm25@lucene \
-  -r 'MiniLM = minilm(model="build/minilm")' \
-  -r 'splade-tiny = splade_tiny(model="build/splade-tiny")@impact' \
-  -r 'lexmae-minilm = sparse_mlm(model="build/lexmae-minilm/stage3")@impact' \
-  -m nDCG@10 -m RR@10 -m R@100 -m RCap@100 -m Success@100 -m R@1000 -m AP@1000 -m Judged@10 \
-  --time --time-seconds 6 --time-processes 2 --time-single
-lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$here" \
-  -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
-  -r 'nano top 128 = lexmae_nano|top_k(128)@impact' \
   -r 'mini top 64 = lexmae_mini|top_k(64)@impact' \
   -r 'nano top 64 = lexmae_nano|top_k(64)@impact' \
+  -r 'MiniLM = minilm(model="build/minilm")' \
+  -r 'splade-tiny = splade_tiny(model="build/splade-tiny")@impact' \
   -r 'mini top 32 = lexmae_mini|top_k(32)@impact' \
   -r 'nano top 32 = lexmae_nano|top_k(32)@impact' \
   -r 'mini top 16 = lexmae_mini|top_k(16)@impact' \
   -r 'nano top 16 = lexmae_nano|top_k(16)@impact' \
+  -r 'lexmae-minilm = sparse_mlm(model="build/lexmae-minilm/stage3")@impact' \
   -r 'mini top 8 = lexmae_mini|top_k(8)@impact' \
   -r 'nano top 8 = lexmae_nano|top_k(8)@impact' \
   -r 'nano top 4 = lexmae_nano|top_k(4)@impact' \
@@ -37,7 +34,8 @@ lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$h
   -r 'mini top 2 = lexmae_mini|top_k(2)@impact' \
   -r 'nano top 1 = lexmae_nano|top_k(1)@impact' \
   -r 'mini top 1 = lexmae_mini|top_k(1)@impact' \
-  -m nDCG@10 -m RR@10 -m R@100 -m RCap@100 -m Success@100 -m R@1000 -m AP@1000 -m Judged@10
+  -m nDCG@10 -m RR@10 -m R@100 -m RCap@100 -m Success@100 -m R@1000 -m AP@1000 -m Judged@10 \
+  --time --time-seconds 6 --time-processes 2 --time-single
 lexbench run suite classic -d cranfield --results "$here" \
   -r 'bm25 + MiniLM = ensemble(bm25, minilm(model="build/minilm"))' \
   -r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
