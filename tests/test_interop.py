@@ -265,7 +265,7 @@ def test_every_format_says_what_is_lost(capsys):
         "figures",
         "seismic",
     } < exports().keys()
-    assert imports().keys() == {"trec", "msmarco", "scored", "ranx", "qrels"}
+    assert imports().keys() == {"trec", "msmarco", "scored", "table", "ranx", "qrels"}
     for command, formats in (("export", exports()), ("import", imports())):
         shown = ended(capsys, 0, command, "--help").out
         assert all(form.lost and form.what and f"  {form.name} " in shown for form in formats.values())

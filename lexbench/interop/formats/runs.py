@@ -62,20 +62,20 @@ def read_run_table(path: Path) -> "Run":
 
     wanted = (QUERY_IDS, DOC_IDS, ("score", "rank"))
     known = [name for names in wanted for name in names]
-    columns: tuple[list[str], list[str], list[float]] = ([], [], [])
+    queries, documents, scores = list[str](), list[str](), list[float]()
     for number, row in rows(path, {3: ("query_id", "doc_id", "score")}, known, QUERY_IDS):
         query, document, value = (next((name for name in names if name in row), None) for names in wanted)
         if query is None or document is None or value is None:
             there = ", ".join(map(str, row))
             raise InvalidFile(f"{path}, line {number}: there is: {there}; expected: query_id, doc_id, and score or rank")
         try:
-            cells = (id_of(row[query]), id_of(row[document]), float(row[value]) * (-1 if value == "rank" else 1))
+            queries.append(id_of(row[query]))
+            documents.append(id_of(row[document]))
+            scores.append(-float(row[value]) if value == "rank" else float(row[value]))
         except (TypeError, ValueError) as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
-        for column, cell in zip(columns, cells, strict=True):
-            column.append(cell)
     with errors_name(path):
-        return Run.from_entries(*columns, "double")
+        return Run.from_entries(queries, documents, scores, "double")
 
 
 def _write_qrels(entry: "StoredResult", path: Path) -> None:
