@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -192,7 +193,9 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     third column is neither, or if it counts down in every list, like scores made from ranks.
     """
     if layout is None and (form := next((form for ending, form in _OTHERS.items() if ending in path.suffixes), None)):
-        raise InvalidFile(f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {path} NEW")
+        raise InvalidFile(
+            f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {quote(str(path))} NEW"
+        )
     first = first_fields(path)
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
@@ -203,7 +206,7 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     except InvalidFile as error:
         raise InvalidFile(
             f"{error}; a line of a run is: query Q0 document rank score tag; for a table with names of columns: "
-            f"lexbench import table {path} NEW"
+            f"lexbench import table {quote(str(path))} NEW"
         ) from None
     with errors_name(path):
         run = Run.from_entries(queries, documents, scores, precision)
@@ -216,7 +219,7 @@ def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> 
     try:
         queries, documents, numbers = read_columns(path, _RANKED)
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; for a table with names of columns: lexbench import table {path} NEW") from None
+        raise InvalidFile(f"{error}; for a table with names of columns: lexbench import table {quote(str(path))} NEW") from None
     falls = (numbers[1:] < numbers[:-1])[queries[1:] == queries[:-1]]
     counts_down = layout is None and len(falls) > 0 and bool(falls.all())
     with errors_name(path):
@@ -224,7 +227,7 @@ def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> 
     if layout != "scored" and (counts_down or not np.array_equal(-run.scores, run.ranks)):
         raise InvalidFile(
             f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, convert the file first: "
-            f"lexbench import scored {path} NEW"
+            f"lexbench import scored {quote(str(path))} NEW"
         )
     return run
 
