@@ -152,19 +152,19 @@ def test_an_additional_transform_does_not_shift_the_others():
         [result("b", BASE, recipe=recipe(("top_k", {"k": 4}), ("quantize", {"bits": 8})))],
     ]
 
-    assert [(one.field, one.values, one.implied) for one in config_diff(pair)] == [
+    assert [(one.field, one.values, one.only_some) for one in config_diff(pair)] == [
         ("transforms.top_k", [None, "top_k v1"], False),
         ("transforms.top_k.k", [None, "4"], False),
     ]
 
 
-def test_settings_of_another_kind_of_system_are_implied():
+def test_settings_that_only_some_plug_ins_have_are_marked():
     """That BM25 has no query length follows from its plug-in; a different value of a common setting is listed."""
     other = {"plugin": "retrievers/encoded", "version": 2, "settings": {"query_length": 32}}
 
     both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
-    assert [one.implied for one in config_diff([[result("a", BASE)], both])] == [False, False]
-    assert [(one.field, one.implied) for one in config_diff([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
+    assert [one.only_some for one in config_diff([[result("a", BASE)], both])] == [False, False]
+    assert [(one.field, one.only_some) for one in config_diff([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
         ("retriever", False),
         ("k1", True),
         ("query_length", True),

@@ -167,9 +167,8 @@ def find_systems(
     """Return the results of each system that *text* stands for, by its label; {} if there is none.
 
     *text* is a name in *entries* or in *names* (expressions by name, from `Store.names`), an expression, or the path of a
-    model's folder. The results of a
-    system have its name first, and then the newest. "new = TEXT" labels the system that TEXT stands for. Raises CommandError
-    if the name belongs to several systems.
+    model's folder. The results of a system have its name first, and then the newest. "new = TEXT" labels the system that TEXT
+    stands for. Raises CommandError if the name belongs to several systems.
     """
     name, expression = split_name(text)
     meant = sorted({expression_of(e.result) for e in entries if e.result.system == text} | set(names.get(text, ())))

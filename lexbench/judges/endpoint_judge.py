@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart
-from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.models.served import ServedModel, in_batches
 from lexbench.plugins import Judge
 from lexbench.registry import runtime
 from lexbench.types import Document, Verdict
@@ -74,21 +74,12 @@ class EndpointJudge(ServedModel, Judge):
     def judge(self, query: str, documents: Sequence[Document]) -> list[Verdict]:
         """Return a verdict on each document, in order; one request per document, *parallel* at a time."""
         server, template = self.connection, self.template()
-        texts = [document.text[: self.characters] for document in documents]
-        return in_batches(texts, 1, self.parallel, lambda batch: self._verdict(server, _filled(template, query, batch[0])))
 
-    def _verdict(self, server: Server, text: str) -> Verdict:
-        """Return the verdict of one request."""
-        said = server.chat(self.model, text, self.tokens)
-        return Verdict(_grade(said), said)
+        def verdict(batch: Sequence[str]) -> Verdict:
+            # In one pass, so that a field inside query or passage is left as it is.
+            prompt = _FIELD.sub(lambda place: query if place[1] == "query" else batch[0], template)
+            said = server.chat(self.model, prompt, self.tokens)
+            *_, grade = _GRADE.findall(said) or [said.strip()]
+            return Verdict(int(grade) if grade in {"0", "1", "2", "3"} else None, said)
 
-
-def _filled(template: str, query: str, passage: str) -> str:
-    """Return the prompt with query and passage filled in; a field inside either of them is left as it is."""
-    return _FIELD.sub(lambda place: query if place[1] == "query" else passage, template)
-
-
-def _grade(said: str) -> int | None:
-    """Return the grade in an answer, None if it has none of the scale."""
-    found = _GRADE.findall(said) or [said.strip()]
-    return int(found[-1]) if found[-1] in {"0", "1", "2", "3"} else None
+        return in_batches([document.text[: self.characters] for document in documents], 1, self.parallel, verdict)

@@ -16,7 +16,6 @@ from lexbench.measures import _external
 from lexbench.measures._external import External
 from lexbench.measures._notation import AnyMeasure, parse, parse_native
 from lexbench.measures.judged import Judged
-from lexbench.plugins import Measure
 from lexbench.results import Incomplete, Tie
 from lexbench.trec.judged_run import JudgedRun, join
 from lexbench.trec.qrels import Qrels
@@ -47,7 +46,9 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Score
         raise LexbenchError("there are no judgements to score with")
     by_text = {str(measure): measure for measure in _parsed(measures)}
     ours = {text: measure for text, measure in by_text.items() if not isinstance(measure, External)}
-    judged = join(run, qrels, _depth(ours.values()))
+    cutoffs = [measure.cutoff for measure in ours.values()]
+    depth = None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
+    judged = join(run, qrels, depth)  # None: a measure looks at whole lists
     values = {text: measure.per_query(judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
     if external := [measure for measure in by_text.values() if isinstance(measure, External)]:
@@ -65,12 +66,6 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Score
 
 def _parsed(measures: Iterable[str | AnyMeasure]) -> list[AnyMeasure]:
     return [parse(measure) if isinstance(measure, str) else measure for measure in measures]
-
-
-def _depth(measures: Iterable[Measure]) -> int | None:
-    """Return the largest cutoff of *measures*; None if one looks at whole lists."""
-    cutoffs = [measure.cutoff for measure in measures]
-    return None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
 
 
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Tie]:

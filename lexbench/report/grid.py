@@ -13,7 +13,7 @@ import msgspec
 from lexbench import measures
 from lexbench.report.timings import rate, single_stream
 from lexbench.results import EXPOSURES, Result, Timing
-from lexbench.suites import Aggregate
+from lexbench.suites import Aggregate, Mean
 from lexbench.table import heading, number
 
 ByDataset: TypeAlias = Mapping[str, Result]
@@ -103,7 +103,7 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
         here = [of.get(dataset) for dataset in datasets]
         values = [
             *(score_value(result, headline) for result in here),
-            *(_mean_value(mean, of.values()) for mean in means),
+            *(mean_value(mean.over_results(of.values())) for mean in means),
             *(_mean_score([(result, of_kind[kind]) for result, of_kind in zip(here, chosen, strict=True)]) for kind in others),
             rate_value(timings.get(name)),
             *_size_values(here),
@@ -208,9 +208,9 @@ def _heads(names: Sequence[str]) -> tuple[str, str]:
     return short, "\n".join(part for part in (settings, called) if part)
 
 
-def _mean_value(mean: Aggregate, results: Iterable[Result]) -> Value:
-    found = mean.over_results(results)
-    return Value(str(found), found.value)
+def mean_value(mean: Mean) -> Value:
+    """Return a mean over datasets as a cell."""
+    return Value(str(mean), mean.value)
 
 
 def _mean_score(scores: Sequence[tuple[Result | None, str]]) -> Value:

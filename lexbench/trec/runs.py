@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,7 +130,11 @@ class Run:
         """Make a run from entries grouped by query: check them and put each list into canonical order."""
         offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         run = cls(query_ids, offsets, docs.astype(np.int32), scores, table)
-        _refuse_repeated(run)
+        keys = np.repeat(np.arange(len(query_ids)), np.diff(offsets)) * max(len(table), 1) + run.docs
+        ordered = np.sort(keys)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(twice):
+            _refuse(run, keys == twice[0], "is there more than once")
         return _ordered(run, precision)
 
 
@@ -140,16 +144,8 @@ def _ordered(run: Run, precision: Precision) -> Run:
         scores: NDArray[np.floating] = run.scores.astype(np.float64 if precision == "double" else np.float32)
     kind = "number" if precision == "double" else "float32 number"
     _refuse(run, ~np.isfinite(scores), f"has a score that is not a finite {kind}")
-    return replace(run, **canonical(run.offsets, run.docs, scores)._asdict())
-
-
-def _refuse_repeated(run: Run) -> None:
-    """Raise LexbenchError if a list has a document twice."""
-    entries = np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets)) * max(len(run.table), 1) + run.docs
-    ordered = np.sort(entries)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(twice):
-        _refuse(run, entries == twice[0], "is there more than once")
+    docs, scores = canonical(run.offsets, run.docs, scores)
+    return replace(run, docs=docs, scores=scores)
 
 
 def _refuse(run: Run, wrong: NDArray[np.bool_], why: str) -> None:
@@ -287,38 +283,31 @@ _LOWEST = np.int32(-(2**31))
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class Entries(NamedTuple):
-    """Entries of ranked lists."""
-
-    docs: NDArray[np.int32]  # (entries,)
-    scores: NDArray[np.floating]  # (entries,) float32 or float64
+Columns: TypeAlias = tuple[NDArray[np.int32], NDArray[np.floating]]  # documents and scores (entries,)
 
 
-def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
-    """Return the entries with every list in canonical order; -0.0 becomes 0.0, because the two are equal.
-
-    *scores* are float32 or float64 and keep their type.
-    """
+def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Columns:
+    """Return *docs* and *scores* (entries,), float32 or float64, in canonical order; -0.0 becomes 0.0, which it equals."""
     if scores.dtype == np.float64:
         return _canonical_doubles(offsets, docs, scores)
     # A float32 score and its document make one integer, so that one fast sort of integers orders both.
     keys = (-_ordinals(scores) << 32) | docs
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         keys[start:stop].sort()
-    return Entries((keys & 0xFFFFFFFF).astype(np.int32), _from_ordinals(-(keys >> 32)))
+    return (keys & 0xFFFFFFFF).astype(np.int32), _from_ordinals(-(keys >> 32))
 
 
-def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
+def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Columns:
     # Most run files are in order already, so only lists with an entry out of order are sorted.
     follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))
     breaks = np.flatnonzero(~follows) + 1
     unordered = np.unique(np.searchsorted(offsets, np.setdiff1d(breaks, offsets), side="right") - 1)
     if not len(unordered):
-        return Entries(docs, scores + 0.0)  # -0.0 + 0.0 is 0.0
+        return docs, scores + 0.0  # -0.0 + 0.0 is 0.0
     order = np.arange(len(docs))
     for start, stop in zip(offsets[unordered].tolist(), offsets[unordered + 1].tolist(), strict=True):
         order[start:stop] = start + np.lexsort((docs[start:stop], -scores[start:stop]))
-    return Entries(docs[order], scores[order] + 0.0)
+    return docs[order], scores[order] + 0.0
 
 
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:

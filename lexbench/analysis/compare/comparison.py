@@ -43,7 +43,7 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     field: str  # e.g. encoder.query_length, machine.processor, versions.torch
     values: list[str | None]  # per system; None if it has no such field
-    implied: bool = False  # True for a setting of a plug-in that only some systems use, so nobody chose its value
+    only_some: bool = False  # True for a setting that the plug-ins of the other systems do not have
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,14 +367,14 @@ def config_diff(systems: Sequence[Sequence[Result]]) -> list[ConfigDifference]:
     fields = dict.fromkeys(field for system in facts for field in system)
     table = {field: [system.get(field) for system in facts] for field in fields}
     return [
-        ConfigDifference(field=field, values=values, implied=_is_implied(field, values, table))
+        ConfigDifference(field=field, values=values, only_some=_is_of_other_plugins(field, values, table))
         for field, values in table.items()
         if len(set(values)) > 1
     ]
 
 
-def _is_implied(field: str, values: Sequence[str | None], table: Mapping[str, Sequence[str | None]]) -> bool:
-    """Whether a field follows from the plug-ins: systems that have it agree, and the others use another plug-in there."""
+def _is_of_other_plugins(field: str, values: Sequence[str | None], table: Mapping[str, Sequence[str | None]]) -> bool:
+    """Whether the systems with a field agree on its value, and all systems without it use another plug-in."""
     having = [system for system, value in enumerate(values) if value is not None]
     lacking = [system for system, value in enumerate(values) if value is None]
     if not lacking or len({values[system] for system in having}) > 1:
@@ -390,18 +390,12 @@ def _facts(results: Sequence[Result]) -> dict[str, str]:
     """Return the facts of one system by field; all values of a field that differs between its results."""
     values: dict[str, dict[str, None]] = {}
     for result in results:
-        for field, value in _facts_of_result(result):
+        facts = [*_leaves(result.recipe, ""), ("depth", str(result.depth))]
+        facts += [("seen in training", result.exposure.status)] if result.exposure else []
+        facts += [*_leaves(result.measured.machine, "machine"), *_leaves(result.measured.versions, "versions")]
+        for field, value in facts:
             values.setdefault(field, {})[value] = None
     return {field: ", ".join(distinct) for field, distinct in values.items()}
-
-
-def _facts_of_result(result: Result) -> Iterator[tuple[str, str]]:
-    yield from _leaves(result.recipe, "")
-    yield "depth", str(result.depth)
-    if result.exposure:
-        yield "seen in training", result.exposure.status
-    for kind in ("machine", "versions"):
-        yield from _leaves(getattr(result.measured, kind), kind)
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,12 @@ def select(
     selected: dict[str, SelectedSystem] = {}
     for text in (*names, *(name for name in seeds if name not in names)):
         if text in seeds:
-            group = [_seeds_as_one(text, [system for member in seeds[text] for system in find(member)])]
+            members = [system for member in seeds[text] for system in find(member)]
+            merged = {
+                dataset: [StoredResult(as_one(text, [member.results[dataset][0].result for member in members]), None)]
+                for dataset in common_datasets(members, ())
+            }
+            group = [SelectedSystem(text, merged)]
         else:
             group = in_files[text] if text in in_files else find(text)
         for system in group:
@@ -98,15 +103,6 @@ def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
         result = structs.replace(entry.result, system=label, expression=expression if expression != label else "")
         by_dataset.setdefault(result.dataset, []).append(replace(entry, result=result))
     return SelectedSystem(label, by_dataset)
-
-
-def _seeds_as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
-    """Return the seeds of one system as one system, from the newest result of each on every common dataset."""
-    merged = {
-        dataset: [StoredResult(as_one(name, [member.results[dataset][0].result for member in members]), None)]
-        for dataset in common_datasets(members, ())
-    }
-    return SelectedSystem(name, merged)
 
 
 def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:

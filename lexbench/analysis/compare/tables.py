@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from string import ascii_uppercase
 
 from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.noninferiority import fewest_queries
-from lexbench.analysis.significance.randomisation import LEVEL, letter
+from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
 from lexbench.errors import shortened
 from lexbench.table import Table, interval_cell, number
@@ -28,7 +29,8 @@ _SEEDS = (
 
 def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
-    names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
+    letters = [*ascii_uppercase, *(f"({at})" for at in range(len(ascii_uppercase) + 1, len(comparison.systems) + 1))]
+    names = dict(zip(comparison.systems, letters, strict=False))
     *shown, last = _tests(comparison, names)
     notes = (
         *last.notes,
@@ -54,7 +56,7 @@ def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
     if len(names) > _SIDE_BY_SIDE:
         note = f"{len(comparison.config_diff)} settings differ: see --json, or compare at most {_SIDE_BY_SIDE} systems"
         return Table("what differs", (), (), (note,))
-    stated = (one for one in comparison.config_diff if not one.implied)
+    stated = (one for one in comparison.config_diff if not one.only_some)
     chosen = [one for one in stated if not any(_DIGEST.fullmatch(value or "") for value in one.values)]
     hidden = len(comparison.config_diff) - len(chosen)
     notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --json",) if hidden else ()

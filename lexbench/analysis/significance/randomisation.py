@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from string import ascii_letters
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,8 +180,3 @@ def stratified(values: Sequence[NDArray[np.float64]], weights: Sequence[float] |
     shares = [1 / len(values)] * len(values) if weights is None else weights
     total = sum(one.shape[1] for one in values)
     return np.concatenate([one * (share * total / one.shape[1]) for one, share in zip(values, shares, strict=True)], axis=1)
-
-
-def letter(number: int) -> str:
-    """Return the letter of a group, counted from 0: a to z, A to Z, then (53) and so on."""
-    return ascii_letters[number] if number < len(ascii_letters) else f"({number + 1})"

@@ -4,7 +4,7 @@ Each score is in one of two places: those of a model of the catalogue are in the
 `suites/expected/<suite>.toml`. Facts about a source are in `suites/expected/sources.toml`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -129,29 +129,27 @@ class PublishedScore:
 
 def published_scores() -> list[PublishedScore]:
     """Return every published score, those of the catalogue first. A model whose file cannot be read has none."""
-    return [*_of_catalogue(), *(score for name in toml_files("expected") if name != _SOURCES for score in _of_file(name))]
+    models = [model for model in catalog.listing().values() if isinstance(model, catalog.Model)]
+    found = [
+        PublishedScore(
+            system_of(model), model.name, one.dataset, _canonical(one.measure), one.value, source(one.source), one.where
+        )
+        for model in models
+        for one in model.published
+    ]
+    files = [read_toml(path, PublishedFile) for name, path in toml_files("expected").items() if name != _SOURCES]
+    return found + [
+        PublishedScore(one.system, one.called, on.dataset, _canonical(measure), value, source(one.source), on.where)
+        for file in files
+        for one in file.systems
+        for on in one.figures
+        for measure, value in on.values.items()
+    ]
 
 
 def system_of(model: catalog.Model) -> str:
     """Return the expression for the published scores of a model."""
     return model.system or model.name
-
-
-def _of_catalogue() -> Iterator[PublishedScore]:
-    for model in catalog.listing().values():
-        if isinstance(model, LexbenchError):
-            continue
-        for score in model.published:
-            names = system_of(model), model.name, score.dataset, _canonical(score.measure)
-            yield PublishedScore(*names, score.value, source(score.source), score.where)
-
-
-def _of_file(name: str) -> Iterator[PublishedScore]:
-    for system in read_toml(toml_files("expected")[name], PublishedFile).systems:
-        for scores in system.figures:
-            for measure, value in scores.values.items():
-                names = system.system, system.called, scores.dataset, _canonical(measure)
-                yield PublishedScore(*names, value, source(system.source), scores.where)
 
 
 @cache

@@ -12,7 +12,7 @@ from lexbench.analysis.verify.published import PublishedScore, published_scores,
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
 from lexbench.errors import CommandError, visible
-from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, score_names, summary
+from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
 from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, testable
 from lexbench.report.run import WIDE_TIE, names
@@ -112,9 +112,7 @@ def published_grid(
     found = []
     for row in shown:
         values = [Value(number(row.scores.get(name)), row.scores.get(name)) for name in datasets]
-        for mean in means:
-            value = mean.over(row.scores)
-            values.append(Value(str(value), value.value))
+        values += [mean_value(mean.over(row.scores)) for mean in means]
         found.append(Row(row.name, (*values, Value(row.family), Value(row.seen)), ranked=False, published=True))
     grid = Grid("", (*columns, Column("family", keep=10), Column("zero-shot", keep=40)), tuple(found))
     return grid.only(found) if found else None
@@ -237,11 +235,7 @@ def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Agg
     for at, system in enumerate(systems):
         base = system.base if system.k and system.base is not None else at
         if base in bases:
-            scores = {
-                name: result.means[mean.measure] for name, result in ours[names[at]].items() if mean.measure in result.means
-            }
-            found = mean.over(scores)
-            cells[base, system.k] = Value(str(found), found.value)
+            cells[base, system.k] = mean_value(mean.over_results(ours[names[at]].values()))
     ks = sorted({k for _, k in cells}, key=lambda k: k or float("inf"))
     idle = [k for k in ks if k and all(cells.get((base, k), cells.get((base, 0))) == cells.get((base, 0)) for base in bases)]
     columns = tuple(Column(str(k) if k else "all", keep=k or 999) for k in ks if k not in idle)
