@@ -17,7 +17,8 @@ import numpy as np
 from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.notation import parse, split_list, split_name
-from lexbench.results import EXPOSURES, Exposure, Incomplete, Result, Seeds, Tie
+from lexbench.results import Incomplete, Result, Seeds, Tie
+from lexbench.runner.exposure import joint_exposure
 from lexbench.runner.soundness import check_comparable
 from lexbench.storage.stopwatch import Measurement
 
@@ -85,6 +86,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
     measures = [measure for measure in first.means if all(measure in result.per_query for result in results)]
     per_query = {measure: np.mean([result.per_query[measure] for result in results], axis=0).tolist() for measure in measures}
     means = {measure: [result.means[measure] for result in results] for measure in measures}
+    known = [result.exposure for result in results if result.exposure]
     return Result(
         system=name,
         dataset=first.dataset,
@@ -106,7 +108,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
             if all(size in result.sizes for result in results)
         },
         digests=first.digests,
-        exposure=_greatest_exposure(results),
+        exposure=joint_exposure(known) if len(known) == len(results) else None,
         notes=list(dict.fromkeys(f"{result.system}: {note}" for result in results for note in result.notes)),
         recipe=_common(first.recipe, [result.recipe for result in results[1:]]),
         measured=Measurement(machine=first.measured.machine, versions=first.measured.versions),
@@ -122,15 +124,6 @@ def _fieldwise_means(measures: Sequence[str], by_seed: Sequence[Mapping[str, msg
             rows = [msgspec.structs.asdict(structs[measure]) for structs in by_seed]
             means[measure] = {field: fmean(row[field] for row in rows) for field in rows[0]}
     return means
-
-
-def _greatest_exposure(results: Sequence[Result]) -> Exposure | None:
-    """Return the exposure of the seed that has seen most; None if it is missing for a seed."""
-    known = [result.exposure for result in results if result.exposure]
-    if len(known) < len(results):
-        return None
-    most = max((one.status for one in known), key=EXPOSURES.index)
-    return Exposure(status=most, because=list(dict.fromkeys(line for one in known for line in one.because)))
 
 
 def _common(value: Any, others: Sequence[Any]) -> Any:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -123,7 +124,8 @@ def contamination(folder: Path, dataset: Dataset) -> Contamination:
         raise MissingData(f"{folder}: no corpus.jsonl, so there are no texts to compare")
     trained = SimilarQueries(record.fields.get("text", "") for record in (read_records(queries) if queries else ()))
     near = [query.text for query in dataset.queries if trained.has_similar(query.text)]
-    compared = list(_sample(dataset))
+    step = max(1, -(-(dataset.contract.expected.documents or 0) // _DOCUMENTS))  # 1 if the contract gives no number
+    compared = [document.text for document in islice(dataset.source.documents(), 0, None, step)]
     seen = _count_seen(compared, (title_text({"text": "", **record.fields}) for record in read_records(corpus)))
     return Contamination(
         texts=folder.name,
@@ -138,14 +140,6 @@ def contamination(folder: Path, dataset: Dataset) -> Contamination:
 
 def _file(folder: Path, name: str) -> Path | None:
     return next((path for end in (".jsonl", ".jsonl.gz") if (path := folder / f"{name}{end}").is_file()), None)
-
-
-def _sample(dataset: Dataset) -> Iterator[str]:
-    """Yield the texts of at most 10,000 documents, evenly spaced; of all if the contract does not say how many there are."""
-    step = max(1, -(-(dataset.contract.expected.documents or 0) // _DOCUMENTS))
-    for number, document in enumerate(dataset.source.documents()):
-        if number % step == 0:
-            yield document.text
 
 
 def _phrases(text: str) -> set[int]:

@@ -14,7 +14,6 @@ from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,11 +36,6 @@ class _Record(msgspec.Struct):
     contents: str | None = None
 
 
-class _Line(NamedTuple):
-    doc_id: str
-    text: str
-
-
 class Expansions:
     """The expansions in the file *path*, which is read once.
 
@@ -55,9 +49,9 @@ class Expansions:
         read = _read(path)
         with TemporaryFile() as spool:
             while block := list(islice(read, _AT_ONCE)):
-                ids.append(encode(line.doc_id for line in block))
-                for line in block:
-                    ends.append(ends[-1] + spool.write(line.text.encode()))
+                ids.append(encode(doc_id for doc_id, _ in block))
+                for _, text in block:
+                    ends.append(ends[-1] + spool.write(text.encode()))
             if not ids:
                 raise InvalidFile(f"{path}: there is no expansion in it")
             spool.flush()
@@ -80,7 +74,8 @@ class Expansions:
         ]
 
 
-def _read(path: Path) -> Iterator[_Line]:
+def _read(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the id of each document with its text."""
     parse = _tsv_line if ".tsv" in path.suffixes else _json_line
     for number, line in lines(path):
         if line.strip():
@@ -90,17 +85,17 @@ def _read(path: Path) -> Iterator[_Line]:
                 raise InvalidFile(f"{path}:{number}: {error}") from None
 
 
-def _tsv_line(line: bytes) -> _Line:
+def _tsv_line(line: bytes) -> tuple[str, str]:
     doc_id, tab, text = line.decode().partition("\t")
     if not tab or not doc_id.strip():
         raise ValueError("an expansion is a document's id, a tab and text; JSON lines have a name that does not end in .tsv")
-    return _Line(doc_id.strip(), text)
+    return doc_id.strip(), text
 
 
 _decoder = msgspec.json.Decoder(_Record)
 
 
-def _json_line(line: bytes) -> _Line:
+def _json_line(line: bytes) -> tuple[str, str]:
     record = _decoder.decode(line)
     doc_id = next((name for name in (record.id, record.beir_id, record.docid) if name is not None), None)
     texts = [text for text in (record.expansion, record.text, record.contents) if text is not None]
@@ -108,7 +103,7 @@ def _json_line(line: bytes) -> _Line:
         texts.append(" ".join(record.predicted_queries))
     if doc_id is None or len(texts) != 1:
         raise ValueError("not an id (id, _id or docid) and one of predicted_queries, expansion, text and contents")
-    return _Line(str(doc_id), texts[0])
+    return str(doc_id), texts[0]
 
 
 def expansions(path: str) -> Expansions:

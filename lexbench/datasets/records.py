@@ -243,30 +243,18 @@ def title_text(fields: Fields) -> str:
     return f"{fields.get('title', '')} {fields['text']}".strip()
 
 
-def title_line_text(fields: Fields) -> str:
-    """Return the title on its own line, then the text: the same words, and the two can be separated again."""
-    title = fields.get("title", "")
-    return f"{title}\n{fields['text']}" if title else fields["text"]
-
-
-def url_title_body(fields: Fields) -> str:
-    """Return URL, title and body on lines of their own, like the TREC file that Anserini indexes."""
-    return f"{fields.get('url', '')}\n{fields.get('title', '')}\n{fields['body']}"
-
-
-def url_title_headings_body(fields: Fields) -> str:
-    """Return URL, title, headings and body on lines of their own, in the order of MS MARCO's documents of 2021."""
-    return "\n".join(fields.get(name, "") for name in ("url", "title", "headings", "body"))
-
-
 _POLICIES: Mapping[str, tuple[Callable[[Fields], str], str]] = {  # how fields are joined; the body, if there is a title
     "text": (lambda fields: fields["text"], ""),
     "title_text": (title_text, "text"),
-    "title_line_text": (title_line_text, "text"),
-    "url_title_body": (url_title_body, "body"),
-    "url_title_headings_body": (url_title_headings_body, "body"),
+    # The words of title_text, and the two can be separated again.
+    "title_line_text": (lambda of: f"{of['title']}\n{of['text']}" if of.get("title") else of["text"], "text"),
+    # Like the TREC file of MS MARCO's documents that Anserini indexes; then those of 2021, with headings.
+    "url_title_body": (lambda of: "\n".join([of.get("url", ""), of.get("title", ""), of["body"]]), "body"),
+    "url_title_headings_body": (
+        lambda of: "\n".join(of.get(name, "") for name in ("url", "title", "headings", "body")), "body",
+    ),
     "code": (lambda fields: fields["code"], ""),  # a function of CodeSearchNet
-}
+}  # fmt: skip
 
 
 def document(doc_id: str, fields: Fields, policy: str) -> Document:

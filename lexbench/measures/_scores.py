@@ -17,7 +17,7 @@ from lexbench.measures._external import External
 from lexbench.measures._notation import AnyMeasure, parse, parse_native
 from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
-from lexbench.trec.judged_run import JudgedRun, join
+from lexbench.trec.judged_run import JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
@@ -158,9 +158,7 @@ def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasur
 def _filled(run: Run, qrels: Qrels, cutoff: int) -> JudgedRun:
     """Return the first *cutoff* documents of each list, with the best grade for unjudged ones."""
     judged = join(run, qrels, cutoff)
-    index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
-    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)
-    of_entry = np.repeat(queries, np.diff(run.offsets))
+    of_entry = np.repeat(judged_queries(run, qrels), np.diff(run.offsets))
     added = (run.ranks <= cutoff) & (of_entry >= 0)
     added[judged.entry] = False
     entries = np.flatnonzero(added)

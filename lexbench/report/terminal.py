@@ -25,23 +25,13 @@ class render:  # noqa: N801 - used like a function: `print(render(table))`
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield as many tables as the width needs, then the notes."""
         yield Text(visible(self.table.title), style="bold")
-        widths = _widths(self.table)
-        names = _name_width(widths, options.max_width)
+        cells = zip(self.table.header, *([visible(cell) for cell in row] for row in self.table.rows), strict=True)
+        widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in cells]  # without wrapping
+        left = options.max_width - sum(_GAP + other for other in widths[1:])  # for the first column
+        names = min(widths[0], left if left >= options.max_width * _LEAST else int(options.max_width * _NAMES))
         for columns in _fitting([names, *widths[1:]], options.max_width):
             yield _rich(self.table, columns, names)
         yield from (Text(f"· {visible(note)}", style="dim") for note in self.table.notes)
-
-
-def _widths(table: Table) -> list[int]:
-    """Return the width of each column without wrapping."""
-    columns = zip(table.header, *([visible(cell) for cell in row] for row in table.rows), strict=True)
-    return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-
-
-def _name_width(widths: Sequence[int], width: int) -> int:
-    """Return the width of the first column: what the others leave of *width*, if that is enough for names."""
-    left = width - sum(_GAP + other for other in widths[1:])
-    return min(widths[0], left if left >= width * _LEAST else int(width * _NAMES))
 
 
 def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:

@@ -36,9 +36,13 @@ _LANGUAGE_MODELS = {  # made from general text alone
 def exposure_of(system: System, contract: Contract) -> Exposure:
     """Return the exposure of *system* to the dataset of *contract*."""
     named = dict(_catalogued_models(parse(system.expression))) if system.expression else {}
-    found = [_exposure_of_member(member, contract, named) for member in trained_members(system.retriever)]
-    worst = max((one.status for one in found), key=EXPOSURES.index)
-    return Exposure(status=worst, because=list(dict.fromkeys(line for one in found for line in one.because)))
+    return joint_exposure([_exposure_of_member(member, contract, named) for member in trained_members(system.retriever)])
+
+
+def joint_exposure(parts: Sequence[Exposure]) -> Exposure:
+    """Return the exposure of the part that has seen most, with the reasons of all parts."""
+    most = max((one.status for one in parts), key=EXPOSURES.index)
+    return Exposure(status=most, because=list(dict.fromkeys(line for one in parts for line in one.because)))
 
 
 def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:

@@ -53,15 +53,20 @@ def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> N
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
+def judged_queries(run: Run, qrels: Qrels) -> NDArray[np.int64]:
+    """Return for each list of *run* the index of its query in *qrels* (lists,), -1 if it is not judged."""
+    index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
+    return np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)
+
+
 def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
     """Find the judged documents in the first *depth* entries (default: all) of each list of *run*."""
-    index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
-    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)  # (lists,) -1: not judged
-    retrieved = np.zeros(len(index), np.int64)
+    queries = judged_queries(run, qrels)
+    retrieved = np.zeros(len(qrels.query_ids), np.int64)
     retrieved[queries[queries >= 0]] = np.diff(run.offsets)[queries >= 0]
 
     # Judgements and entries become integers, one for each (query, document), so that a search in sorted keys joins them.
-    judged_query = np.repeat(np.arange(len(index)), np.diff(qrels.offsets))
+    judged_query = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.offsets))
     codes = lookup(run.table, qrels.doc_ids)
     in_table = np.flatnonzero(codes >= 0)
     keys = judged_query[in_table] * len(run.table) + codes[in_table]

@@ -210,7 +210,7 @@ def summary(verification: Verification) -> str:
 
 def as_json_document(verification: Verification, causes: Causes) -> dict[str, Any]:
     """Return the verification for `--json`."""
-    numbers = {id(check): number for number, check in enumerate(verification.off)}
+    found = {id(check): causes[number] for number, check in enumerate(verification.off) if number in causes}
     return {
         "checks": [
             _what(check.result, check.measure)
@@ -225,7 +225,7 @@ def as_json_document(verification: Verification, causes: Causes) -> dict[str, An
                     {"source": score.source.name, "where": score.where, "called": score.called, "rules": score.source.protocol}
                     for score in check.published
                 ],
-                "causes": _cause_lines(causes.get(numbers.get(id(check), -1), ())),
+                "causes": [said] if isinstance(said := found.get(id(check), ()), str) else list(map(str, said)),
             }
             for check in verification.checks
         ],
@@ -235,10 +235,6 @@ def as_json_document(verification: Verification, causes: Causes) -> dict[str, An
 
 def _what(result: Result, measure: str) -> dict[str, Any]:
     return {"system": result.system, "dataset": result.dataset, "measure": measure, "measured": result.means[measure]}
-
-
-def _cause_lines(causes: Sequence[Cause] | str) -> list[str]:
-    return [causes] if isinstance(causes, str) else [str(cause) for cause in causes]
 
 
 # ---- the rules that explain a score that is off ----------------------------------------------------------------------------

@@ -183,7 +183,9 @@ def _library(home: str) -> Any:
     os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
     import ir_datasets
 
-    taken = _folder_taken(ir_datasets)
+    # The folder that it has used since its import, from where it keeps one qrels file: its public way would fetch the file.
+    judgements = ir_datasets.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001
+    taken = Path(judgements.path(force=False)).parents[2]
     if taken != Path(home):
         raise CommandError(f"ir_datasets was imported with the folder {taken}, now it is {home}; set IR_DATASETS_HOME before")
     ir_datasets.log.easy().logger().setLevel("CRITICAL")  # `easy` creates the logger and would reset its level
@@ -195,9 +197,3 @@ def _library(home: str) -> Any:
 
     ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
     return ir_datasets
-
-
-def _folder_taken(library: Any) -> Path:
-    """Return the folder that the library has used since its import, derived from where it keeps one qrels file."""
-    judgements = library.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001 - its public way fetches the file
-    return Path(judgements.path(force=False)).parents[2]

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -177,13 +177,10 @@ def comma_separated(table: View) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["system", "expression", *(one.name for one in table.grid.columns)])
-    writer.writerows(_plain(row, table.expressions) for row in table.grid.rows)
+    for row in table.grid.rows:
+        figures = ("" if one.text == MISSING else one.text.partition(" ")[0].replace(",", "") for one in row.values)
+        writer.writerow([_inert(row.name), _inert(table.expressions.get(row.name, "")), *figures])
     return text.getvalue()
-
-
-def _plain(row: Row, expressions: Mapping[str, str]) -> Iterator[str]:
-    yield from (_inert(row.name), _inert(expressions.get(row.name, "")))
-    yield from ("" if one.text == MISSING else one.text.partition(" ")[0].replace(",", "") for one in row.values)
 
 
 def _inert(text: str) -> str:

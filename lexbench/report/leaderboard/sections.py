@@ -18,6 +18,7 @@ from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, t
 from lexbench.report.run import WIDE_TIE, names
 from lexbench.results import EXPOSURES, Result
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
+from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import DATASETS, Aggregate, Suite, suite_names
 from lexbench.table import number
 from lexbench.timing.protocol import Settings
@@ -157,7 +158,9 @@ def _section(
     datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
     ours = {name: results[name] for name in order}
-    means = means_of(suite, datasets)
+    whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
+    alone = Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))  # if no mean of the suite is complete
+    means = whole if len(datasets) > 1 and whole else [alone]
     shown_means = means if len(datasets) > 1 else []
     systems = systems_of(ours, who)
     by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
@@ -187,7 +190,7 @@ def _section(
         notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
         names=tuple(shareable(line) for line in names(one_each)),
         command=command(suite, ours),
-        made=_provenance(every),
+        made=tuple(sorted({_made(result.measured) for result in every})),
         sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
     )
 
@@ -197,12 +200,6 @@ def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headlin
     means = [by_dataset[name].means for name in datasets if name in by_dataset]
     scores = [mean[headline] for mean in means if headline in mean]
     return any(result.is_bound for result in by_dataset.values()), -len(scores), -sum(scores)
-
-
-def means_of(suite: Suite, datasets: Sequence[str]) -> list[Aggregate]:
-    """Return the suite's means over *datasets* that are complete, or else the mean over all of them."""
-    whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
-    return whole if len(datasets) > 1 and whole else [Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))]
 
 
 def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
@@ -247,13 +244,9 @@ def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Agg
     return Grid(title, columns, rows, notes) if bases else None
 
 
-def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return one line per combination of software and machine that results were made with."""
-    lines = set()
-    for result in results:
-        software = ", ".join(f"{name} {version}" for name, version in result.measured.versions.items())
-        lines.add(f"{software or 'unknown software'}; {machine_line(result.measured.machine)}")
-    return tuple(sorted(lines))
+def _made(measured: Measurement) -> str:
+    software = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
+    return f"{software or 'unknown software'}; {machine_line(measured.machine)}"
 
 
 def _cut(result: Result, _headline: str) -> float:

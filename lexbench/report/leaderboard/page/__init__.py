@@ -12,7 +12,6 @@ from importlib.resources import files
 
 import msgspec
 
-from lexbench.report.grid import Value
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.report.leaderboard.copies import main_grid
 
@@ -50,11 +49,10 @@ def _table(section: Section) -> str:
     """Return the main table of a suite for browsers without JavaScript."""
     grid = main_grid(section, section.summary)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *(column.name for column in grid.columns)))
-    rows = (f'<th scope="row"><code>{escape(row.name)}</code></th>{"".join(map(_cell, row.values))}' for row in grid.rows)
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    rows = []
+    for row in grid.rows:
+        cells = "".join(f"<td>{escape(value.text)}</td>" for value in row.values)
+        rows.append(f'<tr><th scope="row"><code>{escape(row.name)}</code></th>{cells}</tr>')
+    body = "\n".join(rows)
     caption = escape(f"{section.name}: {grid.title}")
     return f'<table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
-
-
-def _cell(value: Value) -> str:
-    return f"<td>{escape(value.text)}</td>"
