@@ -117,8 +117,7 @@ def _across(run: Run, qrels: Qrels, cutoff: int | None) -> float:
     """Return the share of the queries in which the last document within the cutoff ties with the next one."""
     if cutoff is None:
         return 0.0
-    judged = set(qrels.query_ids)
-    reaches = (np.diff(run.offsets) > cutoff) & np.array([query_id in judged for query_id in run.query_ids], dtype=bool)
+    reaches = (np.diff(run.offsets) > cutoff) & (judged_queries(run, qrels) >= 0)
     after = run.offsets[:-1][reaches] + cutoff
     return float(np.count_nonzero(_tie(run.scores[after - 1], run.scores[after])) / len(qrels.query_ids))
 
