@@ -102,23 +102,17 @@ def test_porters_examples(pair):
 
 
 def test_departures_from_the_paper():
-    """Lucene's Porter has -logi become -log and -bli become -ble, which the paper and Snowball's `porter` do not."""
-    assert [stem("apologi"), stem("possibli")] == ["apolog", "possibl"]
+    """Lucene's Porter has -logi become -log and -bli become -ble, which the paper and Snowball's `porter` do not.
 
-
-def test_short_words_are_their_own_stems():
-    """A word of two characters is not stemmed, and one beyond the basic plane counts as two characters, as in Java."""
-    assert [stem("as"), stem("\U0001d49cs")] == ["as", "\U0001d49c"]
+    A word of two characters is not stemmed, and one beyond the basic plane counts as two characters, as in Java.
+    """
+    assert [stem(word) for word in ("apologi", "possibli", "as", "\U0001d49cs")] == ["apolog", "possibl", "as", "\U0001d49c"]
 
 
 def test_stop_words_go_before_stemming():
-    """A stop word goes; a word that only becomes one when it is stemmed stays."""
+    """A stop word goes; a word that only becomes one when it is stemmed stays. Words alone keep case and repetitions."""
     assert analyze("to be being") == ["be"]
     assert len(STOP_WORDS) == 33
-
-
-def test_words_keep_their_case():
-    """Words come as they stand in the text, in order, repetitions kept."""
     assert words("To be, to Be!") == ["To", "be", "to", "Be"]
 
 

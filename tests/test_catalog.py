@@ -286,11 +286,6 @@ def test_included_weights_are_shown_or_missed(folder, capsys):
     exit_code, out, _ = run(capsys, "show", "model", "mine")
     assert exit_code == 0
     assert "\nhere: False\n" in out
-    (folder / "mine.toml").write_text(INCLUDED.replace('model = "mine"\n', ""))
-    with pytest.raises(InvalidFile, match=r'weights = "included" needs settings\.model, their folder, beside this file'):
-        catalog.model("mine")
-
-    (folder / "mine.toml").write_text(INCLUDED)
     (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
     assert re.search(r"^ mine +sparse +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
     out = run(capsys, "show", "model", "mine")[1]
@@ -319,21 +314,13 @@ def test_the_weights_in_the_package():
 # --- models of others
 
 
-def test_ones_own_weights_can_be_named_in_the_file(folder):
-    """A file for the user's weights names their folder, or says why it does not."""
-    (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace("me/mine", "/weights"))
-    assert catalog.expand(Call("mine")) == call('sparse_mlm(model="/weights", document_length=200)')
-
-    (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace('model = "me/mine"\n', ""))
-    with pytest.raises(InvalidFile, match=r"without settings\.model the key `why` must say why there is none"):
-        catalog.model("mine")
-
-
 BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "").replace('"public"', '"WEIGHTS"')
 
 
-def test_a_system_of_ones_own_is_typed_as_it_is(folder):
-    """A model that is made of parts says which expression to type."""
+def test_ones_own_weights_and_systems_are_typed_as_their_files_say(folder):
+    """A file for the user's weights names their folder; one for a system of several parts says which expression to type."""
+    (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace("me/mine", "/weights"))
+    assert catalog.expand(Call("mine")) == call('sparse_mlm(model="/weights", document_length=200)')
     (folder / "mine.toml").write_text(BARE.replace('"WEIGHTS"', '"unneeded"\nsystem = "bm25(k1=2.0)"'))
     with pytest.raises(CommandError, match=r"^mine is made of parts: type bm25\(k1=2\.0\)$"):
         catalog.expand(call("mine"))
@@ -405,6 +392,8 @@ def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
         (("family", "published = [{}]\nfamily"), "$.published[0]"),
         (('model = "me/mine"\n', ""), "settings.model"),
         (('"public"', '"none"'), "settings.model"),
+        ((MINE, INCLUDED.replace('model = "mine"\n', "")), 'weights = "included" needs settings.model, their folder, beside'),
+        ((MINE, MINE.replace('"public"', '"bring"').replace('model = "me/mine"\n', "")), "the key `why` must say why there is"),
         (('"public"', '"unneeded"'), 'weights = "unneeded" is for a system'),
         (('encoder = "sparse_mlm"\n', ""), "settings are those of an encoder, and none is named"),
         (('encoder = "sparse_mlm"', 'encoder = "sparse_mlm"\nsystem = "bm25"'), "encoder and system exclude each other"),

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from conftest import DATA
+from tiny import write as write_folder
 
 from lexbench import registry
 from lexbench.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
@@ -57,36 +58,15 @@ def bread_of_the_library(home, split="test"):
     return msgspec.structs.replace(contract, id=f"beir/fever/{split}", corpus="beir/fever", source=source)
 
 
-def beir_folder(path, end=""):
-    """Write a BEIR folder of two documents, two queries and three judgements."""
-    write(
-        path / f"corpus.jsonl{end}",
-        '{"_id": "d1", "title": "T", "text": "one\u2028line"}',
-        '{"_id": "d2", "title": "", "text": "two"}',
-    )
-    write(path / f"queries.jsonl{end}", '{"_id": "q1", "text": "first"}', '{"_id": "q2", "text": "second"}')
-    write(path / f"qrels/test.tsv{end}", "query-id\tcorpus-id\tscore", "q1\td1\t2", "q1\td2\t0", "q1\td9\t1")
-
-
-@pytest.mark.parametrize("end", ["", ".gz"])
-def test_beir_folder(end, tmp_path, monkeypatch):
-    """A BEIR folder under LEXBENCH_DATA is read, plain or gzipped; the header is no judgement, U+2028 ends no line."""
-    beir_folder(tmp_path / "tiny", end)
-    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
-    source = find_source(tiny())
-    assert list(source.documents()) == [Document("d1", "T one\u2028line", 2), Document("d2", "two")]
-    assert list(source.queries()) == [Query("q1", "first"), Query("q2", "second")]
-    assert list(source.judgements()) == [Judgement("q1", "d1", 2), Judgement("q1", "d2", 0), Judgement("q1", "d9", 1)]
-    assert status(tiny()) == f"here: {tmp_path}/tiny/corpus.jsonl{end}"
-
-
 def test_ms_marco_files(tmp_path, monkeypatch):
     """MS MARCO's files are read under their own names: the corpus with the corpus, queries and qrels with either."""
     write(tmp_path / "tiny/collection.tsv.gz", "0\tzero", "1\tone")
     write(tmp_path / "tiny/queries.dev.small.tsv", "7\twhat is one")
     write(tmp_path / "tiny/dev/small/qrels.tsv", "7\t0\t1\t1")
     monkeypatch.setenv("LEXBENCH_DATA", f"/nowhere:{tmp_path}")
-    source = find_source(tiny("tiny/dev/small", split="dev/small", document="text"))
+    contract = tiny("tiny/dev/small", split="dev/small", document="text")
+    source = find_source(contract)
+    assert status(contract) == f"here: {tmp_path}/tiny/collection.tsv.gz"
     assert list(source.documents()) == [Document("0", "zero"), Document("1", "one")]
     assert list(source.queries()) == [Query("7", "what is one")]
     assert list(source.judgements()) == [Judgement("7", "1", 1)]
@@ -122,8 +102,11 @@ def test_text_policies(policy, fields, expected):
 
 def test_topics_are_the_judged_queries(tmp_path):
     """Queries without a judgement are counted and left out; a judged document that the corpus lacks is found."""
-    beir_folder(tmp_path)
-    topics = read_topics(Files.locate(tiny(), [tmp_path]))
+    judged = [("q1", "d1", 2), ("q1", "d2", 0), ("q1", "d9", 1)]
+    folder = write_folder(tmp_path / "one", {"d1": "one\u2028line", "d2": "two"}, {"q1": "first", "q2": "second"}, judged)
+    source = Files.locate(tiny(), [folder])
+    topics = read_topics(source)
+    assert [one.text for one in source.documents()] == ["one\u2028line", "two"]  # U+2028 ends no line
     assert topics.queries == (Query("q1", "first"),)
     assert topics.unjudged == 1
     assert (topics.facts.queries, topics.facts.judgements, topics.facts.grades) == (1, 3, {"0": 1, "1": 1, "2": 1})

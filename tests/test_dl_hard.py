@@ -51,13 +51,17 @@ def printed(path):
     return values
 
 
+def scored(folder, name, measures):
+    """Return our scores of a run, and what trec_eval printed."""
+    qrels = read_qrels(folder / f"dl_hard-{name.partition('/')[0]}.qrels")
+    run = read_run(folder / "baselines" / f"{name}.run.gz")
+    return score(run, qrels, measures.values()), printed(folder / "baselines" / f"{name}.run.eval")
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_every_value_is_the_one_that_trec_eval_printed(folder, name):
     """All four decimals of every query and of the mean are the same."""
-    qrels = read_qrels(folder / f"dl_hard-{name.partition('/')[0]}.qrels")
-    run = read_run(folder / "baselines" / f"{name}.run.gz")
-    expected = printed(folder / "baselines" / f"{name}.run.eval")
-    scores = score(run, qrels, OURS.values())
+    scores, expected = scored(folder, name, OURS)
 
     differences = [
         (theirs, query, value, expected[theirs][query])
@@ -73,11 +77,7 @@ def test_every_value_is_the_one_that_trec_eval_printed(folder, name):
 @pytest.mark.parametrize("name", RUNS[::5])
 def test_measures_that_ir_measures_computes_for_us_are_trec_evals_too(folder, name):
     """On strictly decreasing scores its providers see the order that trec_eval saw."""
-    qrels = read_qrels(folder / f"dl_hard-{name.partition('/')[0]}.qrels")
-    run = read_run(folder / "baselines" / f"{name}.run.gz")
-    expected = printed(folder / "baselines" / f"{name}.run.eval")
-    scores = score(run, qrels, THROUGH_IR_MEASURES.values())
-
+    scores, expected = scored(folder, name, THROUGH_IR_MEASURES)
     for theirs, ours in THROUGH_IR_MEASURES.items():
         values = np.array([float(expected[theirs][query]) for query in scores.query_ids])
         assert isinstance(parse(ours), External)

@@ -5,11 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+import samples
 from test_architecture import HEAVY
 from tiny import ended
 
@@ -17,7 +17,7 @@ from lexbench.analysis.gate.checks import check, judge, measure
 from lexbench.analysis.gate.files import Gate
 from lexbench.cli import code
 from lexbench.errors import InvalidFile
-from lexbench.results import Latency, Timing
+from lexbench.results import Latency
 from lexbench.storage.reading import read_toml
 from lexbench.storage.store import Store
 
@@ -194,11 +194,8 @@ def test_other_data_is_refused(gate_folder, bread, capsys, tmp_path):
 
 def speed(qps, p50, spread):
     """Return a timing whose processes differ by the factor *spread*."""
-    of = {"e2e": (qps / spread**0.5, qps * spread**0.5)}
-    return Timing(
-        scenario="single-stream-1t", k=10, threads=1, exact=True, queries=16, passes=5, qps_range=of, warm_up=1,
-        stages={"e2e": Latency(p50=p50, mean=p50)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True, fingerprint="x",
-    )  # fmt: skip
+    between = {"e2e": (qps / spread**0.5, qps * spread**0.5)}
+    return samples.timing(qps, stages={"e2e": Latency(p50=p50, mean=p50)}, qps_range=between)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +251,9 @@ def test_search(lexbench_gate, measure):
 
 def run_pytest(folder, system, *arguments):
     """Run pytest in *folder* and return its output."""
-    plugin = [] if any(one.name == "lexbench" for one in entry_points(group="pytest11")) else ["-p", "lexbench.pytest_plugin"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *arguments]
-    environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store"), "SYSTEM": system}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "lexbench.pytest_plugin", *arguments]
+    own = {"LEXBENCH_STORE": str(folder / "store"), "SYSTEM": system, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, **own}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 

@@ -39,12 +39,14 @@ EXPECTED = (
             "data/test-00000-of-00001",
         ),
         ("corpus/train-0", "corpus/train-1", "queries/train", "qrels/train"),
+        ("corpus-00000-of-00002", "corpus-00001-of-00002", "queries", "qrels"),
     ],
-    ids=["mteb", "nano"],
+    ids=["mteb", "nano", "beside each other"],
 )
 def test_a_folder_of_tables_is_a_dataset(names, tmp_path):
-    """Parquet files in the layouts of the hub's datasets are read in the order of their shards."""
-    for name, rows in zip(names, (CORPUS[:1], CORPUS[1:], QUERIES, QRELS), strict=True):
+    """Parquet files in the layouts of the hub's datasets are read in the order of their shards; grades may be whole floats."""
+    judged = [{"query_id": row["query-id"], "doc_id": row["corpus-id"], "relevance": float(row["score"])} for row in QRELS]
+    for name, rows in zip(names, (CORPUS[:1], CORPUS[1:], QUERIES, judged), strict=True):
         write_rows(tmp_path / "set" / f"{name}.parquet", rows)
     located = find_folder(tmp_path / "set")
     assert contents(located.source) == EXPECTED

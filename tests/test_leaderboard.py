@@ -383,11 +383,15 @@ def test_measures_that_were_asked_for_are_shown():
 def test_notes_of_a_table():
     """Queries without hits, dropped self-matches and wide tie intervals are notes below the table."""
     told = result(
-        "a", "x", counts={"missing": 1, "self_matches": 3}, ties={"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}
+        "a",
+        "x",
+        counts={"missing": 1, "self_matches": 3, "unjudged": 2},
+        ties={"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)},
     )
     notes = "\n".join(tables([told], None)[0].notes)
 
     assert "1 of 2 queries returned nothing" in notes
+    assert "2 queries of the run have no judgements and do not count" in notes
     assert "3 documents with the query's own id were dropped" in notes
     assert "other orders of ties give nDCG@10 [0.4000, 0.6000]" in notes
 

@@ -28,8 +28,10 @@ def test_order_is_score_then_id_both_descending():
     Queries keep the order of their first entry, and may be interleaved.
     """
     run = Run.from_entries(["q", "b", *["q"] * 5, "b"], ["10", "x", "9", "z", "é", "a", "b", "y"], [1, 1, 1, 1, 1, 2, 0.5, 2])
+    again = Run.from_entries(["q"] * 6, ["z", "10", "é", "b", "9", "a"], [1, 1, 1, 0.5, 1, 2])
 
     assert [doc for doc, _ in listed(run)["q"]] == ["a", "é", "z", "9", "10", "b"]
+    assert listed(again)["q"] == listed(run)["q"]  # whatever the order of the entries
     assert listed(run)["b"] == [("y", 2.0), ("x", 1.0)]
     assert run.query_ids == ("q", "b")
 

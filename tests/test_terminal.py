@@ -11,14 +11,19 @@ TABLE = Table(
 )
 
 
+def shown(table, width):
+    """Return the lines that a terminal of this width shows."""
+    console = Console(width=width, no_color=True)
+    with console.capture() as captured:
+        console.print(render(table))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 def test_nothing_is_cut(width):
     """At any width, all headers and figures are complete, no line is too long, and names are not markup."""
-    console = Console(width=width, no_color=True)
-    with console.capture() as captured:
-        console.print(render(TABLE))
-    lines = captured.get().splitlines()
-    words = captured.get().split()
+    lines = shown(TABLE, width)
+    words = " ".join(lines).split()
 
     assert max(map(len, lines)) <= width
     assert set(TABLE.header) <= set(words)
@@ -39,14 +44,6 @@ def test_nothing_is_cut(width):
 def test_settings_of_a_measure_stand_below_its_name(measure, expected):
     """A heading has the whole notation of the measure, in columns as narrow as their figures."""
     assert heading(measure) == expected
-
-
-def shown(table, width):
-    """Return the lines that a terminal of this width shows."""
-    console = Console(width=width, no_color=True)
-    with console.capture() as captured:
-        console.print(render(table))
-    return [line.rstrip() for line in captured.get().splitlines()]
 
 
 def test_the_default_suite_fits_a_hundred_columns():

@@ -4,14 +4,14 @@
  2  scores that float32 cannot tell apart                    test_measures: random runs score as in pytrec_eval
  3  1e-6 that changes no score above 32                      test_ranking: strictly decreasing is what nextafter would do
  4  ties of coarse quantisation that nobody sees             test_measures: the tie interval is that of all orders
- 5  comments in run files                                    test_trap_05
+ 5  comments in run files                                    test_trec: a run reads with comments; written files are plain
  6  checksums of another dataset                             test_trap_06; test_datasets: archive that is not the published one
  7  means over the queries that returned something           test_measures: the mean is over the judged queries
  8  a suite that is not what its name says                   test_suites: means are over the sets of the papers; test_trap_08
  9  graded judgements collapsed to sets                      test_measures: values by hand
 10  times divided by the wrong number                        test_timing: statistics come from the durations
 11  any grade counts as relevant                             test_contracts: agrees with itself; test_measures: threshold
-12  an order that depends on the order of lines              test_trap_12
+12  an order that depends on the order of lines              test_ranking: order is score then id both descending
 13  cached vectors of another prompt                         lexbench/testing/encoders.py: key, files; test_identity
 14  long terms that corrupt other weights                    lexbench/testing/engines.py: top k with ties
 15  reports without the machine                              test_trap_15
@@ -56,17 +56,6 @@ def test_trap_01_three_tools_three_answers(tmp_path):
     assert {name: round(value, 3) for name, value in ours.means.items()} == {"RR": 0.5, "RR@10": 0.5, "nDCG@10": 0.631}
 
 
-def test_trap_05_comments_in_run_files(tmp_path):
-    """We read files with ir_metadata's comments, on which other tools fail, and write none."""
-    with_comments = tmp_path / "commented"
-    with_comments.write_text("# ir_metadata.start\n# tag: x\n# ir_metadata.end\nq Q0 d 1 2.5 x\n")
-    with pytest.raises(ValueError, match="not enough values"):
-        list(ir_measures.read_trec_run(str(with_comments)))
-
-    write_run(read_run(with_comments), tmp_path / "written")
-    assert list(ir_measures.read_trec_run(str(tmp_path / "written"))) == [("q", "d", 2.5)]
-
-
 def test_trap_06_checksums_of_another_dataset():
     """Every archive has its own MD5 in our contracts."""
     sources = [one.source for name, one in all_contracts().items() if name != "bright/theoremqa-questions"]  # has those of AoPS
@@ -81,14 +70,6 @@ def test_trap_08_a_mean_of_fewer_sets():
     assert beir.over(scores).value == pytest.approx(0.55)
     del scores["beir/scidocs"]
     assert (beir.over(scores).value, str(beir.over(scores))) == (None, "11/12")
-
-
-def test_trap_12_an_order_that_depends_on_the_order_of_lines():
-    """Ties come out the same however the entries were ordered."""
-    names = [f"d{i}" for i in range(50)]
-    orders = (names, names[::-1], sorted(names), names[::2] + names[1::2])
-
-    assert len({tuple(run_of(dict.fromkeys(order, 1.0)).docs) for order in orders}) == 1
 
 
 def test_trap_15_reports_without_the_machine():
