@@ -327,7 +327,7 @@ def test_ones_own_weights_and_systems_are_typed_as_their_files_say(folder):
 
 
 def test_several_folders_are_read(folder, monkeypatch):
-    """LEXBENCH_MODELS lists folders like PATH, and a folder that is listed twice is read once."""
+    """LEXBENCH_MODELS lists folders like PATH, and a folder that is listed twice is read once; a missing one costs a line."""
     for name in ("first", "second"):
         (folder / name).mkdir()
         (folder / name / f"{name}.toml").write_text(MINE.replace('"mine"', f'"{name}"'))
@@ -335,6 +335,9 @@ def test_several_folders_are_read(folder, monkeypatch):
 
     assert catalog.model("first").name == "first"
     assert catalog.model("second").name == "second"
+    monkeypatch.setenv("LEXBENCH_MODELS", str(folder / "nowhere"))
+    with pytest.raises(CommandError, match=r"LEXBENCH_MODELS names .*nowhere, which is no folder"):
+        catalog.names()
 
 
 @pytest.fixture
@@ -372,13 +375,6 @@ def test_a_package_without_its_module_is_named(install, value, said):
     install("their_faults", value)
 
     with pytest.raises(CannotStart, match=f"models of plug-in 'theirs' do not load: {said}"):
-        catalog.names()
-
-
-def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
-    """A wrong LEXBENCH_MODELS gives one line."""
-    monkeypatch.setenv("LEXBENCH_MODELS", str(folder / "nowhere"))
-    with pytest.raises(CommandError, match=r"LEXBENCH_MODELS names .*nowhere, which is no folder"):
         catalog.names()
 
 

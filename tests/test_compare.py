@@ -131,8 +131,15 @@ def test_the_verdict_is_in_words(store, tmp_path, capsys, loss, said):
     assert next(line.split()[-1] for line in out.splitlines() if line.startswith("B ")) == said
 
 
-def test_datasets_that_are_left_out_are_named_once(store, tmp_path, capsys):
-    """Datasets that only one system has are named in one line; with -d nobody asked about them."""
+def test_notes_name_what_is_left_out_and_upper_bounds(store, tmp_path, capsys):
+    """Datasets that only one system has are named in one line; with -d nobody asked about them.
+
+    A result with weights tuned on the tested queries keeps its note.
+    """
+    bound = result("b", BASE, notes=[f"{BOUND}chosen on these queries"])
+    assert compare([saved(tmp_path / "bound", result("a", BASE), bound)], store=store).notes == [
+        f"b on pydoc/test: {BOUND}chosen on these queries"
+    ]
     folder = saved(tmp_path / "saved", *(result(name, BASE) for name in "ab"), result("a", BASE, "pydoc/dev"))
     line = "left out, because some systems have no result there: pydoc/dev"
 
@@ -232,6 +239,8 @@ def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
 
     assert document["systems"] == ["old", "new"]
     assert document["worse"] == ["new on pydoc/test"]
+    assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
+    assert [change["text"] for change in document["query_changes"]] == [None] * 5  # these are no queries of pydoc
     exit_code, out, err = run(capsys, "compare", "old", "other", "--results", folder)
     assert (exit_code, out) == (3, "")
     assert f"no result in {folder} of 'other'" in err
@@ -252,24 +261,6 @@ def test_a_mean_needs_all_its_members(store, tmp_path):
     assert macro.means["a"] == pytest.approx(BASE.mean())
     assert macro.differences[0].difference == pytest.approx(-0.0275)
     assert macro.differences[0].interval == pytest.approx((-0.0275, -0.0275))
-
-
-def test_an_upper_bound_has_a_note(store, tmp_path):
-    """A result with weights tuned on the tested queries keeps its note."""
-    folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE, notes=[f"{BOUND}chosen on these queries"]))
-
-    assert compare([folder], store=store).notes == [f"b on pydoc/test: {BOUND}chosen on these queries"]
-
-
-def test_json_is_one_document(store, tmp_path, capsys):
-    """--json prints one document with the same figures, whole digests, and what the table leaves out."""
-    folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE - 0.1))
-    document = json.loads(run(capsys, "compare", folder, "--json")[1])
-
-    assert document["systems"] == ["a", "b"]
-    assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
-    assert len(document["query_changes"]) == 5
-    assert document["query_changes"][0]["text"] is None  # these are no queries of pydoc
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,6 @@
 """The recorded digests of computed numbers hold for BM25; `make golden` compares all of them."""
 
-import importlib.util
-from pathlib import Path
-
-_FILE = Path(__file__).parent.parent / "tools" / "golden.py"
-_SPEC = importlib.util.spec_from_file_location("golden", _FILE)
-golden = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(golden)
+import golden
 
 
 def test_bm25_computes_what_was_recorded():

@@ -11,7 +11,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lexbench import measures, registry
+from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import ir_measures_library, parse, score, tie_report, with_threshold
@@ -159,19 +159,15 @@ def test_random_runs_score_as_in_ir_measures(grades, ranked):
         assert ours == pytest.approx(metric.value, abs=1e-12), metric
 
 
-@pytest.mark.parametrize("name", registry.names("measures"))
+@pytest.mark.parametrize("name", ["ap", "judged", "ndcg", "p", "r", "rcap", "rr", "success"])
 def test_every_measure_has_its_own_file_and_explains_itself(name):
-    """The docstring of the class has a definition, when to use it, and the source."""
+    """The docstring of the class has a definition, when to use it, and the source. There are eight, and no helper modules."""
+    assert len(registry.names("measures")) == 8
     plugin = registry.load("measures", name)
 
     assert str(plugin(cutoff=10)).endswith("@10")
     assert "Use it" in " ".join(plugin.__doc__.split())
     assert len(plugin.__doc__.split("\n\n")) == 2
-
-
-def test_the_measures_are_all_there():
-    """Eight of ours, and helper modules are not taken for measures."""
-    assert registry.names("measures") == ["ap", "judged", "ndcg", "p", "r", "rcap", "rr", "success"]
 
 
 @pytest.mark.parametrize(
@@ -192,8 +188,12 @@ def test_the_measures_are_all_there():
         ("RR(judged_only=True,rel=2)", "RR(judged_only=True,rel=2)"),
         ("IPrec@0.1", "IPrec@0.1"),
         ("SetF(beta=2.0)", "SetF(beta=2.0)"),
+        # Names of trec_eval, pytrec_eval, beir and mteb.
+        ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
+        ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"),
+        ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"), ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
     ],
-)
+)  # fmt: skip
 def test_reading_and_writing_are_inverse(text, written):
     """The text of a measure reads back to an equal value, also in ir_measures."""
     ir_measures = ir_measures_library()
@@ -201,44 +201,27 @@ def test_reading_and_writing_are_inverse(text, written):
     assert str(parse(text)) == written
     assert parse(written) == parse(text)
     assert hash(parse(written)) == hash(parse(text))
-    if text != "RCap@1000":  # only ours
+    if "RCap" not in written:  # only ours
         assert ir_measures.parse_measure(written) == ir_measures.parse_measure(written.replace("rel=1", "").replace("()", ""))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "nDCG@",
-        "nDCG@ten",
-        "@10",
-        "nDCG(10)",
-        "nDCG@10 RR",
-        "RR(**x)",
-        "RR@None",
-        "RR@-1",
-        "RR@0",
-        "RR(rel=0)",
-        "R",
-        "P@1.5",
-    ],
-)
-def test_what_does_not_read_is_refused(text):
-    """Malformed text is refused with an example."""
-    with pytest.raises(NotationError):
-        parse(text)
+MALFORMED = ["", "nDCG@", "nDCG@ten", "@10", "nDCG(10)", "nDCG@10 RR", "RR(**x)", "RR@None"]
+OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
 
 
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
+        *((text, NotationError, "write it like nDCG@10") for text in MALFORMED),
+        *((text, NotationError, "whole number from 1") for text in OUT_OF_RANGE),
+        ("R", NotationError, "R needs a cutoff, e.g. R@10"),
         ("nDGC@10", UnknownName, "no measure 'nDGC'; did you mean 'nDCG'"),
         ("RR(rell=2)@10", NotationError, "unsupported params"),
         ("BPM@10", NotationError, "measure 'BPM@10' needs max_rel"),
     ],
 )
-def test_unknown_names_and_settings_are_refused(text, error, message):
-    """The error has a similar name, the unknown setting, or the missing one."""
+def test_what_does_not_read_is_refused(text, error, message):
+    """The error has an example, a similar name, the unknown setting, or the missing one."""
     with pytest.raises(error, match=message):
         parse(text)
 
@@ -342,19 +325,3 @@ def test_scores_that_were_lowered_to_break_a_tie_still_tie():
 
     assert tie_report(broken, judged, ["RR@1"]) == tie_report(exact, judged, ["RR@1"])
     assert tie_report(broken, judged, ["RR@1"])["RR@1"].highest == 1
-
-
-@pytest.mark.parametrize(
-    ("typed", "written"),
-    [
-        ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
-        ("recall_100", "R@100"),
-        ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"), ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"),
-        ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
-    ],
-)  # fmt: skip
-def test_names_of_other_tools(typed, written):
-    """The names of trec_eval, pytrec_eval, beir and mteb are read as ours."""
-    if written in ("Bpref", "NumRel"):
-        pytest.importorskip("ir_measures", reason="it computes this measure")
-    assert str(measures.parse(typed)) == written

@@ -1,14 +1,8 @@
 """The page that lists every system."""
 
-import importlib.util
-from pathlib import Path
+import systems_page as tool
 
 from lexbench import catalog
-
-_FILE = Path(__file__).parent.parent / "tools" / "systems_page.py"
-_SPEC = importlib.util.spec_from_file_location("systems_page", _FILE)
-tool = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(tool)
 
 
 def row(page, start):

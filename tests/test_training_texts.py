@@ -2,17 +2,11 @@
 
 import gzip
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-TOOLS = Path(__file__).parent.parent / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import text_sources  # noqa: E402 - tools are no package
-import training_texts  # noqa: E402
-from text_sources import Entry, Text  # noqa: E402
+import text_sources
+import training_texts
+from text_sources import Entry, Text
 
 MAN = r""".TH SLEEP 1
 .SH NAME

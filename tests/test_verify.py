@@ -1,9 +1,9 @@
 """Measured scores against published ones, and causes of scores that are off."""
 
-import importlib.util
 import json
 from pathlib import Path
 
+import expected_figures as tool
 import fruit
 import msgspec
 import pytest
@@ -69,9 +69,6 @@ def test_every_published_score_is_valid():
 
 def test_the_files_are_what_their_tool_makes(shared):
     """Each score of the list is in exactly one place, and none was changed by hand."""
-    spec = importlib.util.spec_from_file_location("expected_figures", ROOT / "tools" / "expected_figures.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
     made = list(dict.fromkeys(tool.records(shared / "reference" / "reference-results.json")))
     own = {
         (tool._typed(model), one.source, one.dataset, one.measure, one.value)
