@@ -154,10 +154,11 @@ def test_texts_are_put_into_the_prompt_once(server):
         ({"choices": []}, "it answered something else"),
         (b"<html>", "no JSON"),
         ({"choices": [{"message": {"content": None}}]}, "else"),
+        ({"choices": [{"message": {"content": "As a model I cannot judge."}}]}, "none of 5 answers has a grade"),
     ],
 )
 def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys, answer, said):
-    """An answer that is not a chat's gives one line, and no qrels file."""
+    """An answer that is not a chat's, or only answers without a grade, give one line, and no qrels file."""
     server.broken = answer
     err = ended(capsys, 1, *words(server)).err
 
@@ -178,13 +179,3 @@ def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsy
     """A missing prompt, a file of another judge and a setting out of range give one line, and no request."""
     assert said in ended(capsys, ends, *words(server, **more)).err
     assert judged(server) == 0
-
-
-def test_a_judge_that_gives_no_grade_at_all_is_an_error(place, server, capsys):
-    """If no answer has a grade, no qrels are written, and the answers are kept."""
-    server.broken = {"choices": [{"message": {"content": "As a model I cannot judge."}}]}
-    assert code(words(server)) == 1
-
-    assert "none of 5 answers has a grade" in capsys.readouterr().err
-    assert not (place / "llm.qrels").exists()
-    assert "As a model" in (place / "llm.qrels.answers").read_text()

@@ -10,7 +10,6 @@ from servers import serving
 
 from lexbench.cli import code
 from lexbench.probing.probe import Point, advise, exact_answers, offered, recall, sample
-from lexbench.probing.servers import opened
 
 DOCUMENTS = np.random.default_rng(7).normal(size=(300, 8)).astype(np.float32)
 QUERIES = np.random.default_rng(8).normal(size=(20, 8)).astype(np.float32)
@@ -184,6 +183,8 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         (["cat", "--vectors", "documents.npy"], 1, "the answer is not"),
         (["cat", "--vectors", "documents.npy", "--knob", "ef"], 2, "write a name and whole numbers"),
         (["cat", "--vectors", "search.py"], 2, "not a .npy file"),
+        (["cat", "--vectors", "documents.npy", "--ids", "search.py"], 2, "ids, and documents.npy has more vectors"),
+        (["true", "--vectors", "documents.npy"], 1, "ended"),
         (
             [f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids", "--seconds", "0"],
             2,
@@ -195,15 +196,3 @@ def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):
     """Each mistake has one line that says what to type."""
     assert code(["probe", *arguments]) == status
     assert says in capsys.readouterr().err
-
-
-def test_a_table_of_ids_must_fit(place, tmp_path):
-    """More vectors than ids is an error; a program that is gone is one, too."""
-    from lexbench.errors import InvalidFile, LexbenchError
-    from lexbench.probing.servers import file_blocks
-
-    (tmp_path / "ids").write_text("a b")
-    with pytest.raises(InvalidFile, match="2 ids"):
-        list(file_blocks(tmp_path / "documents.npy", tmp_path / "ids")())
-    with opened("true") as target, pytest.raises(LexbenchError, match="ended"):
-        target.search([1.0], 1, {})
