@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,6 +21,8 @@ from lexbench.results import Incomplete, Result, Seeds, Tie
 from lexbench.runner.exposure import joint_exposure
 from lexbench.runner.soundness import check_comparable
 from lexbench.storage.stopwatch import Measurement
+
+T = TypeVar("T", Tie, Incomplete)
 
 _FEWEST = 2  # seeds with a standard deviation
 
@@ -96,11 +98,8 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         query_ids=first.query_ids,
         per_query=per_query,
         counts=msgspec.structs.replace(first.counts, missing=max(result.counts.missing for result in results)),
-        ties={measure: Tie(**values) for measure, values in _fieldwise_means(measures, [r.ties for r in results]).items()},
-        incomplete={
-            measure: Incomplete(**values)
-            for measure, values in _fieldwise_means(measures, [r.incomplete for r in results]).items()
-        },
+        ties=_fieldwise_means(Tie, measures, [result.ties for result in results]),
+        incomplete=_fieldwise_means(Incomplete, measures, [result.incomplete for result in results]),
         precision=first.precision if len({result.precision for result in results}) == 1 else "",
         sizes={
             size: round(fmean(result.sizes[size] for result in results))
@@ -116,13 +115,13 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
     )
 
 
-def _fieldwise_means(measures: Sequence[str], by_seed: Sequence[Mapping[str, msgspec.Struct]]) -> dict[str, dict[str, float]]:
+def _fieldwise_means(kind: type[T], measures: Sequence[str], by_seed: Sequence[Mapping[str, T]]) -> dict[str, T]:
     """Return by measure the means over seeds of each field (bounds of means are means of bounds), where all seeds have it."""
     means = {}
     for measure in measures:
         if all(measure in structs for structs in by_seed):
             rows = [msgspec.structs.asdict(structs[measure]) for structs in by_seed]
-            means[measure] = {field: fmean(row[field] for row in rows) for field in rows[0]}
+            means[measure] = kind(**{field: fmean(row[field] for row in rows) for field in rows[0]})
     return means
 
 

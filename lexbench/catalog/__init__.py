@@ -165,15 +165,13 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
 
 def listing() -> dict[str, Model | LexbenchError]:
     """Return every model by name, sorted; the error instead of a model whose file does not read."""
-    paths = _paths()
-
-    def entry(name: str) -> Model | LexbenchError:
+    paths, found = _paths(), dict[str, Model | LexbenchError]()
+    for name in sorted(paths):
         try:
-            return _read(name, paths)
+            found[name] = _read(name, paths)
         except LexbenchError as error:
-            return error
-
-    return {name: entry(name) for name in sorted(paths)}
+            found[name] = error
+    return found
 
 
 def command(entry: Model) -> str:

@@ -95,19 +95,15 @@ class PublishedScore:
         digits = len(repr(self.value).partition(".")[2])
         return f"{self.value:.{max(digits, self.source.decimals)}f}"
 
-    @property
-    def allowance(self) -> float:
-        """How far a repetition may be off before rounding: less for BM25, whose arithmetic is the same everywhere."""
-        return _SAME_ARITHMETIC if self.system.startswith("bm25") else _ENCODER
-
     def tolerance(self, queries: int) -> float:
         """Return how far a mean over this many *queries* may be off: the allowance, and half a unit of the last printed digit.
 
         On other hardware an encoder's scores differ in the last bits, and two documents may swap. On one query that changes a
-        mean by up to .5 / queries (RR, from the first place to the second): .0116 on the 43 queries of TREC DL 2019.
+        mean by up to .5 / queries (RR, from the first place to the second): .0116 on the 43 queries of TREC DL 2019. BM25's
+        arithmetic is the same everywhere.
         """
-        swap = 0.0 if self.system.startswith("bm25") else _SWAP / max(queries, 1)
-        return max(self.allowance, swap) + 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
+        allowance = _SAME_ARITHMETIC if self.system.startswith("bm25") else max(_ENCODER, _SWAP / max(queries, 1))
+        return allowance + 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
 
     @property
     def differs(self) -> str:

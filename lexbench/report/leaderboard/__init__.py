@@ -38,12 +38,7 @@ def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "
     if folder.name in others:
         raise CommandError(f"{folder.name} is the name of {folder}; rename {others[folder.name]}: --merge NAME=FOLDER")
     by_person = {who: read_folder(path) for who, path in {folder.name: folder, **others}.items()}
-    results, ran = merge(by_person)
-    lines = {
-        suite: tuple(who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()}))
-        for suite in results
-    }
-    return board(results, ran, lines, published)
+    return board(*merge(by_person), published)
 
 
 def pages(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> dict[Path, str]:
@@ -78,12 +73,16 @@ def read_folder(folder: Path) -> dict[str, BySystem]:
     return by_suite
 
 
-def merge(by_person: Mapping[str, dict[str, BySystem]]) -> tuple[dict[str, BySystem], dict[str, dict[str, tuple[str, ...]]]]:
-    """Return the results of all people by suite, and who ran each row: suite -> row -> names, in the order of *by_person*."""
+def merge(
+    by_person: Mapping[str, dict[str, BySystem]],
+) -> tuple[dict[str, BySystem], dict[str, dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
+    """Return by suite the results of all people; who ran each row, in the order of *by_person*; and who ran what where."""
     merged: dict[str, BySystem] = {}
     ran: dict[str, dict[str, tuple[str, ...]]] = {}
+    lines: dict[str, tuple[str, ...]] = {}
     for suite in dict.fromkeys(suite for results in by_person.values() for suite in results):
         of_suite = {who: results[suite] for who, results in by_person.items() if suite in results}
+        rows_of: dict[tuple[str, str], dict[str, None]] = {}  # rows by person, and version and machine
         for system in dict.fromkeys(system for results in of_suite.values() for system in results):
             copies = {who: results[system] for who, results in of_suite.items() if system in results}
             for row, people in _rows(system, copies):
@@ -92,8 +91,13 @@ def merge(by_person: Mapping[str, dict[str, BySystem]]) -> tuple[dict[str, BySys
                     dataset: result for who in reversed(people) for dataset, result in copies[who].items()
                 }
                 ran.setdefault(suite, {})[row] = people
+                for who in people:
+                    for measured in (result.measured for result in copies[who].values()):
+                        where = f"lexbench {measured.versions.get('lexbench', '?')}; {machine_line(measured.machine)}"
+                        rows_of.setdefault((who, where), {})[row] = None
+        lines[suite] = tuple(f"{who}: {', '.join(rows)} ({where})" for (who, where), rows in rows_of.items())
         soundness.check_all_comparable({row: results.values() for row, results in merged[suite].items()})
-    return merged, ran
+    return merged, ran, lines
 
 
 def _rows(system: str, copies: Mapping[str, Mapping[str, Result]]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -106,17 +110,3 @@ def _rows(system: str, copies: Mapping[str, Mapping[str, Result]]) -> Iterator[t
                 yield from ((f"{system} ({who})", (who,)) for who in copies)
                 return
     yield system, tuple(copies)
-
-
-def who_ran_what(results: BySystem, ran: Mapping[str, tuple[str, ...]], folders: Mapping[str, BySystem]) -> Iterator[str]:
-    """Yield a line per person and machine: who, the rows that they ran, with which version, and where."""
-    lines: dict[tuple[str, str], list[str]] = {}
-    for row in results:
-        for who in ran[row]:
-            system = row.removesuffix(f" ({who})") if row not in folders[who] else row
-            for result in folders[who][system].values():
-                where = f"lexbench {result.measured.versions.get('lexbench', '?')}; {machine_line(result.measured.machine)}"
-                shown = lines.setdefault((who, where), [])
-                if row not in shown:
-                    shown.append(row)
-    yield from (f"{who}: {', '.join(rows)} ({where})" for (who, where), rows in lines.items())

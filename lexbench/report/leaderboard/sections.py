@@ -129,8 +129,8 @@ _NOTES = 5  # at most
 
 def board(
     results: Mapping[str, ResultsBySystem],
-    ran: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
-    lines: Mapping[str, tuple[str, ...]] | None = None,
+    ran: Mapping[str, Mapping[str, tuple[str, ...]]] = {},
+    lines: Mapping[str, tuple[str, ...]] = {},
     published: str = "few",
 ) -> Board:
     """Return the board of *results*: suite id -> system -> dataset -> result.
@@ -139,12 +139,12 @@ def board(
     many published scores to show: none, few or all.
     """
     scores = read_published()
-    every = {suite: [result for of in systems.values() for result in of.values()] for suite, systems in results.items()}
-    sections = [
-        _section(suites.suite_of_results(suite, every[suite]), systems, scores, published, (ran or {}).get(suite, {}))
-        for suite, systems in results.items()
-    ]
-    return Board(suites=tuple(msgspec.structs.replace(one, ran=(lines or {}).get(one.id, ())) for one in sections))
+    sections = []
+    for name, systems in results.items():
+        suite = suites.suite_of_results(name, [result for of in systems.values() for result in of.values()])
+        section = _section(suite, systems, scores, published, ran.get(name, {}))
+        sections.append(msgspec.structs.replace(section, ran=lines.get(name, ())))
+    return Board(suites=tuple(sections))
 
 
 def _section(
