@@ -208,6 +208,7 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
         (["saved", "broken.json"], 2, "broken.json"),
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
+        (["saved", "--margin", "1.5"], 2, "1.5 is not in the range 0<x<1"),
     ],
 )
 def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
