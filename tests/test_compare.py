@@ -208,12 +208,13 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
         (["saved", "broken.json"], 2, "broken.json"),
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
-        (["saved", "--margin", "1.5"], 2, "1.5 is not in the range 0<x<1"),
+        (["saved", "pair", "--margin", "1.5"], 2, "a margin is above 0 and below 1, not 1.5, and takes a measure with"),
     ],
 )
 def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
     """An error is one line on stderr; stdout stays empty."""
     saved(tmp_path / "saved", result("a", BASE))
+    saved(tmp_path / "pair", result("b", BASE))
     (tmp_path / "broken.json").write_text("[")
     results.save(result("c", BASE, "pydoc/dev"), tmp_path / "other.json")
     found, out, err = run(capsys, "compare", *arguments)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'lexbench[neural]'")
 
 import checkpoints  # noqa: E402
+import idf_table  # noqa: E402
 
 from lexbench import registry  # noqa: E402
 from lexbench.datasets.location import find_folder  # noqa: E402
@@ -106,13 +106,8 @@ def test_a_wrong_table_is_one_line(bert, tmp_path, content, message):
 
 def test_the_tool_weighs_tokens_by_their_documents(bert, tmp_path, bread):
     """tools/idf_table.py gives a token in n of N documents the weight log(1 + (N - n + .5) / (n + .5))."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("idf_table", Path(__file__).parents[1] / "tools" / "idf_table.py")
-    tool = module_from_spec(spec)
-    spec.loader.exec_module(tool)
     tokenizer = load_tokenizer(tokenizer_file(bert))
-    weights = tool.table(str(bread), tokenizer)
+    weights = idf_table.table(str(bread), tokenizer)
     documents = [
         set(tokenizer.encode(one.text, add_special_tokens=False).tokens) for one in find_folder(bread).source.documents()
     ]

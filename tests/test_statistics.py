@@ -118,10 +118,6 @@ def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
     assert not few.holds
     assert randomisation.p_value(losses[:40]) > 0.05
     assert no_worse(0.005, [one.holds for one in (many, many, few)]) == "no worse than .005 on 2 of 3"
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        noninferiority(losses, 0.0)
-    with pytest.raises(ValueError, match="from -1 to 1"):
-        noninferiority(np.array([-1.5]), 0.1)
 
 
 @pytest.mark.parametrize("margin", [0.005, 0.02])

@@ -9,7 +9,6 @@ from lexbench.cli._options import COUNT, datasets_option, json_option, results_o
 from lexbench.cli._output import answer_store, print_answer, say
 
 _DEPTHS = (10, 100)
-_MARGIN = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
@@ -17,7 +16,7 @@ _MARGIN = click.FloatRange(0, 1, min_open=True, max_open=True)
 @results_option
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
 @click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
-@click.option("--margin", type=_MARGIN, help="Test that no system is worse by more (e.g. .005).")
+@click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
 @seeds_option

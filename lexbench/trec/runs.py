@@ -313,9 +313,9 @@ def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scor
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return float32 scores (entries,) that decrease strictly in each list, lowered as little as that takes.
 
-    Every tool then sees the canonical order, however it breaks ties.
-    *scores* are in canonical order. Float64 scores are rounded first, and those beyond float32 become its largest number. A
-    score that ties becomes the next float32 number below the one before it. Raises LexbenchError if there is none.
+    Every tool then sees the canonical order, in which *scores* are, however it breaks ties. Float64 scores are rounded first,
+    and those beyond float32 become its largest number. A score that ties becomes the next float32 number below the one before
+    it. Raises LexbenchError if there is none.
     """
     if scores.dtype == np.float64:
         scores = np.clip(scores, -_LARGEST, _LARGEST).astype(np.float32)

@@ -168,8 +168,9 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
     every = [value for on in values.values() for value in on.values()]
-    if margin is not None and not all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every):
-        raise CommandError("a margin takes a measure with values from 0 to 1")
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every)
+    if margin is not None and not (0 < margin < 1 and shares):
+        raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     demand = None if margin is None else (margin, LEVEL / family)
     tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, demand=demand) for name in chosen])
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
