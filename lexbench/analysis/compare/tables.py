@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from string import ascii_uppercase
 
 from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
@@ -29,7 +30,7 @@ _SEEDS = (
 
 def tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
-    letters = [*ascii_uppercase, *(f"({at})" for at in range(len(ascii_uppercase) + 1, len(comparison.systems) + 1))]
+    letters = [*ascii_uppercase, *map("".join, product(ascii_uppercase, repeat=2))]  # A to Z, AA, AB and so on
     names = dict(zip(comparison.systems, letters, strict=False))
     *shown, last = _tests(comparison, names)
     notes = (
