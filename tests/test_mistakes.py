@@ -114,7 +114,7 @@ CANNOT_BE = {  # exit code 2
     # data
     "run dataset several": "choose one: --split one",
     # run files
-    "score good/queries.jsonl -d good": "a line of a run is: query Q0 document rank score tag",
+    "score good/queries.jsonl -d good": "convert it first: lexbench import table good/queries.jsonl NEW",
     "score good.run": "give -d ID, --qrels FILE, or both",
     "score good.run --qrels good/queries.jsonl": "is not a number",
     # results
