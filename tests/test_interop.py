@@ -242,12 +242,14 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
 
 
 def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsys):
-    """`lexbench export` from a saved folder needs no store; runs are refused because such a folder has none."""
+    """`lexbench export` from a saved folder needs no store; without a run there, no run is written."""
     out = str(tmp_path / "out")
     shown = ended(capsys, 0, "export", "csv", out, "--results", str(saved), "-r", "bm25")
     assert shown.err == f"not in this format: {exports()['csv'].lost}\n"
     assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
-    assert "has no run here" in ended(capsys, 1, "export", "ranx", out, "--results", str(saved)).err
+    told = ended(capsys, 3, "export", "ranx", out, "--results", str(saved)).err
+    assert "left out: bm25 on beir/scifact/test has no run here" in told
+    assert "ranx has no place for any of these results" in told
 
 
 def test_every_format_says_what_is_lost(capsys):

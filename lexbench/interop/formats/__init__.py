@@ -13,8 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from lexbench.errors import LexbenchError
-
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
     from lexbench.storage.store import Store
@@ -93,17 +91,21 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 
 
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
-    """Return a writer for formats with one file per run."""
+    """Return a writer for formats with one file per run. A result without a run is left out, with a note."""
 
-    def write_run(entry: "StoredResult", path: Path) -> None:
+    def write_run(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         from lexbench.runner.search import read_run
 
+        (entry,) = results
         if entry.run is None:
             why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
-            raise LexbenchError(f"{entry.result.system} on {entry.result.dataset} has no run here: {why}")
+            target.tell(f"left out: {entry.result.system} on {entry.result.dataset} has no run here: {why}")
+            return
+        path = target.path.with_name(f"{target.path.name}.{suffix}")
         write(read_run(entry.run).run, path)
+        yield path
 
-    return one_file(suffix, write_run)
+    return write_run
 
 
 def deferred(module: str, function: str) -> Callable[..., Any]:
