@@ -18,6 +18,7 @@ from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
+from lexbench.foreign import ForeignRetriever
 from lexbench.notation import Expression, Value, parse
 from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
@@ -99,7 +100,8 @@ def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) 
         return exposure_to(TrainingData(tuple(learned), (), (), "it says so"), contract, type(part).__name__)
     if part.family == "bm25" and not part.identity():
         return Exposure(status=ZERO_SHOT)
-    what = "a run file" if isinstance(part, Retriever) and part.finished else type(part).__name__
+    own = part.called if isinstance(part, ForeignRetriever) else type(part).__name__
+    what = "a run file" if isinstance(part, Retriever) and part.finished else own
     return Exposure(status=UNKNOWN, because=[f"{what} does not state its training data"])
 
 
