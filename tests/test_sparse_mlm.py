@@ -296,6 +296,8 @@ def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
     """More tokens than positions, or a missing device, is an error of one line."""
     with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
         encoder(folder, document_length=65).encode_document(["x"])
+    with pytest.raises(CommandError, match=r"query_length=65: .* takes at most 64 tokens"):  # before all documents are encoded
+        encoder(folder, query_length=65).encode_document(["x"])
     with pytest.raises(CannotStart, match=r"device=cuda:99: .* type device=auto"):
         encoder(folder, device="cuda:99").encode_document(["x"])
 

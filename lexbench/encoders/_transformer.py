@@ -154,7 +154,10 @@ class Transformer(LocalModel, Encoder):
         return token_spans(self._document_model().tokenizer, texts)
 
     def _document_model(self) -> Any:
-        return self._loaded(self.model, self.revision)
+        model = self._loaded(self.model, self.revision)
+        if not self.query_model:  # otherwise the error would come after all documents are encoded
+            model.check_length(self.query_length, "query_length")
+        return model
 
     def _query_model(self) -> Any:
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()

@@ -141,17 +141,18 @@ class TransformerModel:
             pack(module)
 
     def cutter(self, length: int, setting: str) -> Tokenizer:
-        """Return the tokenizer that cuts texts to *length* tokens.
+        """Return the tokenizer that cuts texts to *length* tokens; CommandError as `check_length`."""
+        self.check_length(length, setting)
+        if length not in self._cutters:
+            self._cutters[length] = cutter(self.tokenizer, length)
+        return self._cutters[length]
 
-        Raises CommandError, which names the *setting*, if the model takes fewer.
-        """
+    def check_length(self, length: int, setting: str) -> None:
+        """Raise CommandError, which names the *setting*, if the model takes fewer than *length* tokens."""
         if self.longest is not None and length > self.longest:
             raise CommandError(
                 f"{setting}={length}: {self.name} takes at most {self.longest} tokens; type {setting}={self.longest}"
             )
-        if length not in self._cutters:
-            self._cutters[length] = cutter(self.tokenizer, length)
-        return self._cutters[length]
 
     def check_finite(self, values: NDArray[np.float32], meaning: str) -> None:
         """Raise LexbenchError unless all *values* are finite; *meaning* says what they are, e.g. "weights"."""
