@@ -173,6 +173,7 @@ def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys
         ({"settings": ', prompt="gone.txt"'}, 3, "the prompt cannot be read"),
         ({"output": "a.run"}, 3, "not of this judge"),
         ({"settings": ", tokens=0"}, 2, "tokens"),
+        ({"settings": ", tokens="}, 2, "does not read; write e.g. endpoint_judge("),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, ends, said):

@@ -303,7 +303,7 @@ def test_queries_that_are_tested_are_left_out(place):
     place.judge("dev", {"t1": 0, "t3": 0, "t4": 0})
     found = place.result(both())
     assert weights_of(found) == [0.65, 0.35]
-    assert "tuned on 1 queries of tiny/dev" in found.notes[0]
+    assert "tuned on 1 query of tiny/dev" in found.notes[0]
     assert found.notes[0].endswith("; 2 more are also tested here, and were left out")
 
 

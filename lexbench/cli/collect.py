@@ -38,16 +38,15 @@ def command(  # noqa: PLR0913 - options
     search, and the first documents of each are judged, by a person (`lexbench judge page`) or by a model. The same command
     continues where it was interrupted, and writes the judgements so far.
     """
-    from lexbench import registry
     from lexbench.analysis.judgements import pool_table
     from lexbench.collecting.collection import MEASURE, Collection, leak_line
     from lexbench.collecting.made_queries import Writer
     from lexbench.errors import CommandError
-    from lexbench.notation import parse
+    from lexbench.runner import judging
 
     if given and writer:
         raise CommandError("give --queries FILE or --writer URL, not both")
-    judge = registry.create("judges", parse(judge_text).head) if judge_text else None
+    judge = judging.judge(judge_text) if judge_text else None
     folder = output or Path(f"{documents.resolve().name.partition('.')[0]}-collection")
     made = Collection.begin(folder, documents)
     say(f"{made.known.documents:,} documents of {made.known.source}", err=True)

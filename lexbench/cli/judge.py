@@ -63,16 +63,14 @@ def documents(
     Its judgements are never mixed with official ones: every line of the qrels file has the judge's stamp, and FILE.stamp.json
     describes the judge. Answers are saved as they come, so the same command continues where it was interrupted.
     """
-    from lexbench import registry
     from lexbench.analysis.judgements import judge_table
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
-    from lexbench.notation import parse
     from lexbench.runner import judging
     from lexbench.runner.search import DatasetRunner
 
-    judge = registry.create("judges", parse(judge_text).head)
+    judge = judging.judge(judge_text)
     store, opened = answer_store(), open_dataset(*find_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)

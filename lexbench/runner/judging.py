@@ -19,7 +19,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench import registry
+from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, echoed
+from lexbench.notation import parse
 from lexbench.plugins import Judge
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import describe
@@ -83,6 +85,16 @@ def asked(
             if query in found:
                 found[query] |= dict.fromkeys(doc for doc in documents if (query, doc) not in known)
     return {query: list(documents) for query, documents in found.items() if documents}
+
+
+def judge(text: str) -> Judge:
+    """Return the judge that *text* names, with its settings. Raises CommandError if it does not read."""
+    try:
+        made: Judge = registry.create("judges", parse(text).head)
+    except NotationError:
+        example = 'endpoint_judge(url="http://localhost:8000")'
+        raise CommandError(f"the judge {echoed(text)} does not read; write e.g. {example}; see: lexbench list judges") from None
+    return made
 
 
 def judge_documents(

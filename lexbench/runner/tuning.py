@@ -139,7 +139,8 @@ def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tu
     """Return the note on one choice."""
     weights = f"weights [{', '.join(f'{weight:.4g}' for weight in best.weights)}]"
     weights += f" of member {position}" if position else ""
-    queries = f"{len(tuning.dataset.queries)} queries of {tuning.dataset.contract.id}"
+    count = len(tuning.dataset.queries)
+    queries = f"{count} {'query' if count == 1 else 'queries'} of {tuning.dataset.contract.id}"
     mean = f"{measure} {best.mean:.4f} is the best of {best.tried}, in steps of {best.step:g}"
     if rule == "oracle":
         return f"{BOUND}{weights}, chosen on the very {queries} that are scored: an upper bound, no result; {mean}"
