@@ -36,6 +36,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
@@ -45,8 +46,8 @@ BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time
 LARGEST_FREQUENCY = 1 << 26  # a frequency and a gap of 31 bits fit in eight bytes, whatever bit they start at
 _HEADER, _LAST = 2, 4  # bytes
+_CSR = ("data", "indices", "indptr")  # the files of a run
 _RUN = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
-_DOCUMENT_BITS = 32  # of a key: a term above a document
 
 Submit: TypeAlias = Callable[..., "Future[Any]"]  # starts a function with its arguments, like Executor.submit
 
@@ -88,7 +89,7 @@ def length_classes(lengths: NDArray[np.integer]) -> NDArray[np.uint8]:
 
 
 class _Run(NamedTuple):
-    """Postings of consecutive documents, sorted by term and document, in files of *folder*."""
+    """Postings of consecutive documents: a matrix of frequencies (terms, documents) in CSR form, in files of *folder*."""
 
     folder: Path
     classes: bytes  # length class of each document
@@ -107,9 +108,8 @@ class IndexWriter:
     def __init__(self, folder: Path, run: int = _RUN, threads: int = 1, submit: Submit = run_now) -> None:
         self._folder, self._run, self._threads, self._submit = folder, run, threads, submit
         self._terms, self._lengths = array("i"), array("i")  # of the documents since the last run
-        self._documents = 0  # in runs
         self._sorting: Future[_Run] | None = None  # the run that is being written
-        self._runs: list[Path] = []  # the runs before it, and the sums over them:
+        self._runs: dict[Path, int] = {}  # the number of documents of each run before it, and the sums over them:
         self._classes = bytearray()
         self._nonempty = self._occurrences = 0
         self._sizes = np.zeros(0, np.int64)  # (terms,) postings
@@ -134,15 +134,14 @@ class IndexWriter:
         self._end_run()
         folder = self._folder / f"run-{len(self._runs)}"
         terms, lengths = np.array(self._terms), np.array(self._lengths)
-        self._sorting = self._submit(_sorted_run, terms, lengths, self._documents, folder)
-        self._documents += len(lengths)
+        self._sorting = self._submit(_sorted_run, terms, lengths, folder)
         self._terms, self._lengths = array("i"), array("i")
 
     def _end_run(self) -> None:
         """Wait until the current run is written, and add up its numbers."""
         if self._sorting:
             run = self._sorting.result()
-            self._runs.append(run.folder)
+            self._runs[run.folder] = len(run.classes)
             self._classes += run.classes
             self._nonempty += run.nonempty
             self._occurrences += run.occurrences
@@ -174,47 +173,41 @@ class IndexWriter:
         np.save(self._folder / "lengths.npy", np.concatenate(lengths))
         np.save(self._folder / "classes.npy", classes.astype(np.uint8))
         np.save(self._folder / "length_classes.npy", used)
-        facts = {"layout": layout, "documents": self._documents}
+        facts = {"layout": layout, "documents": len(self._classes)}
         facts |= {"nonempty": self._nonempty, "occurrences": self._occurrences}
         (self._folder / "facts.json").write_text(json.dumps(facts) + "\n")
         for run in self._runs:
             rmtree(run)
 
 
-def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int, folder: Path) -> _Run:
-    """Sort and write the *terms* of the documents from position *first* on, which have *lengths* (documents,) of them."""
-    keys = terms.astype(np.int64) << _DOCUMENT_BITS
-    keys |= np.repeat(np.arange(first, first + len(lengths)), lengths)
-    keys.sort()
-    starts = np.flatnonzero(np.concatenate([[len(keys) > 0], keys[1:] != keys[:-1]]))  # equal keys are one posting
-    frequencies = np.diff(starts, append=len(keys)).astype(np.int32)
-    keys = keys[starts]
+def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Path) -> _Run:
+    """Sort and write the *terms* of documents that have *lengths* (documents,) of them."""
+    docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    shape = int(terms.max(initial=-1)) + 1, len(lengths)
+    postings = csr_array((np.ones(len(terms), np.int32), (terms, docs)), shape)  # adds up repetitions, outside the GIL
     folder.mkdir()
-    np.save(folder / "keys.npy", keys)
-    np.save(folder / "frequencies.npy", frequencies)
+    for name in _CSR:
+        np.save(folder / f"{name}.npy", getattr(postings, name))
     classes = length_classes(lengths).tobytes()
-    return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.bincount(keys >> _DOCUMENT_BITS))
+    return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.diff(postings.indptr))
 
 
-def _merged(runs: list[Path], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+def _merged(runs: dict[Path, int], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
     """Return the merged and packed postings of some *terms*, and the bytes of each (terms,); LexbenchError as `finish`."""
-    parts = [_read_run(run, terms.start << _DOCUMENT_BITS, terms.stop << _DOCUMENT_BITS) for run in runs]
-    keys = np.concatenate([part[0] for part in parts])
-    order = np.argsort(keys, kind="stable")  # merges, because each part is sorted
-    frequencies = np.concatenate([part[1] for part in parts])[order]
-    if (most := frequencies.max(initial=0)) > LARGEST_FREQUENCY:
+    postings = hstack([_read_run(*run, terms) for run in runs.items()], format="csr")
+    if (most := postings.data.max(initial=0)) > LARGEST_FREQUENCY:
         raise LexbenchError(f"a document has one term {most:,} times, and bm25 stores {LARGEST_FREQUENCY:,} at most")
     sizes = sizes[terms]
-    packed, lengths = np.empty(room(len(keys), len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
-    docs = (keys[order] & (2**_DOCUMENT_BITS - 1)).astype(np.int32)
-    return packed[: pack(docs, frequencies, sizes, packed, lengths)], lengths
+    packed, lengths = np.empty(room(postings.nnz, len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
+    return packed[: pack(postings.indices, postings.data, sizes, packed, lengths)], lengths
 
 
-def _read_run(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the keys of a run from *first* up to *last* and their frequencies, mapped from disk."""
-    keys, frequencies = (np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies"))
-    part = slice(*np.searchsorted(keys, [first, last]))
-    return keys[part], frequencies[part]
+def _read_run(run: Path, documents: int, terms: slice) -> csr_array:
+    """Return the postings of some *terms* in a run of so many *documents*; it may have been written before a term was met."""
+    data, indices, indptr = (np.load(run / f"{name}.npy", mmap_mode="r") for name in _CSR)
+    ends = indptr[np.minimum(np.arange(terms.start, terms.stop + 1), len(indptr) - 1)]
+    part = slice(ends[0], ends[-1])
+    return csr_array((data[part], indices[part], ends - ends[0]), (len(ends) - 1, documents))
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------

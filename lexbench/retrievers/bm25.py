@@ -123,12 +123,13 @@ class BM25(Settings):
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
 
     def _tables(self, number: Callable[[str], int], numbers: _TermNumbers) -> "list[TermsOfTexts]":
-        """Return one table per thread that numbers the terms of texts."""
+        """Return tables that number the terms of texts: one, or one more than threads, so that no thread waits for a block."""
         from lexbench.retrievers._bm25_terms import TermsOfTexts
 
         # Several tables do not know of each other: a chunk that is new to one is often known, so Python remembers it.
         of_chunk = numbers.analysed if self.threads == 1 else numbers.__getitem__
-        return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(self.threads)]
+        count = 1 if self.threads == 1 else self.threads + 1
+        return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(count)]
 
     def open(self, path: Path) -> "BM25Searcher":
         """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
@@ -168,32 +169,43 @@ def _add_blocks(
 ) -> None:
     """Add *documents* to *writer* by a compiled loop, a block per table at the same time; blocks are finished in order."""
     turns = cycle(tables)
-    waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Started]]] = deque()
+    waiting: deque[tuple[TermsOfTexts, _Block, Future[Started]]] = deque()
 
     def finish() -> None:
-        table, block, texts, started = waiting.popleft()
-        terms, lengths = table.finish(started.result(), [text.times for text in texts])
-        before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *map(len, block)])]  # terms before each document
+        table, block, started = waiting.popleft()
+        terms, lengths = table.finish(started.result(), block.times)
+        before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *block.counts])]  # terms before each document
         writer.add_block(terms, np.diff(before))
 
     for block in _blocks(documents):
         if len(waiting) == len(tables):
             finish()
-        table, texts = next(turns), [text for document in block for text in document]
-        waiting.append((table, block, texts, submit(table.start, [text.text for text in texts])))
+        table = next(turns)
+        waiting.append((table, block, submit(table.start, block.texts)))
     while waiting:
         finish()
 
 
-def _blocks(documents: Iterator[list[RepeatedText]]) -> Iterator[list[list[RepeatedText]]]:
-    """Yield lists of documents that have _BLOCK characters together; the last has the rest."""
-    block, size = [], 0
-    for document in documents:
-        block.append(document)
-        size += sum(len(text.text) for text in document)
+class _Block(NamedTuple):
+    """What to index of some documents."""
+
+    texts: list[str]  # of all documents
+    times: list[int]  # how often each text counts
+    counts: list[int]  # texts of each document
+
+
+def _blocks(documents: Iterator[list[RepeatedText]]) -> Iterator[_Block]:
+    """Yield blocks of _BLOCK characters; the last has the rest."""
+    block, size = _Block([], [], []), 0
+    for document in documents:  # flat lists: many small ones would keep the garbage collector busy
+        for text, times in document:
+            block.texts.append(text)
+            block.times.append(times)
+            size += len(text)
+        block.counts.append(len(document))
         if size >= _BLOCK:
             yield block
-            block, size = [], 0
+            block, size = _Block([], [], []), 0
     yield block
 
 
