@@ -36,8 +36,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
+from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
 from lexbench.vectors import offsets_of, pieces
@@ -46,7 +47,6 @@ BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time
 LARGEST_FREQUENCY = 1 << 26  # a frequency and a gap of 31 bits fit in eight bytes, whatever bit they start at
 _HEADER, _LAST = 2, 4  # bytes
-_CSR = ("data", "indices", "indptr")  # the files of a run
 _RUN = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 
 Submit: TypeAlias = Callable[..., "Future[Any]"]  # starts a function with its arguments, like Executor.submit
@@ -88,10 +88,10 @@ def length_classes(lengths: NDArray[np.integer]) -> NDArray[np.uint8]:
 # ---- building --------------------------------------------------------------------------------------------------------------
 
 
-class _Run(NamedTuple):
-    """Postings of consecutive documents: a matrix of frequencies (terms, documents) in CSR form, in files of *folder*."""
+class _Part(NamedTuple):
+    """Consecutive documents."""
 
-    folder: Path
+    run: Run  # their postings, with frequencies
     classes: bytes  # length class of each document
     nonempty: int  # documents
     occurrences: int
@@ -108,8 +108,8 @@ class IndexWriter:
     def __init__(self, folder: Path, run: int = _RUN, threads: int = 1, submit: Submit = run_now) -> None:
         self._folder, self._run, self._threads, self._submit = folder, run, threads, submit
         self._terms, self._lengths = array("i"), array("i")  # of the documents since the last run
-        self._sorting: Future[_Run] | None = None  # the run that is being written
-        self._runs: dict[Path, int] = {}  # the number of documents of each run before it, and the sums over them:
+        self._sorting: Future[_Part] | None = None  # the run that is being written
+        self._runs: list[Run] = []  # the runs before it, and the sums over them:
         self._classes = bytearray()
         self._nonempty = self._occurrences = 0
         self._sizes = np.zeros(0, np.int64)  # (terms,) postings
@@ -140,13 +140,13 @@ class IndexWriter:
     def _end_run(self) -> None:
         """Wait until the current run is written, and add up its numbers."""
         if self._sorting:
-            run = self._sorting.result()
-            self._runs[run.folder] = len(run.classes)
-            self._classes += run.classes
-            self._nonempty += run.nonempty
-            self._occurrences += run.occurrences
-            self._sizes = np.pad(self._sizes, (0, max(0, len(run.sizes) - len(self._sizes))))
-            self._sizes[: len(run.sizes)] += run.sizes
+            part = self._sorting.result()
+            self._runs.append(part.run)
+            self._classes += part.classes
+            self._nonempty += part.nonempty
+            self._occurrences += part.occurrences
+            self._sizes = np.pad(self._sizes, (0, max(0, len(part.sizes) - len(self._sizes))))
+            self._sizes[: len(part.sizes)] += part.sizes
 
     def finish(self, layout: int) -> None:
         """Write the index, with the number *layout*, and remove the runs.
@@ -177,37 +177,26 @@ class IndexWriter:
         facts |= {"nonempty": self._nonempty, "occurrences": self._occurrences}
         (self._folder / "facts.json").write_text(json.dumps(facts) + "\n")
         for run in self._runs:
-            rmtree(run)
+            rmtree(run.path)
 
 
-def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Path) -> _Run:
+def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Path) -> _Part:
     """Sort and write the *terms* of documents that have *lengths* (documents,) of them."""
     docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     shape = int(terms.max(initial=-1)) + 1, len(lengths)
     postings = csr_array((np.ones(len(terms), np.int32), (terms, docs)), shape)  # adds up repetitions, outside the GIL
-    folder.mkdir()
-    for name in _CSR:
-        np.save(folder / f"{name}.npy", getattr(postings, name))
-    classes = length_classes(lengths).tobytes()
-    return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.diff(postings.indptr))
+    run, classes = write_run(folder, postings), length_classes(lengths).tobytes()
+    return _Part(run, classes, int(np.count_nonzero(lengths)), len(terms), np.diff(postings.indptr))
 
 
-def _merged(runs: dict[Path, int], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+def _merged(runs: list[Run], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
     """Return the merged and packed postings of some *terms*, and the bytes of each (terms,); LexbenchError as `finish`."""
-    postings = hstack([_read_run(*run, terms) for run in runs.items()], format="csr")
+    postings = merge_runs(runs, terms)
     if (most := postings.data.max(initial=0)) > LARGEST_FREQUENCY:
         raise LexbenchError(f"a document has one term {most:,} times, and bm25 stores {LARGEST_FREQUENCY:,} at most")
     sizes = sizes[terms]
     packed, lengths = np.empty(room(postings.nnz, len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
     return packed[: pack(postings.indices, postings.data, sizes, packed, lengths)], lengths
-
-
-def _read_run(run: Path, documents: int, terms: slice) -> csr_array:
-    """Return the postings of some *terms* in a run of so many *documents*; it may have been written before a term was met."""
-    data, indices, indptr = (np.load(run / f"{name}.npy", mmap_mode="r") for name in _CSR)
-    ends = indptr[np.minimum(np.arange(terms.start, terms.stop + 1), len(indptr) - 1)]
-    part = slice(ends[0], ends[-1])
-    return csr_array((data[part], indices[part], ends - ends[0]), (len(ends) - 1, documents))
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------

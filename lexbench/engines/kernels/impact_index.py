@@ -18,8 +18,7 @@ postings of weight 0 come between.
     weights.bin             the weights of dense lists, list by list
     bitmaps.npy             uint64 (dense lists, windows * window / 64): one word per block of 64 places, see `bit_of`
 
-Both .bin files are bytes, and PADDING more. Memory does not grow with the collection: postings are sorted a part at a time into
-files, and the postings of some lists at a time are merged from all of these.
+Both .bin files are bytes, and PADDING more. Memory does not grow with the collection, see `inversion`.
 """
 
 import json
@@ -29,10 +28,11 @@ from typing import BinaryIO
 
 import numpy as np
 from numba import njit
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import impacts
+from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
 from lexbench.vectors import offsets_of, pieces
@@ -42,14 +42,14 @@ PART = 1 << 22  # postings sorted or merged at a time
 PADDING = 64  # bytes behind the last posting, so that search can read whole vectors
 DENSE = 12  # measured; from 8 to 16 makes little difference
 WIDEST = 13  # bits of a gap: search reads eight gaps as two words of 64 bits
-_POSITION, _BYTE = 32, 8  # bits of a key, an int64: a list, above a position, above the byte of a weight
+_BYTE = 8  # bits
 
 
 # ---- sorting by list -------------------------------------------------------------------------------------------------------
 
 
 class Sorter:
-    """Sorts postings by list and position in files of the folder *path*, *part* at a time.
+    """Sorts postings by list and position in runs in the folder *path*, *part* postings at a time.
 
     Term t has list t for low bytes and list vocabulary + t for high bytes.
     """
@@ -58,9 +58,9 @@ class Sorter:
         self.part, self.vocabulary, self.documents = part, 0, 0
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
         self.sizes = np.zeros(0, np.int64)  # (lists,) postings
-        self.parts: list[NDArray[np.int64]] = []  # sorted keys, memory-mapped
+        self.runs: list[Run] = []
         self._path = path
-        self._waiting: list[NDArray[np.int64]] = []
+        self._waiting: list[sparse.csr_array] = []  # (documents, lists) of bytes
 
     def add(self, shard: sparse.csr_array) -> None:
         """Add the vectors of the next documents (n, vocabulary). Raises LexbenchError if `impacts` refuses a weight."""
@@ -73,24 +73,21 @@ class Sorter:
         matrix = impacts(shard, "impact")
         self.frequency += np.bincount(matrix.indices, minlength=self.vocabulary).astype(np.int32)
         np.maximum.at(self.largest, matrix.indices, matrix.data.astype(np.uint16))
-        positions = np.repeat(np.arange(self.documents, self.documents + matrix.shape[0]), np.diff(matrix.indptr))
         self.documents += matrix.shape[0]
-        for plane, weights in enumerate((matrix.data & 255, matrix.data >> _BYTE)):
-            used = weights > 0
-            lists = matrix.indices[used].astype(np.int64) + plane * self.vocabulary
-            self.sizes += np.bincount(lists, minlength=len(self.sizes))
-            self._waiting.append((lists << _POSITION | positions[used]) << _BYTE | weights[used])
-        if sum(map(len, self._waiting)) >= self.part:
+        planes = (matrix.data & 255, matrix.data >> _BYTE)
+        parts = [sparse.csr_array((plane.astype(np.uint8), matrix.indices, matrix.indptr), matrix.shape) for plane in planes]
+        lists = sparse.hstack(parts, "csr")
+        lists.eliminate_zeros()
+        self.sizes += np.bincount(lists.indices, minlength=len(self.sizes))
+        self._waiting.append(lists)
+        if sum(waiting.nnz for waiting in self._waiting) >= self.part:
             self.flush()
 
     def flush(self) -> None:
         """Sort and write the waiting postings."""
-        if any(map(len, self._waiting)):
-            keys = np.concatenate(self._waiting)
-            keys.sort()
-            file = self._path / f"{len(self.parts)}.npy"
-            np.save(file, keys)
-            self.parts.append(np.load(file, mmap_mode="r"))
+        if self._waiting:
+            postings = sparse.vstack(self._waiting, "csr").T.tocsr()
+            self.runs.append(write_run(self._path / f"run-{len(self.runs)}", postings))
         self._waiting.clear()
 
 
@@ -108,18 +105,13 @@ def write_index(postings: Sorter, path: Path, layout: int, window: int) -> None:
         gaps, weights = (files.enter_context((path / name).open("wb")) for name in ("gaps.bin", "weights.bin"))
         bitmaps = files.enter_context(_npy(path / "bitmaps.npy", np.uint64, int(dense.sum()), words))
         for some in pieces(offsets_of(sizes + windows), postings.part):  # a list also takes a count per window
-            ends = [int(number) << (_POSITION + _BYTE) for number in (used[some.start], used[some.stop - 1] + 1)]
-            keys = np.concatenate([part[slice(*np.searchsorted(part, ends))] for part in postings.parts])
-            keys.sort(kind="stable")  # merges the parts, because each is sorted
-            positions = keys >> _BYTE & ((1 << _POSITION) - 1)
+            merged = merge_runs(postings.runs, slice(used[some.start], used[some.stop - 1] + 1))
             rows = np.repeat(np.arange(len(sizes[some])), sizes[some])
-            counts = np.bincount(rows * windows + positions // window, minlength=len(sizes[some]) * windows)
-            batch = (
-                (positions % window).astype(np.uint16), (keys & 255).astype(np.uint8), sizes[some], dense[some],
-                counts.reshape(-1, windows),
-            )  # fmt: skip
+            counts = np.bincount(rows * windows + merged.indices // window, minlength=len(sizes[some]) * windows)
+            places = (merged.indices % window).astype(np.uint16)
+            batch = places, merged.data, sizes[some], dense[some], counts.reshape(-1, windows)
             maps = np.zeros((int(dense[some].sum()), words), np.uint64)
-            room = np.empty(3 * (len(keys) + counts.size), np.uint8)  # the most that lists take, see `_pack_lists`
+            room = np.empty(3 * (merged.nnz + counts.size), np.uint8)  # the most that lists take, see `_pack_lists`
             room[: _pack_lists(*batch, forms[some], lengths[some], room)].tofile(gaps)
             room[: _make_bitmaps(*batch, window, maps, room)].tofile(weights)
             maps.tofile(bitmaps)
