@@ -184,7 +184,8 @@ def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Pa
     """Sort and write the *terms* of documents that have *lengths* (documents,) of them."""
     docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     shape = int(terms.max(initial=-1)) + 1, len(lengths)
-    postings = csr_array((np.ones(len(terms), np.int32), (terms, docs)), shape)  # adds up repetitions, outside the GIL
+    postings = csr_array((np.ones(len(terms), np.int32), (terms, docs)), shape)
+    postings.sum_duplicates()  # newer versions of scipy have done it; a frequency is how often a term is repeated
     run, classes = write_run(folder, postings), length_classes(lengths).tobytes()
     return _Part(run, classes, int(np.count_nonzero(lengths)), len(terms), np.diff(postings.indptr))
 
