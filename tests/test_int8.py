@@ -136,14 +136,16 @@ def test_encoders_compute_in_int8(tmp_path):
     """Vectors are near those of float32, and the settings differ."""
     folder = str(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
     texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
-    made = SparseMLM(folder, dtype="int8", document_length=64, dense_ok=True, device="cpu")
-    expected = SparseMLM(folder, document_length=64, dense_ok=True, device="cpu").encode_document(texts).toarray()
+    made = SparseMLM(folder, dtype="int8", document_length=64, query_length=64, dense_ok=True, device="cpu")
+    expected = (
+        SparseMLM(folder, document_length=64, query_length=64, dense_ok=True, device="cpu").encode_document(texts).toarray()
+    )
     found = made.encode_document(texts).toarray()
     cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
 
     assert cosines.min() > 0.99
     assert not np.array_equal(found, expected)
-    assert made != SparseMLM(folder, document_length=64, dense_ok=True, device="cpu")
+    assert made != SparseMLM(folder, document_length=64, query_length=64, dense_ok=True, device="cpu")
 
 
 def test_int8_is_for_processors():

@@ -186,7 +186,7 @@ def model(tmp_path_factory):
 
 def test_tokens_are_the_models_own(model):
     """Each passage has the wanted number of the text's own tokens, and begins at a word."""
-    encoder = registry.create("encoders", Call("sparse_mlm", (str(model),), (("document_length", 64),)))
+    encoder = registry.create("encoders", Call("sparse_mlm", (str(model),), (("document_length", 64), ("query_length", 64))))
     chance = random.Random(5)
     text = " ".join("".join(chance.choices("abcdefghij", k=chance.randrange(1, 6))) for _ in range(80))
     found = pieces(text, 20, 7, encoder.token_spans)
@@ -275,13 +275,13 @@ def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, mon
     """`lexbench encode` encodes the passages, and a run finds their vectors."""
     tiny.enter(tmp_path, monkeypatch)
     store = Store(tmp_path / "store")
-    system = f'passages(sparse_mlm(model="{model}", document_length=64)@csr, words=20, stride=10)'
+    system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@csr, words=20, stride=10)'
     planned = plan.plan_dataset(str(folder), [system], ["nDCG@10"], 100)
     (done,) = jobs.encode(planned, store, (0, 1), Silent())
 
     assert done.left == 0
     assert done.corpus.endswith("passages")
-    results(folder, [system.replace("document_length", "query_length=64, document_length")])
+    results(folder, [system])
     assert [path.name for path in (tmp_path / "store" / "encodings").iterdir()] == [done.folder.name]
 
 

@@ -7,7 +7,7 @@ from shlex import quote
 
 from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.datasets.location import find_dataset
-from lexbench.errors import CannotStart, CommandError
+from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Result, file_name
 from lexbench.runner.soundness import read_folder
@@ -29,7 +29,7 @@ def export(
     """Write the results of *systems* on *datasets* (default: all) into *folder*, yielding the path of each file.
 
     The results come from the store, or from the folder *results*, which has no runs. *tell* gets a note about each thing that
-    cannot be written. Raises CannotStart if there is no such result.
+    cannot be written. Raises CannotStart if there is no such result, LexbenchError if nothing was written.
     """
     form = exports()[format_name]
     there = list(_folder_results(results) if results else current_results(store))
@@ -52,7 +52,7 @@ def export(
             written += 1
             yield path
     if not written:
-        raise CannotStart(f"{form.name} has no place for any of these results")
+        raise LexbenchError(f"nothing was written: none of these results can become {form.name}")
 
 
 def _folder_results(folder: Path) -> Iterator[StoredResult]:
