@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, hstack
 
 
 class Run(NamedTuple):
-    """A run in files of the folder *path*: arrays of the matrix without a header, which would take longer to read than they."""
+    """A run: the three arrays of its matrix, in files of the folder *path*."""
 
     path: Path
     terms: int
@@ -24,7 +24,7 @@ class Run(NamedTuple):
 def write_run(path: Path, postings: csr_array) -> Run:
     """Write *postings* (terms, documents) as a run into the new folder *path*."""
     path.mkdir()
-    postings.data.tofile(path / "data")
+    postings.data.tofile(path / "data")  # no .npy: reading its header takes longer than reading a small part of the array
     for name in ("indices", "indptr"):
         getattr(postings, name).astype(np.int32, copy=False).tofile(path / name)
     return Run(path, *postings.shape, postings.dtype)
