@@ -14,6 +14,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import reconfigure, rewrite
+from tiny import answer
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import load_masked_lm, masked_lm_files
@@ -523,3 +524,14 @@ def test_a_tokenizer_must_have_its_special_tokens(tmp_path):
 
     with pytest.raises(InvalidFile, match="the tokenizer has no first and no padding token"):
         load(folder)
+
+
+def test_a_folder_shows_how_it_is_read(tmp_path, capsys):
+    """`show model FOLDER` prints the system and the settings that the files state."""
+    folder = checkpoints.tiny_bert(tmp_path / "mine", form="sparse_encoder_5", safetensors=True)
+    shown = answer(capsys, "show", "model", folder, "--json")
+
+    assert shown["system"] == f'sparse_mlm(model="{folder}")@impact'
+    assert shown["run"] == f"lexbench run suite pydoc -r '{shown['system']}'"
+    stated = {"document_length": 64, "positions": "all", "activation": "log1p_relu"}
+    assert shown["settings"].items() > stated.items()

@@ -1,6 +1,8 @@
 """Show one suite, dataset, model or result, or this machine."""
 
 import json
+from pathlib import Path
+from shlex import join
 from typing import Any
 
 import click
@@ -15,7 +17,10 @@ from lexbench.cli._output import answer_store, print_json, print_lines
 @click.argument("name", required=False)
 @json_option
 def command(what: str, name: str | None, *, as_json: bool) -> None:
-    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine."""
+    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine.
+
+    A model is a name of the catalog, or a folder: then the system and its settings, as its files state them, are shown.
+    """
     if name is None and what != "machine":
         raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
     value = msgspec.json.decode(msgspec.json.encode(_shown(what, name or "")))
@@ -37,8 +42,14 @@ def _shown(what: str, name: str) -> Any:
     if what == "dataset":
         return find_dataset(name)[0]
     if what == "model":
-        from lexbench import catalog
+        from lexbench import catalog, registry
+        from lexbench.runner.systems import named_systems, system
 
+        if Path(name).is_dir() and name not in catalog.names():
+            ((_, expression),) = named_systems(name)
+            command = join(["lexbench", "run", "suite", "pydoc", "-r", expression])
+            encoder = system(expression).retriever.encoder  # type: ignore[attr-defined] # such systems have one
+            return {"folder": name, "system": expression, "settings": registry.settings(encoder), "run": command}
         model = catalog.model(name)
         return {**msgspec.structs.asdict(model), **catalog.included(model), "run": catalog.command(model)}
     if what == "machine":
