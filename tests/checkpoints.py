@@ -1,6 +1,7 @@
 """Writes tiny checkpoints with random weights, in every form that lexbench reads, for tests."""
 
 import json
+import os
 from pathlib import Path
 from string import punctuation
 
@@ -28,18 +29,13 @@ CLASSES = {"bert": "BertForMaskedLM", "distilbert": "DistilBertForMaskedLM", "ro
 CLASSES["modernbert"] = "ModernBertForMaskedLM"
 
 
-def tiny_bert(path, *, form="fine_tuned", seed=0, vocabulary=None, safetensors=False, **config) -> Path:
-    """Write a BERT of 2 layers and width 32 with random weights into *path*, and return that.
+def masked_lm(path, architecture="bert", *, form="transformers", seed=0, vocabulary=None, safetensors=True, **config) -> Path:
+    """Write a model of one of ARCHITECTURES, with 2 layers, width 32 and random weights, into *path*; return the path.
 
-    *form*: "transformers" by BertForMaskedLM.save_pretrained; "fine_tuned" and "pretrained" by LexMAE's authors;
-    "sparse_encoder" by sentence-transformers 6, "sparse_encoder_5" by 5.0 to 5.3. *vocabulary*: the WordPiece tokens with the
-    five special ones. *config*: other settings of the model's configuration.
+    *form*: "transformers" by save_pretrained; "fine_tuned" and "pretrained" by LexMAE's authors; "sparse_encoder" by
+    sentence-transformers 6, "sparse_encoder_5" by 5.0 to 5.3. *vocabulary*: the WordPiece tokens with the five special ones.
+    *safetensors*: False writes pytorch_model.bin. *config*: other settings of the model's configuration.
     """
-    return tiny(path, "bert", form=form, seed=seed, vocabulary=vocabulary, safetensors=safetensors, **config)
-
-
-def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, safetensors=True, **config) -> Path:
-    """Write a model of one of ARCHITECTURES; the rest as in `tiny_bert`."""
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     model = random_model(architecture, seed=seed, vocabulary=vocabulary, **config)
@@ -54,6 +50,9 @@ def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, sa
     write_weights(path, state, safetensors=safetensors)
     write_tokenizer(path, architecture, vocabulary)
     return path
+
+
+tiny_bert = masked_lm
 
 
 def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> Path:
@@ -76,7 +75,7 @@ def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> P
 
 def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
     """Write a ColBERT with random weights in the authors' form; return the path as text."""
-    folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed, vocabulary=COLBERT_VOCABULARY)
+    folder = masked_lm(path, seed=seed, vocabulary=COLBERT_VOCABULARY)
     generator = torch.Generator().manual_seed(seed + 1)
 
     def change(state):
@@ -92,7 +91,7 @@ def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
 
 def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
     """Write a BERT with a projection onto *outputs* numbers in pyserini's form; return the path as text."""
-    folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed)
+    folder = masked_lm(path, seed=seed)
     generator = torch.Generator().manual_seed(seed + 1)
 
     def change(state):
@@ -139,6 +138,16 @@ def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
     )
     fast.save_pretrained(path)
     return path
+
+
+class Pickled:
+    """An object that makes the folder *path* when it is unpickled."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
 
 
 def write_weights(path, state, *, safetensors) -> None:

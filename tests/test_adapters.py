@@ -47,7 +47,7 @@ def pair(out, into, seed=0, rank=2):
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     """Write a BERT with a head for words."""
-    return checkpoints.sparsified(checkpoints.tiny(tmp_path_factory.mktemp("models") / "bert", "bert"))
+    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert"))
 
 
 @pytest.mark.parametrize(("by_root", "scale"), [(False, 3 / 2), (True, 3 / 2**0.5)])
@@ -139,7 +139,7 @@ def test_keys_have_both_digests(tmp_path, bert):
     lora = adapter(tmp_path / "lora", bert, {QUERY: pair(32, 32)})
     identity = Dense(str(lora), pooling="cls", **LENGTHS).identity()
     plain = Dense(str(bert), pooling="cls", **LENGTHS).identity()
-    other = checkpoints.tiny(tmp_path / "other", "bert", seed=5)
+    other = checkpoints.masked_lm(tmp_path / "other", "bert", seed=5)
     variants = [
         adapter(tmp_path / "model", other, {QUERY: pair(32, 32)}),
         adapter(tmp_path / "matrices", bert, {QUERY: pair(32, 32, seed=1)}),

@@ -139,7 +139,7 @@ def test_a_sentence_transformer_of_beir(beir, tmp_path):
         warnings.simplefilter("ignore")
         from beir.retrieval.models import SentenceBERT
 
-        model = SentenceBERT(str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64)))
+        model = SentenceBERT(str(checkpoints.masked_lm(tmp_path / "model", max_position_embeddings=64)))
     corpus, queries, qrels = random_dataset()
     theirs = beir.exact(model, show_progress_bar=False)
     expected, _ = evaluate(beir, theirs, corpus, queries, qrels)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.models.checkpoint import digests
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
+CLOSE = {"atol": 1e-5, "rtol": 0}
 
 
 def load(folder, **settings):
@@ -34,134 +34,107 @@ def tokens(tokenizer):
     return encoded["input_ids"], encoded["attention_mask"]
 
 
-def logits(checkpoint):
-    """Return the logits (texts, length, vocabulary) of TEXTS by the parts of a checkpoint."""
-    states = checkpoint.body(*tokens(checkpoint.tokenizer)).last_hidden_state
-    product = checkpoint.transform(states) @ checkpoint.weight.T
-    return product if checkpoint.bias is None else product + checkpoint.bias
+def logits(folder, **settings):
+    """Return the logits (texts, length, vocabulary) of TEXTS by lexbench."""
+    model = load(folder, **settings)
+    states = model.body(*tokens(model.tokenizer)).last_hidden_state
+    product = model.transform(states) @ model.weight.T
+    return product if model.bias is None else product + model.bias
 
 
-def reference(folder):
+def reference(folder, **settings):
     """Return the logits of TEXTS by transformers, which must have found every key."""
-    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True, **settings)
     assert not found["missing_keys"]
     ids, mask = tokens(transformers.AutoTokenizer.from_pretrained(folder))
     with torch.no_grad():
         return model.eval()(input_ids=ids, attention_mask=mask).logits
 
 
-@pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
-def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architecture):
-    """The parts compute what the *ForMaskedLM of transformers computes."""
-    folder = checkpoints.tiny(tmp_path, architecture)
-    loaded = load(folder)
+PRECISIONS = [*((one, dtype) for one in checkpoints.ARCHITECTURES for dtype in (torch.float32, torch.bfloat16))]
 
-    torch.testing.assert_close(logits(loaded), reference(folder), atol=1e-5, rtol=0)
+
+@pytest.mark.parametrize(("architecture", "dtype"), [*PRECISIONS, ("bert", torch.float16)])
+def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architecture, dtype):
+    """The parts compute what the *ForMaskedLM of transformers computes, and have the requested dtype."""
+    folder = checkpoints.masked_lm(tmp_path, architecture)
+    expected = reference(folder, dtype=dtype, attn_implementation="sdpa")
+    tolerance = CLOSE if dtype == torch.float32 else {"atol": 0.05, "rtol": 0.02}
+    loaded = load(folder, dtype=dtype)
+
+    torch.testing.assert_close(logits(folder, dtype=dtype), expected, **tolerance)
+    assert {one.dtype for one in (loaded.weight, loaded.bias, *loaded.body.parameters())} == {dtype}
     assert loaded.weight.shape == (loaded.config.vocab_size, 32)
     assert not any(parameter.requires_grad for part in (loaded.body, loaded.transform) for parameter in part.parameters())
     assert not loaded.body.training
     assert architecture == "bert" or loaded.config._attn_implementation == "sdpa"
-    assert masked_lm_files(folder).defaults == {}
 
 
-@pytest.mark.parametrize("form", ["fine_tuned", "pretrained", "sparse_encoder", "sparse_encoder_5"])
-@pytest.mark.parametrize("safetensors", [True, False])
-def test_each_form_is_the_model_that_transformers_saves(tmp_path, form, safetensors):
-    """LexMAE's two forms and SparseEncoder folders give the logits of a BertForMaskedLM with the same weights."""
-    plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
-    folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=safetensors)
-
-    torch.testing.assert_close(logits(load(folder)), reference(plain), atol=1e-5, rtol=0)
+def prefixed(prefix):
+    """Return a change that puts *prefix* before each key, like wrappers of a model in training."""
+    return lambda state: {prefix + key: value for key, value in state.items()}
 
 
-@pytest.mark.parametrize(("prefix", "form"), [("_orig_mod.module.", "fine_tuned"), ("module.encoder.", "pretrained")])
-def test_what_trainers_put_before_keys_is_dropped(tmp_path, prefix, form):
-    """Prefixes of keys by training wrappers are dropped."""
-    plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
-    folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=True)
-    rewrite(folder, lambda state: {prefix + key: value for key, value in state.items()})
-
-    torch.testing.assert_close(logits(load(folder)), reference(plain), atol=1e-5, rtol=0)
+def without(*keys):
+    """Return a change that leaves out tensors."""
+    return lambda state: {key: value for key, value in state.items() if key not in keys}
 
 
-@pytest.mark.parametrize(
-    ("architecture", "absent"),
-    [
-        ("bert", {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}),
-        ("bert", {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}),
-        ("distilbert", {"vocab_projector.weight"}),
-        ("roberta", {"lm_head.decoder.weight", "lm_head.decoder.bias"}),
-        ("roberta", {"roberta.embeddings.word_embeddings.weight", "lm_head.bias"}),
-        ("modernbert", {"decoder.weight"}),
-    ],
-)
-def test_what_repeats_another_tensor_may_be_absent(tmp_path, architecture, absent):
-    """Of two names for one tensor either is enough."""
-    folder = checkpoints.tiny(tmp_path, architecture)
-    whole = reference(folder)
-    rewrite(folder, lambda state: {key: value for key, value in state.items() if key not in absent})
-
-    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+def from_tensorflow(state):
+    """Return the tensors under the keys of old conversions, with a pooler and a next-sentence head (bert-base-uncased)."""
+    for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
+        state = {key.replace(new, old): value for key, value in state.items()}
+    return state | {"bert.pooler.dense.weight": torch.ones(32, 32), "cls.seq_relationship.bias": torch.ones(2)}
 
 
-def test_a_projection_of_its_own_is_kept(tmp_path):
-    """Without tie_word_embeddings the projection is a tensor of its own, and required."""
-    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True, tie_word_embeddings=False)
-    loaded = load(folder)
+SAME_MODEL = [  # architecture, form, change of the tensors
+    *(("bert", form, dict) for form in ("fine_tuned", "pretrained", "sparse_encoder", "sparse_encoder_5")),
+    ("bert", "fine_tuned", prefixed("_orig_mod.module.")),
+    ("bert", "pretrained", prefixed("module.encoder.")),
+    ("bert", "transformers", from_tensorflow),
+    # one tensor can have two names, and either is enough
+    ("bert", "transformers", without("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")),
+    ("bert", "transformers", without("bert.embeddings.word_embeddings.weight", "cls.predictions.bias")),
+    ("distilbert", "transformers", without("vocab_projector.weight")),
+    ("roberta", "transformers", without("lm_head.decoder.weight", "lm_head.decoder.bias")),
+    ("roberta", "transformers", without("roberta.embeddings.word_embeddings.weight", "lm_head.bias")),
+    ("modernbert", "transformers", without("decoder.weight")),
+]
 
-    torch.testing.assert_close(logits(loaded), reference(folder), atol=1e-5, rtol=0)
-    assert not torch.equal(loaded.weight, loaded.body.embeddings.word_embeddings.weight)
-    rewrite(folder, lambda state: {key: value for key, value in state.items() if "decoder.weight" not in key})
+
+@pytest.mark.parametrize(("architecture", "form", "change"), SAME_MODEL)
+def test_every_form_of_a_checkpoint_gives_the_same_logits(tmp_path, architecture, form, change):
+    """The same weights give the logits of transformers in every form, with safetensors and with a pickle."""
+    expected = reference(checkpoints.masked_lm(tmp_path / "plain", architecture))
+    folder = rewrite(checkpoints.masked_lm(tmp_path / "other", architecture, form=form), change)
+
+    torch.testing.assert_close(logits(folder), expected, **CLOSE)
+    torch.testing.assert_close(logits(rewrite(folder, dict, safetensors=False)), expected, **CLOSE)
+
+
+def test_an_untied_projection_is_kept(tmp_path):
+    """Without tie_word_embeddings the projection is a separate tensor, which must be there."""
+    folder = checkpoints.masked_lm(tmp_path, tie_word_embeddings=False)
+
+    torch.testing.assert_close(logits(folder), reference(folder), **CLOSE)
+    assert not torch.equal(load(folder).weight, load(folder).body.embeddings.word_embeddings.weight)
+    rewrite(folder, without("cls.predictions.decoder.weight"))
     with pytest.raises(InvalidFile, match=r"1 missing \(cls.predictions.decoder.weight\)$"):
         load(folder)
 
 
-def test_keys_of_old_conversions_are_read(tmp_path):
-    """Checkpoints converted from TensorFlow load: gamma, beta, a pooler and a next-sentence head (bert-base-uncased)."""
-    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
-    whole = reference(folder)
-
-    def old(state):
-        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-        state = {key.replace(new, names[new]): value for key, value in state.items() for new in names if new in key} | {
-            key: value for key, value in state.items() if "LayerNorm" not in key
-        }
-        rest = {"bert.pooler.dense.weight": torch.ones(32, 32), "cls.seq_relationship.bias": torch.ones(2)}
-        return state | rest
-
-    torch.testing.assert_close(logits(load(rewrite(folder, old))), whole, atol=1e-5, rtol=0)
-
-
 def test_shards_are_one_model(tmp_path):
     """Weights may be in several safetensors files; a missing one is an error."""
-    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path)
     whole = reference(folder)
     transformers.AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder, max_shard_size="20KB")
     (folder / "model.safetensors").unlink(missing_ok=True)
 
     assert len(list(folder.glob("model-*.safetensors"))) > 1
-    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(folder), whole, **CLOSE)
     next(folder.glob("model-00002*")).unlink()
     with pytest.raises(MissingData, match="model-00002"):
         load(folder)
-
-
-def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
-    """The logits of a SparseEncoder folder, pooled by its stated settings, are the vectors of sentence-transformers."""
-    from sentence_transformers import SparseEncoder
-
-    folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder", safetensors=True)
-    loaded = load(folder)
-    masked = torch.where(tokens(loaded.tokenizer)[1][:, :, None].bool(), logits(loaded), -torch.inf)
-    expected = SparseEncoder(str(folder), device="cpu").encode(TEXTS, show_progress_bar=False).to_dense()
-
-    assert masked_lm_files(folder).defaults == {
-        "positions": "all",
-        "activation": "log1p_relu",
-        "query_length": 64,
-        "document_length": 64,
-    }
-    torch.testing.assert_close(masked.amax(1).relu().log1p(), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("length", [None, 9])
@@ -169,7 +142,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
     """The stated lengths of a saved SparseEncoder are those that sentence-transformers uses."""
     from sentence_transformers import SparseEncoder
 
-    theirs = SparseEncoder(str(checkpoints.tiny_bert(tmp_path / "a", form="sparse_encoder", safetensors=True)), device="cpu")
+    theirs = SparseEncoder(str(checkpoints.masked_lm(tmp_path / "a", form="sparse_encoder")), device="cpu")
     theirs.max_seq_length = length or theirs.max_seq_length
     theirs.save_pretrained(str(tmp_path / "b"), create_model_card=False)
     for settings, expected in ({}, length or 64), ({"model_max_length": 10**30}, 64), ({"model_max_length": 7}, 7):
@@ -179,9 +152,9 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
         assert (said["query_length"], said["document_length"]) == (expected, expected)
 
 
-def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
+def test_a_model_in_a_subfolder(tmp_path):
     """modules.json may say that the model is in a subfolder."""
-    folder = checkpoints.tiny_bert(tmp_path / "model", form="sparse_encoder_5", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path / "model", form="sparse_encoder_5")
     whole = reference(folder)
     (folder / "0_MLMTransformer").mkdir()
     for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
@@ -189,33 +162,14 @@ def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
     modules = json.loads((folder / "modules.json").read_text())
     modules[0]["path"] = "0_MLMTransformer"
     (folder / "modules.json").write_text(json.dumps(modules))
-    loaded = load(folder)
 
-    torch.testing.assert_close(logits(loaded), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(folder), whole, **CLOSE)
     assert masked_lm_files(folder).defaults["document_length"] == 64
-
-
-HALVES = [*((one, torch.bfloat16) for one in checkpoints.ARCHITECTURES), ("bert", torch.float16)]
-
-
-@pytest.mark.parametrize(("architecture", "dtype"), HALVES)
-def test_half_precision(tmp_path, architecture, dtype):
-    """Weights have the requested dtype, and the logits are those of transformers in it."""
-    folder = checkpoints.tiny(tmp_path, architecture)
-    loaded = load(folder, dtype=dtype)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-    ids, mask = tokens(loaded.tokenizer)
-    with torch.no_grad():
-        expected = model.eval()(input_ids=ids, attention_mask=mask).logits
-
-    assert loaded.weight.dtype == loaded.bias.dtype == dtype
-    assert {parameter.dtype for parameter in loaded.body.parameters()} == {dtype}
-    torch.testing.assert_close(logits(loaded), expected, atol=0.05, rtol=0.02)
 
 
 def test_weights_are_in_memory(tmp_path):
     """Overwriting a file does not change a loaded model."""
-    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path)
     loaded = load(folder)
     before = loaded.weight.clone()
     content = (folder / "model.safetensors").read_bytes()
@@ -227,9 +181,9 @@ def test_weights_are_in_memory(tmp_path):
     assert torch.equal(loaded.weight, before)
 
 
-def test_digests_are_of_what_determines_the_vectors(tmp_path):
+def test_digests_change_with_the_vectors(tmp_path):
     """A weight, a token or a setting changes its digest; folder, paths and training_args.bin do not."""
-    folder = checkpoints.tiny_bert(tmp_path / "a", form="fine_tuned", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path / "a", form="fine_tuned")
     first = digests(masked_lm_files(folder))
     assert first["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     assert set(first) == {"weights", "tokenizer", "config"}
@@ -257,7 +211,7 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
 
 def test_digests_need_no_torch(tmp_path):
     """Digests are computed without importing torch."""
-    folder = checkpoints.tiny_bert(tmp_path)
+    folder = checkpoints.masked_lm(tmp_path, form="fine_tuned", safetensors=False)
     code = (
         "import sys; from pathlib import Path; from lexbench.models import architectures, checkpoint; "
         f"checkpoint.digests(architectures.masked_lm_files(Path({str(folder)!r}))); "
@@ -268,22 +222,12 @@ def test_digests_need_no_torch(tmp_path):
     assert shown == "set()\n"
 
 
-class Malicious:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
 @pytest.mark.parametrize("writer", ["torch", "pickle"])
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
     """Code in pytorch_model.bin is refused in one line, and not run."""
-    folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers")
-    bad = Malicious(tmp_path / "written")
+    folder = checkpoints.masked_lm(tmp_path / "model", safetensors=False)
+    bad = checkpoints.Pickled(tmp_path / "written")
     content = {"cls.predictions.bias": bad, "bert.pooler": torch.ones(3)} if nested else bad
     with (folder / "pytorch_model.bin").open("wb") as file:
         torch.save(content, file) if writer == "torch" else pickle.dump(content, file)
@@ -295,9 +239,9 @@ def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
 
 def test_training_arguments_are_never_opened(tmp_path):
     """training_args.bin, a pickle, is not read; neither is a .bin beside safetensors."""
-    folder = checkpoints.tiny_bert(tmp_path / "model", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path / "model", form="fine_tuned")
     for name in ("training_args.bin", "pytorch_model.bin"):
-        (folder / name).write_bytes(pickle.dumps(Malicious(tmp_path / "written")))
+        (folder / name).write_bytes(pickle.dumps(checkpoints.Pickled(tmp_path / "written")))
     load(folder)
     digests(masked_lm_files(folder))
 
@@ -306,43 +250,44 @@ def test_training_arguments_are_never_opened(tmp_path):
 
 def test_code_in_a_folder_is_not_run(tmp_path):
     """Python files named in auto_map are not imported."""
-    folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path / "model")
     (folder / "evil.py").write_text(f"import os; os.mkdir({str(tmp_path / 'written')!r})\n")
     classes = {"AutoConfig": "evil.C", "AutoModelForMaskedLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
     reconfigure(folder, auto_map=classes)
-    whole = reference(checkpoints.tiny_bert(tmp_path / "same", form="transformers", safetensors=True))
+    whole = reference(checkpoints.masked_lm(tmp_path / "same"))
 
-    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(folder), whole, **CLOSE)
     reconfigure(folder, "tokenizer_config.json", auto_map=classes)
-    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(folder), whole, **CLOSE)
     assert not (tmp_path / "written").exists()
 
 
+LENGTHS = {"query_length": 64, "document_length": 64}
+POOLING = "1_SpladePooling/config.json"
+
+
 @pytest.mark.parametrize(
-    ("form", "settings", "expected"),
+    ("form", "file", "settings", "expected"),
     [
-        ("fine_tuned", {}, {"positions": "text"}),
-        ("fine_tuned", {"keep_special_tokens": True}, {"positions": "all"}),
-        ("fine_tuned", {"architectures": ["BertForMaskedLM"]}, {"positions": "text"}),
-        ("pretrained", {}, {"positions": "text"}),
-        ("transformers", {}, {}),
-        ("transformers", {"lexbench": {"titles": "string"}, "keep_special_tokens": True}, {"titles": "string"}),
+        ("fine_tuned", "config.json", {}, {"positions": "text"}),
+        ("fine_tuned", "config.json", {"keep_special_tokens": True}, {"positions": "all"}),
+        ("fine_tuned", "config.json", {"architectures": ["BertForMaskedLM"]}, {"positions": "text"}),
+        ("pretrained", "config.json", {}, {"positions": "text"}),
+        ("transformers", "config.json", {}, {}),
+        ("transformers", "config.json", {"lexbench": {"titles": "string"}, "keep_special_tokens": True}, {"titles": "string"}),
+        ("sparse_encoder", POOLING, {}, LENGTHS | {"positions": "all", "activation": "log1p_relu"}),
+        # sentence-transformers takes its own logarithm after that of this activation
+        (
+            "sparse_encoder_5", POOLING, {"activation_function": "log1p_relu"},
+            LENGTHS | {"positions": "all", "activation": "log1p_log1p_relu"},
+        ),
     ],
-)
-def test_defaults_are_what_the_folder_says(tmp_path, form, settings, expected):
-    """Our own table wins, then the settings of LexMAE's classes; a plain folder states nothing."""
-    folder = reconfigure(checkpoints.tiny_bert(tmp_path, form=form, num_hidden_layers=1), **settings)
+)  # fmt: skip
+def test_a_folder_states_default_settings(tmp_path, form, file, settings, expected):
+    """Our own table wins, then the settings of LexMAE's classes or of a SparseEncoder; a plain folder states nothing."""
+    folder = reconfigure(checkpoints.masked_lm(tmp_path, form=form, num_hidden_layers=1), file, **settings)
 
     assert masked_lm_files(folder).defaults == expected
-
-
-def test_a_second_logarithm_is_one_of_the_defaults(tmp_path):
-    """The activation log1p_relu of sentence-transformers means two logarithms."""
-    folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder_5")
-    reconfigure(folder, "1_SpladePooling/config.json", activation_function="log1p_relu")
-
-    lengths = {"query_length": 64, "document_length": 64}
-    assert masked_lm_files(folder).defaults == {"positions": "all", "activation": "log1p_log1p_relu", **lengths}
 
 
 # --- checkpoints that cannot be loaded
@@ -380,64 +325,105 @@ def pickled(content, keep=1.0):
     return change
 
 
-def elsewhere(folder):
-    """Move the weights out of the folder, and let an index name them."""
-    (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../elsewhere.safetensors"}}')
+def index(content):
+    """Return a change that moves the weights out of the folder, and writes an index of their files."""
 
+    def change(folder):
+        (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
+        (folder / "model.safetensors.index.json").write_text(content)
 
-def no_table(folder):
-    """Replace the weights by an index without files."""
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text("{}")
+    return change
 
 
 def no_unknown(folder):
-    """Leave out the word for unknown words."""
+    """Leave out the token for unknown words."""
     (folder / "vocab.txt").write_text("[PAD]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+
+
+def no_special_tokens(folder):
+    """Put a ModernBERT there whose tokenizer names no special tokens."""
+    (folder / "vocab.txt").unlink()
+    reconfigure(checkpoints.masked_lm(folder, "modernbert"), "tokenizer_config.json", cls_token=None, pad_token=None)
+
+
+def sparse_encoder(name, modules=None, **settings):
+    """Return a change that makes the folder a SparseEncoder, and changes settings in its file *name*, or its modules."""
+
+    def change(folder):
+        checkpoints.masked_lm(folder, form="sparse_encoder")
+        if modules is None:
+            reconfigure(folder, name, **settings)
+        else:
+            (folder / name).write_text(json.dumps(modules))
+
+    return change
+
+
+def pipeline(*kinds):
+    """Return the modules of these classes in modules.json."""
+    return [{"type": kind, "path": ""} for kind in kinds]
 
 
 BIAS = "cls.predictions.bias"
 MORE = "\n".join([*checkpoints.VOCABULARY, "more"])
 DEEP = '{"model_type": ' + "[" * 100_000 + "]" * 100_000 + "}"
-BROKEN = {  # what is wrong, and what is said; a file that is missing is MissingData
-    "no config": (put("config.json", None), "no config.json"),
-    "config is no JSON": (put("config.json", "{"), "config.json: does not read as JSON"),
-    "config is a list": (put("config.json", "[]"), "config.json: it holds no table"),
-    "config does not fit itself": (config(num_attention_heads=5), r"config.json: no model can be made from it \(.*heads"),
-    "no tokenizer": (put("vocab.txt", None), "no tokenizer"),
-    "tokenizer is no JSON": (put("tokenizer.json", "{}"), "the tokenizer does not load"),
-    "no weights": (put("model.safetensors", None), "no weights"),
-    "cut weights": (cut, "does not read as safetensors"),
-    "empty weights": (lambda folder: cut(folder, keep=0), "does not read as safetensors"),
-    "index is no table": (no_table, "`weight_map` is no table"),
-    "index leads elsewhere": (elsewhere, "`weight_map` is no table of files beside it"),
-    "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, roberta$"),
-    "no model_type": (config(model_type=None), "model_type None is not supported"),
-    "more tokens than columns": (put("vocab.txt", MORE), "numbers its tokens up to 200 and the model has 200"),
-    "two keys for one": (tensors(lambda state: {f"module.{BIAS}": state[BIAS].clone()}), f"{BIAS} and .*{BIAS}"),
-    "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} holds torch.int8"),
-    "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "pytorch_model.bin: it is no table of tensors by name"),
-    "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: does not read"),
-    "empty pickle": (pickled({}, 0), "pytorch_model.bin: does not read"),
-    "endless layers": (config(num_hidden_layers=10**9), "it says 1,000,000,000 layers"),
-    "endless positions": (config(max_position_embeddings=10**13), "max_position_embeddings is 10,000,000,000,000"),
-    "nested without end": (put("config.json", DEEP), "config.json: does not read as JSON"),
-    "model_type is a list": (config(model_type=["bert"]), "makes no sense"),
-    "architectures is a number": (config(architectures=5), "makes no sense"),
-    "no word for what is unknown": (no_unknown, "the tokenizer"),
-    "a table that is none": (config(lexbench="text"), "`lexbench` in config.json is no table"),
+ROUTER = "sentence_transformers.base.modules.router.Router"
+OUTSIDE = [{"type": "a.MLMTransformer", "path": "../other"}, *pipeline("a.SpladePooling")]
+ABOUT, BODY = "config_sentence_transformers.json", "sentence_bert_config.json"
+ELSEWHERE = index('{"weight_map": {"a": "../elsewhere.safetensors"}}')
+BROKEN = {  # by error and fault: the change that makes a folder wrong, and the message
+    MissingData: {
+        "no config": (put("config.json", None), "no config.json"),
+        "no tokenizer": (put("vocab.txt", None), "no tokenizer"),
+        "no weights": (put("model.safetensors", None), "no weights"),
+    },
+    CommandError: {
+        "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, rob"),
+        "no model_type": (config(model_type=None), "model_type None is not supported"),
+        "a router": (sparse_encoder("modules.json", pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
+        "a dense model": (sparse_encoder("modules.json", pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),
+        "no modules": (sparse_encoder("modules.json", []), "a model of no modules"),
+        "pools by sum": (sparse_encoder(POOLING, pooling_strategy="sum"), "pools by 'sum'; lexbench encodes .* 'max'"),
+        "another activation": (sparse_encoder(POOLING, activation_function="gelu"), "activation is 'gelu'"),
+        "a prompt": (sparse_encoder(ABOUT, prompts={"query": "find: "}), "puts a prompt before texts"),
+        "lower case": (sparse_encoder(BODY, do_lower_case=True), "lower-cases texts"),
+    },
+    InvalidFile: {
+        "config is no JSON": (put("config.json", "{"), "config.json: does not read as JSON"),
+        "config is a list": (put("config.json", "[]"), "config.json: it holds no table"),
+        "config does not fit itself": (config(num_attention_heads=5), r"config.json: no model can be made from it \(.*heads"),
+        "tokenizer is no JSON": (put("tokenizer.json", "{}"), "the tokenizer does not load"),
+        "cut weights": (cut, "does not read as safetensors"),
+        "empty weights": (lambda folder: cut(folder, keep=0), "does not read as safetensors"),
+        "index is no table": (index("{}"), "`weight_map` is no table"),
+        "index leads elsewhere": (ELSEWHERE, "`weight_map` is no table of files beside it"),
+        "more tokens than columns": (put("vocab.txt", MORE), "numbers its tokens up to 200 and the model has 200"),
+        "two keys for one": (tensors(lambda state: {f"module.{BIAS}": state[BIAS].clone()}), f"{BIAS} and .*{BIAS}"),
+        "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} holds torch.int8"),
+        "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "model.bin: it is no table of tensors by name"),
+        "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: does not read"),
+        "empty pickle": (pickled({}, 0), "pytorch_model.bin: does not read"),
+        "endless layers": (config(num_hidden_layers=10**9), "it says 1,000,000,000 layers"),
+        "endless positions": (config(max_position_embeddings=10**13), "max_position_embeddings is 10,000,000,000,000"),
+        "nested without end": (put("config.json", DEEP), "config.json: does not read as JSON"),
+        "model_type is a list": (config(model_type=["bert"]), "makes no sense"),
+        "architectures is a number": (config(architectures=5), "makes no sense"),
+        "no word for what is unknown": (no_unknown, "the tokenizer"),
+        "a table that is none": (config(lexbench="text"), "`lexbench` in config.json is no table"),
+        "no special tokens": (no_special_tokens, "the tokenizer has no first and no padding token"),
+        "no list of modules": (sparse_encoder("modules.json", {"type": 1}), "no list of modules"),
+        "a module outside the folder": (sparse_encoder("modules.json", OUTSIDE), "outside the folder"),
+    },
 }
+CASES = {name: (error, *case) for error, cases in BROKEN.items() for name, case in cases.items()}
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_what_is_wrong_with_a_folder_is_said_in_one_line(tmp_path, broken):
-    """A folder that cannot be loaded gives one line with the file and the fault."""
-    change, message = BROKEN[broken]
-    missing, refused = broken in {"no config", "no tokenizer", "no weights"}, broken in {"other model_type", "no model_type"}
-    error = MissingData if missing else CommandError if refused else InvalidFile
-    folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True)
+@pytest.mark.parametrize("broken", CASES)
+def test_a_broken_folder_gives_one_line(tmp_path, broken):
+    """A folder that cannot be loaded, or whose vectors would differ, gives one line with the file and the fault."""
+    error, change, message = CASES[broken]
+    folder = checkpoints.masked_lm(tmp_path / "model")
     change(folder)
 
     with pytest.raises(error, match=message) as raised:
@@ -448,7 +434,7 @@ def test_what_is_wrong_with_a_folder_is_said_in_one_line(tmp_path, broken):
 
 def test_keys_that_do_not_fit_are_listed(tmp_path):
     """The error lists the first dozen keys that are missing, unexpected or of another shape."""
-    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path)
 
     def wrong(state):
         others = {key: value for key, value in state.items() if not key.startswith("bert.encoder")}
@@ -467,7 +453,7 @@ def test_keys_that_do_not_fit_are_listed(tmp_path):
 @pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
 def test_a_model_without_a_head_is_refused(tmp_path, architecture):
     """A body without a head is refused instead of getting a random head."""
-    folder = checkpoints.tiny(tmp_path, architecture)
+    folder = checkpoints.masked_lm(tmp_path, architecture)
     body = transformers.AutoModel.from_pretrained(folder)
     body.save_pretrained(folder)
 
@@ -475,60 +461,9 @@ def test_a_model_without_a_head_is_refused(tmp_path, architecture):
         load(folder)
 
 
-ROUTER = "sentence_transformers.base.modules.router.Router"
-OTHER_PIPELINES = {
-    "sum": ("1_SpladePooling/config.json", {"pooling_strategy": "sum"}, "pools by 'sum'; lexbench encodes .* 'max'"),
-    "activation": ("1_SpladePooling/config.json", {"activation_function": "gelu"}, "activation is 'gelu'"),
-    "prompt": ("config_sentence_transformers.json", {"prompts": {"query": "find: "}}, "puts a prompt before texts"),
-    "case": ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases texts"),
-}
-
-
-@pytest.mark.parametrize("other", OTHER_PIPELINES)
-def test_what_lexbench_does_not_do_is_refused(tmp_path, other):
-    """A SparseEncoder whose vectors would differ is refused."""
-    name, settings, message = OTHER_PIPELINES[other]
-    folder = reconfigure(checkpoints.tiny_bert(tmp_path, form="sparse_encoder"), name, **settings)
-
-    with pytest.raises(CommandError, match=message):
-        load(folder)
-
-
-@pytest.mark.parametrize(
-    ("modules", "error", "message"),
-    [
-        ([{"type": ROUTER, "path": ""}], CommandError, r"a model of Router, .*\(inference-free\): .* Transformer and Splade"),
-        ([{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": ""}], CommandError, "Transformer and Pooling"),
-        ([], CommandError, "a model of no modules"),
-        ({"type": 1}, InvalidFile, "no list of modules"),
-        (
-            [{"type": "a.MLMTransformer", "path": "../other"}, {"type": "a.SpladePooling", "path": ""}],
-            InvalidFile,
-            "outside the folder",
-        ),
-    ],
-)
-def test_other_pipelines_are_refused(tmp_path, modules, error, message):
-    """Other pipelines of sentence-transformers than SPLADE are refused."""
-    folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder")
-    (folder / "modules.json").write_text(json.dumps(modules))
-
-    with pytest.raises(error, match=message):
-        load(folder)
-
-
-def test_a_tokenizer_must_have_its_special_tokens(tmp_path):
-    """A tokenizer without special tokens is refused."""
-    folder = checkpoints.tiny(tmp_path, "modernbert")
-    reconfigure(folder, "tokenizer_config.json", cls_token=None, pad_token=None)
-
-    with pytest.raises(InvalidFile, match="the tokenizer has no first and no padding token"):
-        load(folder)
-
-
 def test_a_folder_shows_how_it_is_read(tmp_path, capsys):
     """`show model FOLDER` prints the system and the settings that the files state."""
-    folder = checkpoints.tiny_bert(tmp_path / "mine", form="sparse_encoder_5", safetensors=True)
+    folder = checkpoints.masked_lm(tmp_path / "mine", form="sparse_encoder_5")
     shown = answer(capsys, "show", "model", folder, "--json")
 
     assert shown["system"] == f'sparse_mlm(model="{folder}")@impact'

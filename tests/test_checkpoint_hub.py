@@ -69,7 +69,7 @@ class Hub:
         forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
         self.folders = {}
         for name, (safetensors, form) in forms.items():
-            folder = checkpoints.tiny_bert(path / name, form=form, safetensors=safetensors)
+            folder = checkpoints.masked_lm(path / name, form=form, safetensors=safetensors)
             for other in ("training_args.bin", "flax_model.msgpack", "README.md", "run.py", "checkpoint-1/model.safetensors"):
                 (folder / other).parent.mkdir(exist_ok=True)
                 (folder / other).write_bytes(b"x")
@@ -117,7 +117,7 @@ class Hub:
 
 def dense(path):
     """Write a dense model of sentence-transformers into *path*, the transformer in a subfolder."""
-    body = checkpoints.tiny_bert(path / "0_Transformer", form="transformers", safetensors=True)
+    body = checkpoints.masked_lm(path / "0_Transformer")
     modules = [("a.Transformer", body.name), ("a.Pooling", "1_Pooling")]
     (path / "modules.json").write_text(json.dumps([{"type": kind, "path": place} for kind, place in modules]))
     (path / "1_Pooling").mkdir()

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import ARCHITECTURES, causal_lm, reconfigure, rewrite, tiny  # noqa: E402 - needs torch
+from checkpoints import ARCHITECTURES, causal_lm, masked_lm, reconfigure, rewrite  # noqa: E402 - needs torch
 
 from lexbench.encoders.dense import Dense  # noqa: E402
 from lexbench.encoders.late_interaction import LateInteraction  # noqa: E402
@@ -29,7 +29,7 @@ TITLED = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write a BERT with random weights."""
-    return tiny(tmp_path_factory.mktemp("models") / "bert", "bert")
+    return masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert")
 
 
 def dense(folder, **settings):
@@ -57,7 +57,7 @@ def close(found, expected):
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling(tmp_path, architecture, pooling):
     """A text's vector is its first state, or the mean of its states, in any batch."""
-    folder = tiny(tmp_path / "model", architecture)
+    folder = masked_lm(tmp_path / "model", architecture)
     encoder = dense(folder, pooling=pooling)
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
 
@@ -120,7 +120,7 @@ def test_tct_colbert_documents(folder):
 @pytest.fixture
 def ance(tmp_path):
     """Write a RoBERTa with ANCE's head, under the names of its authors."""
-    return rewrite(tiny(tmp_path / "ance", "roberta"), with_head)
+    return rewrite(masked_lm(tmp_path / "ance", "roberta"), with_head)
 
 
 def with_head(state):
@@ -157,7 +157,7 @@ def test_dpr(tmp_path):
     """DPR: two towers with different prefixes, first state; documents are (title, text), "" for no title."""
     towers = {}
     for seed, (tower, prefix) in enumerate({"question": "question_encoder", "ctx": "ctx_encoder"}.items()):
-        towers[tower] = tiny(tmp_path / tower, "bert", seed=seed)
+        towers[tower] = masked_lm(tmp_path / tower, "bert", seed=seed)
         shutil.copytree(towers[tower], tmp_path / f"{tower}-dpr")
         rewrite(tmp_path / f"{tower}-dpr", lambda state, prefix=prefix: under(state, f"{prefix}.bert_model."))
         reconfigure(tmp_path / f"{tower}-dpr", model_type="dpr", projection_dim=0)

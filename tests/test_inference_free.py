@@ -30,7 +30,7 @@ def encoder(model, name="inference_free", **settings):
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     """Write a tiny BERT whose vectors are sparse."""
-    return checkpoints.sparsified(checkpoints.tiny(tmp_path_factory.mktemp("models") / "bert", "bert"))
+    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is in the extra neural")
 pytest.importorskip("transformers", reason="transformers is in the extra neural")
 
-from checkpoints import tiny_bert  # noqa: E402 - needs torch
+from checkpoints import masked_lm  # noqa: E402 - needs torch
 
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
@@ -113,7 +113,7 @@ def test_the_largest_of_each_text_is_that_of_all_its_products():
 
 def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
     """A fused layer gives the result of torch's steps with int8 products, with and without a mask."""
-    files = masked_lm_files(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+    files = masked_lm_files(masked_lm(tmp_path / "model"))
     layer = load_masked_lm(files, dtype=torch.float32).body.encoder.layer[0]
     states = torch.randn(2, 6, layer.output.dense.out_features)
     mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
@@ -134,7 +134,7 @@ def test_products_are_exact_on_other_processors():
 
 def test_encoders_compute_in_int8(tmp_path):
     """Vectors are near those of float32, and the settings differ."""
-    folder = str(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+    folder = str(masked_lm(tmp_path / "model"))
     texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
     made = SparseMLM(folder, dtype="int8", document_length=64, query_length=64, dense_ok=True, device="cpu")
     expected = (

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import tiny  # noqa: E402 - needs torch
-from checkpoints import WORDS, tiny_bert  # noqa: E402
+from checkpoints import WORDS, masked_lm  # noqa: E402
 
 from lexbench.analysis.stored_results import stored_results  # noqa: E402
 from lexbench.cli import code  # noqa: E402
@@ -26,7 +26,9 @@ DOCUMENTS, QUERIES = 200, 20
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a LexMAE checkpoint with random weights in its authors' form."""
-    return tiny_bert(tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", max_position_embeddings=512)
+    return masked_lm(
+        tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", max_position_embeddings=512, safetensors=False
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="models are in the extra neural")
 
-from checkpoints import sparsified, tiny_bert
+from checkpoints import masked_lm, sparsified
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
@@ -53,7 +53,7 @@ FACTS = Facts(
 @pytest.fixture
 def draft(tmp_path):
     """Return a folder with a model and its tokenizer, as training makes it."""
-    return sparsified(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+    return sparsified(masked_lm(tmp_path / "model"))
 
 
 def finished(draft, recipe=RECIPE, facts=FACTS, what="stage1"):

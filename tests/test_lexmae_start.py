@@ -55,7 +55,7 @@ def headless(tmp_path):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_model_is_taken_as_it_is(tmp_path, architecture):
     """The start gives the logits of the recipe's model, by transformers' own classes."""
-    given = checkpoints.tiny(tmp_path / "given", architecture)
+    given = checkpoints.masked_lm(tmp_path / "given", architecture)
 
     folder = made(tmp_path, model=str(given))
     assert folder == tmp_path / "out" / "start"
@@ -64,7 +64,7 @@ def test_a_model_is_taken_as_it_is(tmp_path, architecture):
 
 def test_fresh_weights_have_the_shape_and_are_those_of_the_seed(tmp_path):
     """Fresh weights depend on the seed only, and the global random state is unchanged."""
-    given = checkpoints.tiny(tmp_path / "given", "bert")
+    given = checkpoints.masked_lm(tmp_path / "given", "bert")
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
@@ -117,10 +117,10 @@ def test_a_fresh_model_has_a_head(tmp_path, headless):
 
 def test_models_that_do_not_fit_are_refused(tmp_path):
     """Other architectures, empty folders, missing weights and foreign tokenizers are refused, each in one line."""
-    modern = checkpoints.tiny(tmp_path / "modern", "modernbert")
-    cut = checkpoints.tiny(tmp_path / "cut", "bert")
+    modern = checkpoints.masked_lm(tmp_path / "modern", "modernbert")
+    cut = checkpoints.masked_lm(tmp_path / "cut", "bert")
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if ".layer.1." not in key})
-    other = checkpoints.tiny(tmp_path / "other", "bert")
+    other = checkpoints.masked_lm(tmp_path / "other", "bert")
     checkpoints.write_tokenizer(other, vocabulary=[*checkpoints.VOCABULARY, "more"])
     (tmp_path / "empty").mkdir()
 
@@ -138,7 +138,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
 def test_the_vocabulary_is_what_the_corpora_use(tmp_path, monkeypatch):
     """The start has the requested number of pieces, the used ones among them, with unchanged logits."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    given = checkpoints.tiny(tmp_path / "given", "bert")
+    given = checkpoints.masked_lm(tmp_path / "given", "bert")
     folder = tmp_path / "texts"
     folder.mkdir()
     lines = [{"_id": "a", "title": "Query", "text": " ".join(TEXTS)}, {"_id": "b", "title": "", "text": "w7 w8"}]
@@ -164,7 +164,7 @@ def test_the_vocabulary_is_what_the_corpora_use(tmp_path, monkeypatch):
 
 def test_a_finished_start_is_not_made_again(tmp_path):
     """An existing start is returned as it is; a draft of a killed process does not matter."""
-    given = checkpoints.tiny(tmp_path / "given", "bert")
+    given = checkpoints.masked_lm(tmp_path / "given", "bert")
     (tmp_path / "out" / "start.draft").mkdir(parents=True)
     (tmp_path / "out" / "start.draft" / "model.safetensors").write_text("cut off")
     place = made(tmp_path, model=str(given))
@@ -177,7 +177,7 @@ def test_a_finished_start_is_not_made_again(tmp_path):
 
 def test_a_start_of_another_recipe_is_refused(tmp_path):
     """A start of another recipe, or a foreign folder, is refused with the first difference and a remedy."""
-    given = checkpoints.tiny(tmp_path / "given", "bert")
+    given = checkpoints.masked_lm(tmp_path / "given", "bert")
     place = made(tmp_path, model=str(given))
 
     with pytest.raises(CommandError, match=r"another recipe \(weights: there 'keep', asked 'fresh'\); remove it"):
@@ -198,7 +198,7 @@ WORDS = ["sparse", "query", "document"]  # "w7" and the rest are not kept
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a tiny BERT."""
-    return checkpoints.tiny(tmp_path_factory.mktemp("bert"), "bert")
+    return checkpoints.masked_lm(tmp_path_factory.mktemp("bert"), "bert")
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, toke
 @pytest.mark.parametrize("tied", [True, False])
 def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
     """A text of kept pieces has the same logits for these pieces."""
-    place = checkpoints.tiny(tmp_path / "m", architecture, tie_word_embeddings=tied)
+    place = checkpoints.masked_lm(tmp_path / "m", architecture, tie_word_embeddings=tied)
     tokenizer = load_tokenizer(place)
     model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
     ids = kept(tokenizer)
@@ -304,7 +304,7 @@ def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
 
 def test_other_tokenizers_are_refused(tmp_path):
     """Tokenizers other than WordPiece are refused."""
-    tokenizer = load_tokenizer(checkpoints.tiny(tmp_path, "roberta"))
+    tokenizer = load_tokenizer(checkpoints.masked_lm(tmp_path, "roberta"))
 
     with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):
         start.check_wordpiece(tokenizer)

@@ -86,7 +86,7 @@ def test_what_is_no_teacher_is_refused(tmp_path):
     """A masked-language model and an empty folder are refused, each in one line, by the encoder and before it."""
     (tmp_path / "empty").mkdir()
     for place, kind, said in (
-        (checkpoints.tiny(tmp_path / "mlm", "bert"), CommandError, "does not say how it pools"),
+        (checkpoints.masked_lm(tmp_path / "mlm", "bert"), CommandError, "does not say how it pools"),
         (tmp_path / "empty", MissingData, "no config.json"),
     ):
         with pytest.raises(kind, match=said) as error:

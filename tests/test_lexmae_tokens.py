@@ -35,7 +35,7 @@ def corpus(folder, texts=TEXTS):
 
 def tokenizer_of(folder, architecture="bert", vocabulary=None):
     """Write a tokenizer and load it."""
-    checkpoints.tiny(folder, architecture)
+    checkpoints.masked_lm(folder, architecture)
     checkpoints.write_tokenizer(folder, architecture, vocabulary)
     return load_tokenizer(folder)
 

@@ -487,13 +487,13 @@ def test_models_of_sentence_transformers(tmp_path):
     """The installed version gives the vectors of its own methods: dense ones, with prompts, and sparse ones."""
     library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
     checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
-    folder = str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64))
+    folder = str(checkpoints.masked_lm(tmp_path / "model", max_position_embeddings=64))
     model = library.SentenceTransformer(folder, device="cpu", prompts={"query": "w1 ", "document": "w2 w3 "})
     old = type("Old", (), {"encode": lambda _, texts, **kwargs: model.encode(texts, **kwargs), "prompts": model.prompts})()
     for encoder in (adapted(model), adapted(old)):
         np.testing.assert_array_equal(encoder.encode_query(["w4"]), model.encode_query(["w4"]))
         np.testing.assert_array_equal(encoder.encode_document(["w4"]), model.encode_document(["w4"]))
-    words = library.SparseEncoder(checkpoints.tiny_bert(tmp_path / "mlm", form="transformers").as_posix(), device="cpu")
+    words = library.SparseEncoder(checkpoints.masked_lm(tmp_path / "mlm").as_posix(), device="cpu")
     vectors = adapted(words).encode_query(["w4 w5"])
     assert sparse.issparse(vectors)
     np.testing.assert_array_equal(vectors.toarray(), words.encode_query(["w4 w5"]).to_dense().numpy())

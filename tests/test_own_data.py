@@ -450,9 +450,7 @@ def test_a_model_s_folder_is_a_name_everywhere(tmp_path, capsys, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     mine = write(tmp_path / "mine", LAYOUTS["csv"])
-    folder = checkpoints.tiny_bert(
-        Path("Modell (größer)"), form="sparse_encoder", safetensors=True, max_position_embeddings=512
-    )
+    folder = checkpoints.masked_lm(Path("Modell (größer)"), form="sparse_encoder", max_position_embeddings=512)
     model = f"./{checkpoints.sparsified(folder)}"
     assert run(capsys, "run", mine, "-r", model, "-r", "bm25")[0] == 0
     score = run(capsys, "score", model, "-d", mine, "--json")[1]

@@ -181,7 +181,7 @@ def test_sentences_by_hand():
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """Write a tiny model whose vectors have some terms."""
-    return checkpoints.sparsified(checkpoints.tiny(tmp_path_factory.mktemp("model") / "bert", "bert"))
+    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("model") / "bert", "bert"))
 
 
 def test_tokens_are_the_models_own(model):

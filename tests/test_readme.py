@@ -40,9 +40,9 @@ def folder(tmp_path_factory):
     (folder / "weights.jsonl").write_text(json.dumps({"id": "d1", "vector": {"fox": 30, "red": 2}}) + "\n")
     (folder / "my.run").write_text("q01 Q0 b45 1 9.5 mine\n")
     if importlib.util.find_spec("transformers"):
-        from checkpoints import sparsified, tiny_bert
+        from checkpoints import masked_lm, sparsified
 
-        sparsified(tiny_bert(folder / "DIR", safetensors=True, max_position_embeddings=512))
+        sparsified(masked_lm(folder / "DIR", max_position_embeddings=512, form="fine_tuned"))
     _recipe(folder)
     return folder
 

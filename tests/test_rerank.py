@@ -326,7 +326,7 @@ def test_what_is_no_reranker_is_refused_before_work(tmp_path):
     (prompted / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
     (tmp_path / "empty").mkdir()
     for place, kind, said in (
-        (checkpoints.tiny(tmp_path / "mlm", "bert"), CommandError, "BertForMaskedLM is no *ForSequenceClassification"),
+        (checkpoints.masked_lm(tmp_path / "mlm", "bert"), CommandError, "BertForMaskedLM is no *ForSequenceClassification"),
         (checkpoints.cross_encoder(tmp_path / "three", labels=3), CommandError, "it has 3 logits; a reranker has one, or two"),
         (prompted, CommandError, "it puts a prompt before texts"),
         (tmp_path / "empty", MissingData, "no config.json"),

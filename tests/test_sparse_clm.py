@@ -106,7 +106,7 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path):
         with pytest.raises(CommandError, match=line):
             encoder(folder, **settings).encode_document(TEXTS)
     with pytest.raises(CommandError, match="model_type 'bert' is not supported; there is: llama, mistral, qwen2, qwen3"):
-        encoder(checkpoints.tiny(tmp_path / "bert", "bert"))
+        encoder(checkpoints.masked_lm(tmp_path / "bert", "bert"))
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1}')
     with pytest.raises(MissingData, match=r"no adapter_model\.safetensors"):

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
+from checkpoints import ARCHITECTURES, masked_lm, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
@@ -38,7 +38,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write a BERT with random weights."""
-    return tiny_bert(tmp_path_factory.mktemp("models") / "bert", form="transformers", safetensors=True)
+    return masked_lm(tmp_path_factory.mktemp("models") / "bert")
 
 
 def encoder(folder, **settings):
@@ -82,9 +82,7 @@ def by_hand(tmp_path_factory):
     and dot products are 8 or 0. The layer adds nothing, and the head's transform returns its input.
     """
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
-    path = tiny_bert(
-        tmp_path_factory.mktemp("models") / "hand", form="transformers", vocabulary=HAND, safetensors=True, **sizes
-    )
+    path = masked_lm(tmp_path_factory.mktemp("models") / "hand", vocabulary=HAND, **sizes)
     state = load_file(path / "model.safetensors")
     for name, tensor in state.items():
         tensor.fill_(1.0 if name.endswith("LayerNorm.weight") else 0.0)
@@ -129,7 +127,7 @@ def test_weights_are_those_found_by_hand(by_hand, positions, text, expected):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
     """Each text in a batch of many lengths has the vector that transformers gives it alone."""
-    folder = tiny(tmp_path / architecture, architecture)
+    folder = masked_lm(tmp_path / architecture, architecture)
     found = encoder(folder, positions=positions, document_length=60).encode_document(TEXTS)
     expected = [reference(folder, text, positions=positions, length=60) for text in TEXTS]
 
@@ -142,7 +140,7 @@ def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
 def test_splade_is_that_of_sentence_transformers(tmp_path, dtype):
     """The settings of SPLADE give the vectors of a SparseEncoder."""
     sparse_encoder = pytest.importorskip("sentence_transformers").SparseEncoder
-    folder = tiny_bert(tmp_path / "splade", form="sparse_encoder", safetensors=True)
+    folder = masked_lm(tmp_path / "splade", form="sparse_encoder")
     theirs = sparse_encoder(str(folder), device="cpu", model_kwargs={"dtype": getattr(torch, dtype)})
     ours = encoder(folder, dtype=dtype)
     tolerance = 1e-4 if dtype == "float32" else 0.05
@@ -232,7 +230,7 @@ def test_other_types_come_close(folder, dtype, cosine):
 
 def test_queries_have_a_tower_of_their_own(folder, tmp_path):
     """Queries go through query_model, cut to query_length, and documents through model."""
-    other = tiny_bert(tmp_path / "query", seed=7, form="transformers", safetensors=True)
+    other = masked_lm(tmp_path / "query", seed=7)
     made = encoder(folder, query_model=str(other), query_length=8)
 
     assert close(made.encode_query(TEXTS), [reference(other, text, length=8) for text in TEXTS])
@@ -241,9 +239,9 @@ def test_queries_have_a_tower_of_their_own(folder, tmp_path):
 
 def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
     """After the weights in a folder have changed, encoding in the same session uses the new ones."""
-    folder = tiny_bert(tmp_path / "model", seed=1, form="transformers", safetensors=True)
+    folder = masked_lm(tmp_path / "model", seed=1)
     first = encoder(folder).encode_document(TEXTS)
-    tiny_bert(folder, seed=2, form="transformers", safetensors=True)
+    masked_lm(folder, seed=2)
     second = encoder(folder).encode_document(TEXTS)
 
     assert not close(first, second.toarray(), 0.1)
@@ -252,7 +250,7 @@ def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
     """NaN in a logit is an error of one line."""
-    folder = tiny_bert(tmp_path / "broken", form="transformers", safetensors=True)
+    folder = masked_lm(tmp_path / "broken")
     state = load_file(folder / "model.safetensors")
     state["cls.predictions.transform.dense.bias"][0] = torch.nan
     write_weights(folder, state, safetensors=True)

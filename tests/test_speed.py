@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from checkpoints import tiny_bert
+from checkpoints import masked_lm
 from fruit import write
 from tiny import answer, ended
 
@@ -68,7 +68,7 @@ def test_other_runtimes_compute_the_same_vectors(runtime, model, tmp_path):
         pytest.importorskip(package)
     from lexbench.timing import other_runtimes
 
-    folder = tiny_bert(tmp_path / "bert")
+    folder = masked_lm(tmp_path / "bert")
     expression = (
         f'dense(model="{folder}", pooling="mean", query_length=16, document_length=16, threads=1)'
         if model == "dense"

@@ -146,7 +146,7 @@ def test_settings_that_cannot_be(model, settings, error, line):
 def test_other_models(tmp_path):
     """A model with no projection, or onto several numbers, is refused."""
     with pytest.raises(InvalidFile, match=r"tok_proj.weight \(1, 32\) and tok_proj.bias \(1,\), and here is neither"):
-        encoder(str(checkpoints.tiny_bert(tmp_path / "plain", form="transformers"))).encode_query(["x"])
+        encoder(str(checkpoints.masked_lm(tmp_path / "plain"))).encode_query(["x"])
     with pytest.raises(InvalidFile, match=r"here is tok_proj.weight \(4, 32\), tok_proj.bias \(4,\)|here is tok_proj.bias"):
         encoder(uni_coil(tmp_path / "coil", outputs=4)).encode_query(["x"])
 

@@ -29,7 +29,7 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = tmp_path / "run"
     for step in (1000, 900):
-        models.sparsified(models.tiny(run / f"checkpoint-{step}", "bert", seed=step))
+        models.sparsified(models.masked_lm(run / f"checkpoint-{step}", "bert", seed=step))
     (run / "checkpoint-1100").mkdir()  # not written yet
     assert [path.name for path in checkpoints(run)] == ["checkpoint-900", "checkpoint-1000"]
     assert checkpoints(run, settled=3600) == []

@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from checkpoints import SPECIAL, tiny_bert
+from checkpoints import SPECIAL, masked_lm
 
 TOPICS, WORDS = 12, 8
 VOCABULARY = (*SPECIAL, *(f"q{topic}" for topic in range(TOPICS)), *(f"w{word}" for word in range(TOPICS * WORDS)))
@@ -115,7 +115,7 @@ def write(place: Path, *, documents=10, queries=5) -> Path:
         lines = (json.dumps({"_id": row, "text": text}) for row, text in rows.items())
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     (folder / "qrels" / "train.tsv").write_text("\n".join(judged) + "\n")
-    tiny_bert(place / "model", form="transformers", safetensors=True, vocabulary=VOCABULARY)
+    masked_lm(place / "model", vocabulary=VOCABULARY)
     (place / "tiny.toml").write_text(RECIPE)
     return place
 

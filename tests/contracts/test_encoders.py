@@ -41,20 +41,20 @@ def model_case(name, folders, write, **settings):
 
 def dense(folders):
     """Return one of a BERT whose states are averaged."""
-    from checkpoints import tiny
+    from checkpoints import masked_lm
 
-    return model_case("dense", folders, lambda path, seed: tiny(path, "bert", seed=seed), pooling="mean")
+    return model_case("dense", folders, lambda path, seed: masked_lm(path, "bert", seed=seed), pooling="mean")
 
 
 def sparse_mlm(folders):
     """Return one of a BERT with a text head, whose positive logits are as few as those of a learned sparse model."""
     import torch
-    from checkpoints import sparsified, tiny
+    from checkpoints import masked_lm, sparsified
 
     from lexbench.models import added_terms
 
     def write(path, seed):
-        folder = sparsified(tiny(path, "bert", seed=seed))
+        folder = sparsified(masked_lm(path, "bert", seed=seed))
         weight = torch.randn(8, json.loads((folder / "config.json").read_text())["hidden_size"])
         added_terms.write(
             added_terms.AddedTerms(text_head=added_terms.TextHead(weight, torch.zeros(8), torch.arange(8, 16))), folder
@@ -76,10 +76,10 @@ def sparse_clm(folders):
 
 def inference_free(folders):
     """Return one of the same BERT, and a table for queries beside it."""
-    from checkpoints import WORDS, sparsified, tiny
+    from checkpoints import WORDS, masked_lm, sparsified
 
     def write(path, seed):
-        folder = sparsified(tiny(path, "bert", seed=seed))
+        folder = sparsified(masked_lm(path, "bert", seed=seed))
         (folder / "idf.json").write_text(json.dumps(dict.fromkeys((*WORDS, "a", "##a"), 1 + seed / 2)))
         return folder
 
