@@ -61,9 +61,6 @@ def call(text):
     return parse_part(text).head
 
 
-# --- our own files
-
-
 def test_every_file_reads():
     """Hub ids look like those of the hub and are in one file only; included weights are beside their file."""
     ids = [found.settings[key] for found in MODELS.values() for key in ("model", "query_model") if key in found.settings]
@@ -158,21 +155,11 @@ def test_figures_can_be_compared():
         assert found.settings.get("titles", "off") == "off" or found.titles, name
 
 
-# --- the systems of the LexMAE paper
-
-
-def named():
-    """Return the names that the paper has for models."""
-    return {printed for found in MODELS.values() for printed in found.named}
-
-
 @pytest.mark.parametrize("place", FACTS["printed"])
 def test_every_system_of_the_paper_has_a_file(place):
     """Each system in a table or figure of the paper is in the catalogue, runnable or with the reason why not."""
-    assert set(FACTS["printed"][place]) <= named()
+    assert set(FACTS["printed"][place]) <= {printed for found in MODELS.values() for printed in found.named}
 
-
-# --- figures
 
 MTEB_FILE = re.compile(r"results/[\w.-]+/[\w.-]+/(?P<task>\w+)\.json@[0-9a-f]{8}")  # of embeddings-benchmark/results
 
@@ -203,17 +190,11 @@ def test_figures_are_those_of_the_reference(shared):
             assert any((label, *place) in known for label in FACTS["reference"][name]), (name, place)
 
 
-@pytest.mark.parametrize(
-    ("name", "mean"),
-    [
-        ("splade_pp_ed", 0.4780),
-        ("splade_v3", 0.4935),
-        ("bm25_anserini", 0.4077),
-        ("contriever", 0.3369),
-        ("contriever_msmarco", 0.4408),
-        ("bge_base", 0.5219),
-    ],
-)
+BEIR_12 = {"splade_pp_ed": 0.4780, "splade_v3": 0.4935, "bm25_anserini": 0.4077, "contriever": 0.3369}
+BEIR_12 |= {"contriever_msmarco": 0.4408, "bge_base": 0.5219}
+
+
+@pytest.mark.parametrize(("name", "mean"), BEIR_12.items())
 def test_all_of_beir_12_is_there(name, mean):
     """The figures of the twelve datasets of `beir-12@1` have the mean of Pyserini's and Anserini's tables."""
     members = suites.suite("beir").aggregates[0].members
@@ -223,27 +204,19 @@ def test_all_of_beir_12_is_there(name, mean):
     assert sum(found) / 12 == pytest.approx(mean, abs=5e-5)
 
 
-# --- from a name to a call
+LEXMAE = 'positions="text", query_length=32, titles="off"'
+SPLADE = 'positions="all", query_length=256'
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("bm25(k1=0.9)", "bm25(k1=0.9)"),
-        (
-            'lexmae(model="DIR")',
-            'sparse_mlm(document_length=144, model="DIR", positions="text", query_length=32, titles="off")',
-        ),
-        (
-            'lexmae("DIR", document_length=128)',
-            'sparse_mlm(document_length=128, model="DIR", positions="text", query_length=32, titles="off")',
-        ),
-        ("splade_v3", 'sparse_mlm(document_length=256, model="naver/splade-v3", positions="all", query_length=256)'),
-        (
-            'splade_v3(model="mine", dtype="float16")',
-            'sparse_mlm(document_length=256, dtype="float16", model="mine", positions="all", query_length=256)',
-        ),
-        ('splade_mask("DIR")', 'sparse_mlm(document_length=256, model="DIR", positions="all", query_length=256)'),
+        ('lexmae(model="DIR")', f'sparse_mlm(document_length=144, model="DIR", {LEXMAE})'),
+        ('lexmae("DIR", document_length=128)', f'sparse_mlm(document_length=128, model="DIR", {LEXMAE})'),
+        ("splade_v3", f'sparse_mlm(document_length=256, model="naver/splade-v3", {SPLADE})'),
+        ('splade_v3(model="x", dtype="int8")', f'sparse_mlm(document_length=256, dtype="int8", model="x", {SPLADE})'),
+        ('splade_mask("DIR")', f'sparse_mlm(document_length=256, model="DIR", {SPLADE})'),
     ],
 )
 def test_a_name_stands_for_a_call(typed, meant):
@@ -251,7 +224,7 @@ def test_a_name_stands_for_a_call(typed, meant):
     assert str(catalog.expand(call(typed))) == meant
 
 
-def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
+def test_a_users_folder_states_its_lengths(tmp_path):
     """Lengths that a folder states win over those of the catalogue; typed ones win over both."""
     pytest.importorskip("torch", reason="models are in the extra neural")
     stated = {"document_length": 512, "query_length": 256}
@@ -266,13 +239,11 @@ def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
     assert str(shorter) == f'sparse_mlm(document_length=96, {folder}, positions="text", titles="off")'
 
 
-# --- included weights
-
 INCLUDED = MINE.replace('"public"', '"included"').replace("me/mine", "mine").replace("document_length = 200\n", "")
 
 
-def test_included_weights_are_shown_or_missed(folder, capsys):
-    """Without weights running is one line, and another folder works; with them the page has size, card and command."""
+def test_included_weights_are_found_or_reported_as_missing(folder, capsys):
+    """A model without its weights is refused in one line and runs from another folder; with them its page has size and card."""
     (folder / "mine.toml").write_text(INCLUDED)
     (folder / "mine").mkdir()
 
@@ -311,13 +282,10 @@ def test_the_weights_in_the_package():
     assert all(one["dataset"] in found.data for one in training["facts"]["data"])
 
 
-# --- models of others
-
-
 BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "").replace('"public"', '"WEIGHTS"')
 
 
-def test_ones_own_weights_and_systems_are_typed_as_their_files_say(folder):
+def test_files_of_a_users_models_say_what_to_type(folder):
     """A file for the user's weights names their folder; one for a system of several parts says which expression to type."""
     (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace("me/mine", "/weights"))
     assert catalog.expand(Call("mine")) == call('sparse_mlm(model="/weights", document_length=200)')
@@ -433,9 +401,6 @@ def test_a_name_that_is_taken_is_refused(folder, name, said):
     assert str(path) in str(error.value)
 
 
-# --- the command line
-
-
 def test_list_models(folder, capsys):
     """There is one row per model, or all keys of it with --json; a model whose file does not read is listed as broken."""
     (folder / "mine.toml").write_text("schema = 2")
@@ -481,16 +446,12 @@ run: lexbench run suite beir -r 'splade_mask(model="FOLDER")@impact'
 """
 
 
-def test_show_model(capsys):
-    """The page has all facts about a model, and the command that runs it."""
+def test_show_model(capsys, monkeypatch):
+    """The page has all facts about a model, and the command that runs it; a terminal folds lines between words."""
     assert run(capsys, "show", "model", "splade_mask") == (0, SHOWN, "")
 
-
-def test_in_a_terminal_long_lines_are_folded_between_words(capsys, monkeypatch):
-    """No line is wider than the terminal, continuation lines are indented, and no word is cut."""
     monkeypatch.setenv("COLUMNS", "72")
     _, out, _ = run(capsys, "show", "model", "splade_mask")
-
     assert max(map(len, out.splitlines())) <= 72
     assert out.split() == SHOWN.split()
     assert "\nnote: SPLADE is trained and scored on MS MARCO's own passages, which\n  have no titles. The figure" in out

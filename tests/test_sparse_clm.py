@@ -1,7 +1,5 @@
 """Sparse vectors of causal language models, compared with transformers text by text."""
 
-import json
-
 import checkpoints
 import numpy as np
 import pytest
@@ -95,11 +93,9 @@ def test_long_texts_are_cut_at_their_end(tmp_path):
 
 
 def test_what_cannot_be_is_said_in_a_line(tmp_path):
-    """Wrong settings, titles, other kinds of models, an adapter without weights, and misfits are refused."""
+    """Titles, long texts, other kinds of models, an adapter without weights, and misfits are refused."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     for settings, line in (
-        ({"attention": "both"}, r"sparse_clm\(attention='both'\): there is causal, bidirectional"),
-        ({"pooling": "mean"}, r"sparse_clm\(pooling='mean'\): there is max, last"),
         ({"titles": "pair"}, "such models have no separator"),
         ({"document_length": 65}, r"takes at most 64 tokens; type document_length=64"),
     ):
@@ -111,7 +107,6 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path):
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "lora_alpha": 1}')
     with pytest.raises(MissingData, match=r"no adapter_model\.safetensors"):
         encoder(tmp_path / "adapter")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 48}))
+    checkpoints.reconfigure(folder, intermediate_size=48)
     with pytest.raises(InvalidFile, match="its weights do not fit that"):
         encoder(folder).encode_document(TEXTS)

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import ARCHITECTURES, masked_lm, write_weights  # noqa: E402 - needs torch
+from checkpoints import ARCHITECTURES, masked_lm, rewrite, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
@@ -248,12 +248,13 @@ def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
     assert close(second, [reference(folder, text) for text in TEXTS])
 
 
+BIAS = "cls.predictions.transform.dense.bias"
+
+
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
     """NaN in a logit is an error of one line."""
     folder = masked_lm(tmp_path / "broken")
-    state = load_file(folder / "model.safetensors")
-    state["cls.predictions.transform.dense.bias"][0] = torch.nan
-    write_weights(folder, state, safetensors=True)
+    rewrite(folder, lambda state: state | {BIAS: torch.full((32,), torch.nan)})
 
     with pytest.raises(LexbenchError, match=r"float32 gives weights that are not numbers; its weights are damaged"):
         encoder(folder).encode_document(["x"])
@@ -261,43 +262,20 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
         encoder(folder, dtype="bfloat16").encode_query(["x"])
 
 
-def test_dense_vectors_are_refused(folder):
-    """A model that gives texts most terms is refused, because it was not trained for sparse vectors."""
-    with pytest.raises(LexbenchError, match=r"gives a text \d\d% of all terms.*dense_ok=True"):
-        encoder(folder, dense_ok=False).encode_document(TEXTS)
+REFUSED = {
+    "document_length": (65, CommandError, r"document_length=65: .* takes at most 64 tokens; type document_length=64"),
+    "query_length": (65, CommandError, r"query_length=65: .* takes at most 64 tokens"),  # before all documents are encoded
+    "device": ("cuda:99", CannotStart, r"device=cuda:99: .* type device=auto"),
+    "dense_ok": (False, LexbenchError, r"gives a text \d\d% of all terms.*dense_ok=True"),  # not trained for sparse vectors
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"positions": "texts"}, r"positions='texts'\): there is all, text"),
-        ({"titles": "on"}, r"titles='on'\): there is off, pair, string"),
-        ({"activation": "softmax"}, r"there is log1p_relu, log1p_log1p_relu, relu"),
-        ({"dtype": "int4"}, r"there is float32, bfloat16, float16, int8"),
-        ({"storage": "uint8"}, r"there is float32, float16"),
-        ({"query_length": 2}, r"query_length=2\): give at least 8"),
-        ({"document_length": 0}, r"document_length=0\): give at least 8"),
-        ({"document_terms": -1}, r"document_terms=-1\): give a number above 0, or 0 for all"),
-        ({"batch_tokens": -1}, r"batch_tokens=-1\): give a number above 0"),
-        ({"device": "gpu"}, r"device='gpu'\): there is auto, cpu, cuda"),
-        ({"device": "cpu,auto"}, r"device='cpu,auto'\)"),
-        ({"query_revision": "main"}, r"query_model, which is not given"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, message):
-    """An impossible value is refused with the possible ones."""
-    with pytest.raises(CommandError, match=message):
-        SparseMLM("somewhere", **settings)
-
-
-def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
-    """More tokens than positions, or a missing device, is an error of one line."""
-    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
-        encoder(folder, document_length=65).encode_document(["x"])
-    with pytest.raises(CommandError, match=r"query_length=65: .* takes at most 64 tokens"):  # before all documents are encoded
-        encoder(folder, query_length=65).encode_document(["x"])
-    with pytest.raises(CannotStart, match=r"device=cuda:99: .* type device=auto"):
-        encoder(folder, device="cuda:99").encode_document(["x"])
+@pytest.mark.parametrize("setting", REFUSED)
+def test_what_the_model_or_the_machine_cannot_do_is_refused(folder, setting):
+    """More tokens than positions, a missing device, and a model that gives texts most terms are refused in one line."""
+    value, error, message = REFUSED[setting]
+    with pytest.raises(error, match=message):
+        encoder(folder, **{setting: value}).encode_document(TEXTS)
 
 
 _SLOW = """

@@ -28,26 +28,32 @@ EXAMPLES = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["en
 LENGTHS = {"query_length": 16, "document_length": 32, "device": "cpu"}
 
 
+def case_of(name, given, **other_cases):
+    """Return the case of an encoder with the settings *given*."""
+
+    def make(**settings):
+        return registry.create("encoders", Call(name, kwargs=tuple((given | settings).items())))
+
+    return EncoderCase(make, **other_cases)
+
+
 def model_case(name, folders, write, **settings):
-    """Return an encoder of a checkpoint that *write* writes into a folder, another one for another seed."""
+    """Return the case of a checkpoint that *write* writes into a folder; another seed gives another checkpoint."""
     model, changed = (str(write(folders / f"{name}-{seed}", seed)) for seed in (1, 2))
-    moved = str(shutil.copytree(model, folders / f"{name}-moved"))
-
-    def make(**other):
-        return registry.create("encoders", Call(name, kwargs=tuple({"model": model, **LENGTHS, **settings, **other}.items())))
-
-    return EncoderCase(make, moved={"model": moved}, changed={"model": changed}, devices={"device": "cpu,cpu"})
+    moved = {"model": str(shutil.copytree(model, folders / f"{name}-moved"))}
+    given = {"model": model, **LENGTHS, **settings}
+    return case_of(name, given, moved=moved, changed={"model": changed}, devices={"device": "cpu,cpu"})
 
 
 def dense(folders):
-    """Return one of a BERT whose states are averaged."""
+    """Return the case of a BERT whose states are averaged."""
     from checkpoints import masked_lm
 
     return model_case("dense", folders, lambda path, seed: masked_lm(path, "bert", seed=seed), pooling="mean")
 
 
 def sparse_mlm(folders):
-    """Return one of a BERT with a text head, whose positive logits are as few as those of a learned sparse model."""
+    """Return the case of a BERT with a text head and as few positive logits as a learned sparse model has."""
     import torch
     from checkpoints import masked_lm, sparsified
 
@@ -65,17 +71,14 @@ def sparse_mlm(folders):
 
 
 def sparse_clm(folders):
-    """Return one of a Llama that sees the whole text."""
+    """Return the case of a Llama with bidirectional attention."""
     from checkpoints import causal_lm
 
-    def write(path, seed):
-        return causal_lm(path, seed=seed)
-
-    return model_case("sparse_clm", folders, write, attention="bidirectional")
+    return model_case("sparse_clm", folders, lambda path, seed: causal_lm(path, seed=seed), attention="bidirectional")
 
 
 def inference_free(folders):
-    """Return one of the same BERT, and a table for queries beside it."""
+    """Return the case of the same BERT with a table of query weights."""
     from checkpoints import WORDS, masked_lm, sparsified
 
     def write(path, seed):
@@ -87,21 +90,21 @@ def inference_free(folders):
 
 
 def term_weights(folders):
-    """Return one of a uniCOIL, without expansions."""
+    """Return the case of a uniCOIL without expansions."""
     from checkpoints import uni_coil
 
     return model_case("term_weights", folders, lambda path, seed: uni_coil(path, seed=seed), expansion_length=8)
 
 
 def late_interaction(folders):
-    """Return one of a ColBERT."""
+    """Return the case of a ColBERT."""
     from checkpoints import colbert
 
     return model_case("late_interaction", folders, lambda path, seed: colbert(path, seed=seed), mask_queries_to=16)
 
 
 def vectors(folders):
-    """Return one of files of vectors, as Anserini has them."""
+    """Return the case of files of sparse vectors in the layout of Anserini."""
 
     def write(path, factor):
         path.mkdir()
@@ -115,15 +118,11 @@ def vectors(folders):
         return {"documents": str(path / "documents.jsonl"), "queries": str(path / "topics.tsv")}
 
     files, moved, changed = write(folders / "vectors", 1), write(folders / "moved", 1), write(folders / "changed", 2)
-
-    def make(**other):
-        return registry.create("encoders", Call("vectors", kwargs=tuple({**files, **other}.items())))
-
-    return EncoderCase(make, moved=moved, changed=changed)
+    return case_of("vectors", files, moved=moved, changed=changed)
 
 
 def dense_vectors(folders):
-    """Return one of files of vectors, documents as Anserini has them, queries as the hub."""
+    """Return the case of files of dense vectors: documents in the layout of Anserini, queries in that of the hub."""
 
     def write(path, factor):
         path.mkdir()
@@ -134,32 +133,24 @@ def dense_vectors(folders):
         return {"documents": str(path / "documents.jsonl"), "queries": str(path / "queries.jsonl")}
 
     files, moved, changed = (write(folders / name, factor) for name, factor in (("ready", 1), ("there", 1), ("other", 2)))
-
-    def make(**other):
-        return registry.create("encoders", Call("dense_vectors", kwargs=tuple({**files, **other}.items())))
-
-    return EncoderCase(make, moved=moved, changed=changed)
+    return case_of("dense_vectors", files, moved=moved, changed=changed)
 
 
 def served(name, **settings):
-    """Return an encoder of a server of this machine, of another that runs the same, and of one that runs another model."""
+    """Return the case of a local server; a second one runs the same model, a third one another."""
     from model_server import ModelServer
 
     same, moved, changed = (ModelServer(seed, info=True).url for seed in (1, 1, 2))
-
-    def make(**other):
-        return registry.create("encoders", Call(name, kwargs=tuple({"url": same, **settings, **other}.items())))
-
-    return EncoderCase(make, moved={"url": moved}, changed={"url": changed})
+    return case_of(name, {"url": same, **settings}, moved={"url": moved}, changed={"url": changed})
 
 
 def endpoint(_folders):
-    """Return one of dense vectors."""
+    """Return the case of a server of dense vectors."""
     return served("endpoint", model="m")
 
 
 def endpoint_sparse(_folders):
-    """Return one of sparse vectors."""
+    """Return the case of a server of sparse vectors."""
     return served("endpoint_sparse", vocabulary=64)
 
 
@@ -168,24 +159,24 @@ WRITERS = {writer.__name__: writer for writer in (*MODELS, dense_vectors, endpoi
 
 
 def example(name):
-    """Return an encoder of the example package, which is not installed here."""
+    """Return the case of an encoder of the example package, which is not installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(PLUGIN))
         return EncoderCase(EntryPoint(name, EXAMPLES[name], "lexbench.encoders").load())
 
 
 def default(name):
-    """Return an encoder that needs no settings; skip one that does."""
+    """Return the case of an encoder without settings; skip an encoder that needs some."""
     try:
         registry.create("encoders", Call(name))
     except CommandError as error:
         pytest.skip(f"no settings for it here: {error}")
-    return EncoderCase(lambda **settings: registry.create("encoders", Call(name, kwargs=tuple(settings.items()))))
+    return case_of(name, {})
 
 
 @pytest.fixture(scope="module", params=sorted({*registry.names("encoders"), *EXAMPLES}))
 def encoder_case(request, tmp_path_factory):
-    """Write what one encoder needs, and return how to make it."""
+    """Write the files of one encoder and return its case."""
     name = request.param
     if name in EXAMPLES:
         return example(name)
@@ -207,7 +198,7 @@ class TestEncoders(EncoderContract):
 
     @pytest.fixture
     def case(self, encoder_case):
-        """Return one of them."""
+        """Return the case of one encoder."""
         return encoder_case
 
     @pytest.fixture
@@ -257,7 +248,7 @@ FAULTY = {  # the check that finds a fault, and the faulty method
 
 
 class TestLengths(EncoderContract):
-    """The contract asks nothing more of an encoder than to keep the rules."""
+    """An encoder that keeps the rules passes, whatever else it does."""
 
     plugin = Lengths
 
@@ -273,3 +264,37 @@ def test_a_fault_is_found(fault):
     arguments = {name: given[name] for name in signature(test).parameters if name in given}
     with pytest.raises((AssertionError, ValueError)):
         test(EncoderContract(), **arguments)
+
+
+REFUSED = [  # encoder, setting, and a part of the message
+    ("sparse_mlm", {"positions": "texts"}, "positions='texts'): there is all, text"),
+    ("sparse_mlm", {"titles": "on"}, "titles='on'): there is off, pair, string"),
+    ("sparse_mlm", {"activation": "softmax"}, "there is log1p_relu, log1p_log1p_relu, relu"),
+    ("sparse_mlm", {"dtype": "int4"}, "there is float32, bfloat16, float16, int8"),
+    ("sparse_mlm", {"storage": "uint8"}, "there is float32, float16"),
+    ("sparse_mlm", {"query_length": 2}, "query_length=2): give at least 8"),
+    ("sparse_mlm", {"document_length": 0}, "document_length=0): give at least 8"),
+    ("sparse_mlm", {"document_terms": -1}, "document_terms=-1): give a number above 0, or 0 for all"),
+    ("sparse_mlm", {"batch_tokens": -1}, "batch_tokens=-1): give a number above 0"),
+    ("sparse_mlm", {"device": "cpu,auto"}, "device='cpu,auto')"),
+    ("sparse_mlm", {"query_revision": "main"}, "query_model, which is not given"),
+    ("sparse_clm", {"attention": "both"}, "sparse_clm(attention='both'): there is causal, bidirectional"),
+    ("sparse_clm", {"pooling": "mean"}, "sparse_clm(pooling='mean'): there is max, last"),
+    ("dense", {"pooling": "max"}, "dense(pooling='max'): there is mean, cls, last"),
+    ("dense", {"similarity": "l2"}, "dense(similarity='l2'): there is dot, cosine"),
+    ("dense", {"skip": -1}, "dense(skip=-1): a whole number from 0"),
+    ("dense", {"mask_queries_to": 40}, "queries have at most query_length=16 tokens"),
+    ("dense", {"device": "gpu"}, "device='gpu'): there is auto, cpu, cuda"),
+    ("late_interaction", {"mask_queries_to": -1}, "mask_queries_to=-1): a whole number from 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "message"), REFUSED)
+def test_an_impossible_setting_is_refused(name, setting, message):
+    """The refusal has one line with the possible values, and no model is read before."""
+    pytest.importorskip("torch", reason="models are in the extra neural")
+    given = LENGTHS | ({"pooling": "mean"} if name == "dense" else {}) | setting
+    with pytest.raises(CommandError) as error:
+        registry.load("encoders", name)("nowhere", **given)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
