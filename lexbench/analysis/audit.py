@@ -55,10 +55,12 @@ def audit(board: Board) -> list[Table]:
     """
     systems, datasets = _complete(board)
     drawn = _resampled(board, systems, datasets)
-    scaled = {"datasets": _values(board, systems, datasets), "queries": _by_query(board, systems, datasets)}
+    scores = {"datasets": _values(board, systems, datasets)}
+    if by_query := _by_query(board, systems, datasets):
+        scores["queries"] = randomisation.stratified(by_query)
     ranges = {over: _rank_ranges(means) for over, means in drawn.items()}
-    means = scaled["datasets"].mean(axis=1)
-    spans = zip(*(ranges.get(over, ["—"] * len(systems)) for over in scaled), strict=True)
+    means = scores["datasets"].mean(axis=1)
+    spans = zip(*(ranges.get(over, ["—"] * len(systems)) for over in ("datasets", "queries")), strict=True)
     ranks = tuple(
         (system, str(1 + int((means > mean).sum())), number(mean), *span)
         for system, mean, span in zip(systems, means.tolist(), spans, strict=True)
@@ -72,7 +74,7 @@ def audit(board: Board) -> list[Table]:
     title = f"{board.name}: ranks on {len(datasets)} dataset{'s' * (len(datasets) > 1)}"
     header = ("over", "neighbours", "told apart", "uncorrected", "not the best")
     return [
-        Table(f"{board.name}: what can be told apart", header, tuple(_apart(over, scaled[over]) for over in drawn), (_TESTS,)),
+        Table(f"{board.name}: what can be told apart", header, tuple(_apart(over, scores[over]) for over in drawn), (_TESTS,)),
         Table(title, ("system", "rank", "mean", "over datasets", "over queries"), ranks, (*notes, *_faults(board))),
     ]
 
@@ -118,20 +120,19 @@ def _values(board: Board, systems: Names, datasets: Names) -> NDArray[np.float64
     return np.array([[board.cells[system][dataset].value for dataset in datasets] for system in systems])
 
 
-def _by_query(board: Board, systems: Names, datasets: Names) -> NDArray[np.float64]:
-    """Return the values per query (systems, queries), scaled so that row means are means over datasets.
+def _by_query(board: Board, systems: Names, datasets: Names) -> list[NDArray[np.float64]]:
+    """Return the values per query (systems, queries) of each dataset.
 
-    The array is empty if a system lacks values, or if systems have different queries of a dataset.
+    The list is empty if a system lacks values, or if systems have different queries of a dataset.
     """
     blocks = []
     for dataset in datasets:
         cells = [board.cells[system][dataset] for system in systems]
         ids = list(cells[0].values)
         if not ids or any(cell.values.keys() != set(ids) for cell in cells):
-            return np.zeros((len(systems), 0))
-        blocks.append(np.array([[cell.values[query] for query in ids] for cell in cells]) / (len(ids) * len(datasets)))
-    joined = np.hstack(blocks)
-    return np.asarray(joined * joined.shape[1])
+            return []
+        blocks.append(np.array([[cell.values[query] for query in ids] for cell in cells]))
+    return blocks
 
 
 def _resampled(board: Board, systems: Names, datasets: Names) -> dict[str, NDArray[np.float64]]:
@@ -140,11 +141,8 @@ def _resampled(board: Board, systems: Names, datasets: Names) -> dict[str, NDArr
     Either is left out if there are too few datasets, or no values per query.
     """
     drawn = {"datasets": bootstrap.means(_values(board, systems, datasets))} if len(datasets) >= _FEWEST else {}
-    blocks = [_by_query(board, systems, [dataset]) for dataset in datasets]
-    if all(block.size for block in blocks):
-        seeds = np.random.SeedSequence(SEED).spawn(len(blocks))
-        means = [bootstrap.means(block, resamples=_DRAWS, seed=seed) for block, seed in zip(blocks, seeds, strict=True)]
-        drawn["queries"] = np.mean(means, axis=0)
+    if by_query := _by_query(board, systems, datasets):
+        drawn["queries"] = bootstrap.macro_means(by_query, resamples=_DRAWS)
     return drawn
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from lexbench import measures
 from lexbench.contracts import Contract, find_contract
@@ -20,12 +19,13 @@ from lexbench.notation import parse
 from lexbench.results import Result
 from lexbench.runner.judging import STAMP, Judging
 from lexbench.table import Table, heading, number
+from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
 GAP = 0.1  # systems whose shares of judged documents differ by more than this are not comparable
 
-Pairs = set[tuple[str, bytes]]  # ids of a query and a document
+Pairs = set[tuple[str, str]]  # ids of a query and a document
 
 
 def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def leave_one_out(
         raise CommandError("judge pool needs at least two systems, one of which contributed to the pool")
     first = {name: _first_documents(run, depth) for name, run in runs.items()}
     found = Counter(pair for name in dict.fromkeys(contributors) for pair in first[name])
-    grades = _grades(qrels)
+    grades = {(one.query_id, one.doc_id): one.grade for one in qrels.judgements()}
     queries = set(qrels.query_ids)
     means = _means(runs, qrels, measure)
     rows = []
@@ -137,19 +137,13 @@ def leave_one_out(
 def _first_documents(run: Run, depth: int) -> Pairs:
     """Return the first *depth* documents of every list, with their queries."""
     cut = run.cut(depth)
-    queries = np.repeat(np.arange(len(cut.query_ids)), np.diff(cut.offsets)).tolist()
-    return {(cut.query_ids[query], document) for query, document in zip(queries, cut.table[cut.docs].tolist(), strict=True)}
-
-
-def _grades(qrels: Qrels) -> dict[tuple[str, bytes], int]:
-    queries = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.offsets)).tolist()
-    entries = zip(queries, qrels.doc_ids.tolist(), qrels.grades.tolist(), strict=True)
-    return {(qrels.query_ids[query], document): grade for query, document, grade in entries}
+    queries = np.repeat(cut.query_ids, np.diff(cut.offsets)).tolist()
+    return {(query, text_of(document)) for query, document in zip(queries, cut.table[cut.docs].tolist(), strict=True)}
 
 
 def _without(qrels: Qrels, pairs: Pairs) -> Qrels:
     """Return the judgements without those of *pairs*. Queries that lose all of theirs stay, and score 0."""
-    keep: NDArray[np.bool_] = np.array([pair not in pairs for pair in _grades(qrels)], dtype=bool)
+    keep = np.array([(one.query_id, one.doc_id) not in pairs for one in qrels.judgements()], dtype=bool)
     offsets = np.concatenate(([0], np.cumsum(keep)))[qrels.offsets]
     return Qrels(qrels.query_ids, offsets, qrels.doc_ids[keep], qrels.grades[keep])
 

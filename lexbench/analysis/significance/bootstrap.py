@@ -27,15 +27,22 @@ def intervals(values: NDArray[np.float64], *, level: float = 0.95) -> NDArray[np
 
 
 def macro_interval(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of the means of *values*, one array (queries,) per dataset.
+    """Return the 95 % interval of the mean of the means of *values*, one array (queries,) per dataset."""
+    low, high = _percentiles(macro_means([row[np.newaxis] for row in values], weights), 0.95)[:, 0]
+    return float(low), float(high)
+
+
+def macro_means(
+    values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None, *, resamples: int = RESAMPLES
+) -> NDArray[np.float64]:
+    """Return the macro means (resamples, systems) of *values*, one array (systems, queries) per dataset, in every resample.
 
     The bootstrap is stratified: each dataset's queries are drawn separately, so that every dataset keeps its weight in the
     macro mean (*weights*, or all equal) in every resample.
     """
     seeds = np.random.SeedSequence(SEED).spawn(len(values))
-    resampled = [means(np.asarray(row)[np.newaxis], seed=own) for row, own in zip(values, seeds, strict=True)]
-    low, high = _percentiles(np.average(resampled, axis=0, weights=weights), 0.95)[:, 0]
-    return float(low), float(high)
+    drawn = [means(rows, resamples=resamples, seed=seed) for rows, seed in zip(values, seeds, strict=True)]
+    return np.asarray(np.average(drawn, axis=0, weights=weights))
 
 
 def means(

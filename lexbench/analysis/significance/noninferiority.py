@@ -9,6 +9,8 @@ reaches 20 in at most one case of 20, so 1 / wealth is a p value. Half of the st
 lost, and half evenly on other shares. Source: Waudby-Smith and Ramdas, JRSS B 86, 2024.
 """
 
+import math
+from bisect import bisect_left
 from functools import cache
 from typing import NamedTuple
 
@@ -52,13 +54,9 @@ def lower_bound(differences: NDArray[np.float64], *, level: float = LEVEL) -> fl
 @cache
 def fewest_queries(margin: float) -> int:
     """Return how many queries are needed to show that *margin* is kept if no query differs."""
-    low, high = 0, 1
-    while _log_wealth(np.zeros(high), -margin) < -np.log(LEVEL):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _log_wealth(np.zeros(middle), -margin) >= -np.log(LEVEL) else (middle, high)
-    return high
+    # The half of the stake on c = 1 grows by 1 / (1 - margin) with each query, so alone it is enough after this many:
+    enough = math.ceil(math.log(2 / LEVEL) / -math.log1p(-margin))
+    return bisect_left(range(enough), True, key=lambda queries: _log_wealth(np.zeros(queries), -margin) >= -math.log(LEVEL))
 
 
 def _log_wealth(differences: NDArray[np.float64], mean: float) -> float:
