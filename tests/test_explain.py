@@ -7,7 +7,6 @@ import pytest
 from tiny import answer, ended
 
 from lexbench.analysis.explain import explain
-from lexbench.errors import CannotStart, CommandError
 from lexbench.storage.store import Store
 
 
@@ -66,19 +65,9 @@ def test_bm25_by_hand(store, folder):
     assert best.score == pytest.approx(best.total, rel=1e-6)
 
 
-def test_a_query_alone(vectors):
-    """Ids of queries and documents need a dataset."""
-    with pytest.raises(CommandError, match="a query's id depends on the dataset"):
-        explain("qid:qa", f"{vectors}@csr")
-    with pytest.raises(CommandError, match="a document depends on the dataset"):
-        explain("apple", f"{vectors}@csr", documents=["a1"])
-
-
-def test_an_unknown_query_or_document(store, folder):
-    """An unknown document gives one line; a known id is the query, with and without qid:."""
+def test_a_query_by_its_id(store, folder):
+    """The id of a query stands for the query, with and without qid:."""
     assert explain("qa", "bm25", folder, store=store) == explain("qid:qa", "bm25", folder, store=store)
-    with pytest.raises(CannotStart, match="no document 'x' in fruit"):
-        explain("apple", "bm25", folder, documents=["x"], store=store)
 
 
 def test_the_command(folder, monkeypatch, tmp_path, capsys):

@@ -14,6 +14,7 @@ FILES = {  # into folders that are otherwise right
     "several/qrels/one.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
     "several/qrels/two.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
 }
+GATE = 'schema = 1\n[[gate]]\nname = "a"\ndataset = "b"\nsystem = "bm25"\n'
 REMOVED = ("several/qrels/test.tsv",)
 LONE = {
     "bad.run": "qa Q0 a3 1 x y\n",
@@ -30,6 +31,11 @@ LONE = {
     "mteb/m/r/T.json": "{}",
     "dense.jsonl": '{"docid": "a3", "vector": [1.0]}\n',
     "text/m/r/T.txt": "",
+    "lone.toml": GATE + 'reference = "bm25"\n',
+    "unmeasured.toml": GATE + "min_qps_ratio = 0.8\n",
+    "loose.toml": GATE + "margin = 2\n",
+    "misspelt.toml": GATE + "margn = 0.1\n",
+    "twice.toml": GATE + GATE.partition("\n")[2],
 }
 CANNOT_BE = {  # exit code 2
     # the command
@@ -128,6 +134,9 @@ CANNOT_BE = {  # exit code 2
     "audit mteb": "T.json: Object missing required field",
     "audit text": "has no scores: give a CSV table",
     "explain nothere -r bm25": "depends on the dataset; name it with -d",
+    "explain qid:qa -r bm25": "a query's id depends on the dataset",
+    "explain apple -r bm25 --document a1": "a document depends on the dataset",
+    "speed bm25": "bm25 is no encoder, so it encodes nothing; type e.g. lexbench speed lexmae_nano",
     "show suite": "needs a name",
     "watch empty -r bm25": "name a dataset to choose on",
     "collect nofolder": "'nofolder' does not exist",
@@ -162,6 +171,7 @@ NOT_THERE = {  # exit code 3
     "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
     "audit board/one.csv": "no two systems have a dataset and a measure in common",
     "explain qid:nothere -r bm25 -d good": "no judged query of good: 'nothere'; there is: qa",
+    "explain apple -r bm25 -d good --document x": "no document 'x' in good",
     'explain apple -r \'dense_vectors("dense.jsonl", "dense.jsonl")@flat\'': "dense vectors, so there are no terms to explain",
     "explain apple -r 'ensemble(bm25, bm25(k1=2.0))' -d good": "is made of several systems; explain each of them",
     "leaderboard --results nofolder": "write some: lexbench run suite pydoc --results nofolder",
@@ -174,6 +184,19 @@ NOT_THERE = {  # exit code 3
     "judge pool bm25 -d good": "run it: lexbench run dataset good",
     "gate": "make it: lexbench gate init -d DATASET -r SYSTEM",
     "gate init -d good": "Missing option '-r'",
+    "gate init -d good -r os:nothing": "os:nothing does not import: AttributeError",
+    "gate init -d good -r bm26": "no retriever, encoder or model 'bm26'",
+    "gate init -d nothing -r bm25": "'nothing'",
+    "gate --no-such": "No such option",
+    "gate --file no.toml": "there is no no.toml; make it: lexbench gate init -d DATASET -r SYSTEM",
+    "gate --file lone.toml": "`reference` and `min_qps_ratio` or `max_latency_ratio` belong together",
+    "gate --file unmeasured.toml": "`reference` and `min_qps_ratio` or `max_latency_ratio` belong together",
+    "gate --file loose.toml": "gate",
+    "gate --file misspelt.toml": "unknown field `margn`",
+    "gate --file twice.toml": "two gates are called 'a'",
+    "speed lexmae_nano --dtype int4": "no dtype 'int4'; did you mean 'int8'?",
+    "speed lexmae_nano --with openvin": "no runtime 'openvin'; did you mean 'openvino'?",
+    "speed lexmae_nanu": "did you mean 'lexmae_nano'",
     "collect empty": "has no documents",
 }
 FAILED = {  # exit code 1
@@ -206,7 +229,7 @@ def playground(tmp_path_factory):
 @pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
 def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
     """The exit code says which kind of mistake it is, nothing is printed as an answer, and one line says what to type."""
-    if "lexmae(" in typed:
+    if "lexmae(" in typed or typed.startswith("speed lexmae"):
         pytest.importorskip("torch", reason="models are in the extra neural")
     monkeypatch.chdir(playground)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))

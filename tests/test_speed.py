@@ -81,20 +81,3 @@ def test_other_runtimes_compute_the_same_vectors(runtime, model, tmp_path):
     theirs = leaf.encoder.encode_tokens(tokens)
 
     assert np.abs(ours - theirs).max() < 1e-4
-
-
-@pytest.mark.parametrize(
-    ("words", "said", "exit_code"),
-    [
-        (["bm25"], "bm25 is no encoder, so it encodes nothing; type e.g. lexbench speed lexmae_nano", 2),
-        (["lexmae_nano", "--dtype", "int4"], "no dtype 'int4'; did you mean 'int8'?", 3),
-        (["lexmae_nano", "--with", "openvin"], "no runtime 'openvin'; did you mean 'openvino'?", 3),
-        (["lexmae_nanu"], "did you mean 'lexmae_nano'", 3),
-    ],
-)
-def test_mistakes_are_one_line(words, said, exit_code, capsys):
-    """What is no encoder, an unknown dtype and an unknown model are refused before anything is timed."""
-    assert code(["speed", *words]) == exit_code
-    line = capsys.readouterr().err.strip()
-    assert said in line
-    assert "\n" not in line
