@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 import samples
-from tiny import run
+from tiny import answer, ended, enter, run
 
 from lexbench import results, suites
 from lexbench.analysis.compare.comparison import compare, config_diff
@@ -34,10 +34,8 @@ def result(system, values, dataset="pydoc/test", **facts):
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     """Return an empty store that the command line also uses."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    enter(tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
     return Store(tmp_path / "store")
 
 
@@ -205,7 +203,6 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
     ("arguments", "exit_code", "said"),
     [
         (["saved", "saved"], 2, "takes two systems or more; there is only a"),
-        (["saved", "broken.json"], 2, "broken.json"),
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
         (["saved", "pair", "--margin", "1.5"], 2, "a margin is above 0 and below 1, not 1.5, and takes a measure with"),
@@ -215,7 +212,6 @@ def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code,
     """An error is one line on stderr; stdout stays empty."""
     saved(tmp_path / "saved", result("a", BASE))
     saved(tmp_path / "pair", result("b", BASE))
-    (tmp_path / "broken.json").write_text("[")
     results.save(result("c", BASE, "pydoc/dev"), tmp_path / "other.json")
     found, out, err = run(capsys, "compare", *arguments)
 
@@ -237,15 +233,13 @@ def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
     """With --results, names are looked up in the folder and not in the store."""
     old, new = result("old", BASE), result("new", BASE - 0.1)
     folder = saved(tmp_path / "saved", old, new, result("bm25", BASE), result("my-model", BASE))
-    document = json.loads(run(capsys, "compare", "old", "new", "--results", folder, "--json")[1])
+    document = answer(capsys, "compare", "old", "new", "--results", folder, "--json")
 
     assert document["systems"] == ["old", "new"]
     assert document["worse"] == ["new on pydoc/test"]
     assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
     assert [change["text"] for change in document["query_changes"]] == [None] * 5  # these are no queries of pydoc
-    exit_code, out, err = run(capsys, "compare", "old", "other", "--results", folder)
-    assert (exit_code, out) == (3, "")
-    assert f"no result in {folder} of 'other'" in err
+    assert f"no result in {folder} of 'other'" in ended(capsys, 3, "compare", "old", "other", "--results", folder).err
     assert compare(["old", "my-model"], store=store, folder=tmp_path / "saved").systems == ["old", "my-model"]  # no my@model
     assert compare(["old", "my-model", folder], store=store).systems[:2] == ["old", "my-model"]
 
@@ -300,8 +294,7 @@ def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsy
     assert (changed.moved.baseline_rank, changed.moved.rank) == (10, 1)
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
-    exit_code, out, _ = run(capsys, "compare", *names, "--queries", "200")
-    assert exit_code == 0
+    out = ended(capsys, 0, "compare", *names, "--queries", "200").out
     assert "10 → 1" in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -318,6 +311,6 @@ def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, bre
     assert run(capsys, "run", "dataset", bread, *options, "-m", "nDCG@10", "--results", "board")[0] == 0
 
     for words in (["first", "foreign"], ["first", "foreign", "--results", "board"]):
-        changes = json.loads(run(capsys, "compare", *words, "--queries", "200", "--json")[1])["query_changes"]
+        changes = answer(capsys, "compare", *words, "--queries", "200", "--json")["query_changes"]
         moved = next(change["moved"] for change in changes if change["query"] == query)
         assert (moved["document"], moved["baseline_rank"], moved["rank"]) == (document, 10, 1)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import samples
 from scipy.stats import ttest_ind
-from tiny import answer, ended
+from tiny import answer, ended, enter
 
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.errors import CannotStart, CommandError, UnknownName
@@ -31,9 +31,8 @@ SEEDS = [result("n42", [0.25, 0.75]), result("n43", [0.5, 1.0]), result("n44", [
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     """Return an empty store that the command line also uses."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    enter(tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
     return Store(tmp_path / "store")
 
 

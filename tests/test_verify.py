@@ -4,18 +4,16 @@ import json
 from pathlib import Path
 
 import expected_figures as tool
-import fruit
-import msgspec
 import pytest
-from tiny import ended
+import tiny
+from tiny import answer, ended
 
 from lexbench import catalog, contracts, measures
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
 from lexbench.analysis.verify.verdicts import Verdict, causes, verify
-from lexbench.cli import code
 from lexbench.contracts import all_contracts
-from lexbench.results import Counts, Result, write_results
+from lexbench.results import Counts, Result
 from lexbench.runner.systems import describe, system
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, without_self_matches
@@ -37,13 +35,6 @@ def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
     made = dict(system(label).recipe) if recipe is None else recipe
     facts = {"contract": f"{dataset}@1", "depth": 1000, "query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
     return Result(system=label, dataset=dataset, means=means, recipe=made, **facts)
-
-
-def on_tiny(label="bm25"):
-    """Return a result of two queries of the dataset tiny."""
-    one = result({"RR@10": 0.25}, label, "tiny")
-    values = {"RR@10": [0.25, 0.25]}
-    return msgspec.structs.replace(one, query_ids=["a", "c"], per_query=values, counts=Counts(queries=2))
 
 
 def dense(weights, engine="flat", **settings):
@@ -72,7 +63,8 @@ def test_the_files_are_what_their_tool_makes(shared):
     made = list(dict.fromkeys(tool.records(shared / "reference" / "reference-results.json")))
     own = {
         (tool._typed(model), one.source, one.dataset, one.measure, one.value)
-        for model in catalogue()
+        for name in catalog.names()
+        for model in [catalog.model(name)]
         for one in model.published
     }
 
@@ -80,11 +72,6 @@ def test_the_files_are_what_their_tool_makes(shared):
         text = tool.text([record for record in made if record.dataset.startswith(begins)])
         assert (tool.FOLDER / f"{name}.toml").read_text(encoding="utf-8") == text
     assert own.isdisjoint((one.system, one.source, one.dataset, one.measure, one.value) for one in made)
-
-
-def catalogue():
-    """Return every model of the catalogue."""
-    return [catalog.model(name) for name in catalog.names()]
 
 
 def test_known_figures_are_there():
@@ -259,78 +246,44 @@ def test_an_exponential_gain_is_named():
     assert cause.what == "with a gain of 2^grade - 1"
 
 
-TINY = """\
-schema = 1
-id = "tiny"
-version = 1
-name = "Tiny"
-description = "Four texts that are queries, too."
-corpus = "tiny"
-[source]
-loader = "files"
-"""
-SUITE = """\
-schema = 1
-id = "tiny"
-version = 1
-name = "Tiny"
-description = "One dataset."
-datasets = ["tiny"]
-measures = ["RR@10"]
-headline = "RR@10"
-retrievers = ["bm25"]
-"""
 EXPECTED = """\
 schema = 1
 [[systems]]
 called = "bm25"
 system = "bm25"
 source = "pyserini 2CR"
-figures = [{ dataset = "tiny", values = { "RR@10" = 1.0 }, where = "by hand" }]
+figures = [{{ dataset = "bread/test", values = {{ "R@10" = {:.4f} }}, where = "by hand" }}]
 """
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """Make a dataset whose queries are documents, a contract that wrongly keeps them, and a published score without them."""
-    texts = {"a": "apple fig", "b": "apple pear", "c": "plum kiwi", "d": "plum lime"}
-    folder = tmp_path / "data" / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    lines = fruit.lines({"_id": name, "title": "", "text": text} for name, text in texts.items())
-    (folder / "corpus.jsonl").write_text(lines)
-    (folder / "queries.jsonl").write_text(lines)
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\tb\t1\nc\td\t1\n")
-    more = tmp_path / "suites"
-    for path, text in (("datasets/tiny.toml", TINY), ("tiny.toml", SUITE), ("expected/tiny.toml", EXPECTED)):
-        (more / path).parent.mkdir(parents=True, exist_ok=True)
-        (more / path).write_text(text)
-    own = contracts.suite_folders()
-    monkeypatch.setattr(contracts, "suite_folders", lambda: (*own, more))
-    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    contracts.all_contracts.cache_clear()
-    yield tmp_path
-    contracts.all_contracts.cache_clear()
+def verify_bread(bread_suite, tmp_path, monkeypatch, capsys):
+    """Run two systems on bread, with R@10, and publish the Success@10 of bm25 as its R@10. Return the command."""
+    tiny.enter(tmp_path, monkeypatch)
+    run = ["run", "suite", "bread", "-d", "bread/test", "-m", "R@10", "--results", "board", "-r"]
+    ended(capsys, 0, *run, "bm25", "-r", "bm25(k1=2.0)")
+    means = answer(capsys, "score", "bm25", "-d", "bread/test", "-m", "Success@10", "--json")["means"]
+    (tmp_path / "expected").mkdir()
+    (tmp_path / "expected" / "bread.toml").write_text(EXPECTED.format(*means.values()))
+    folders = (*contracts.suite_folders(), tmp_path)
+    monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
+    return ["verify", "bread", "--results", "board"]
 
 
-def test_the_command_names_a_kept_self_match(tiny, capsys):
-    """If the contract keeps self-matches, RR@10 is .5 instead of 1: exit code 1, with the cause."""
-    ended(capsys, 0, "run", "suite", "tiny", "--results", str(tiny / "board"))
-
-    told = " ".join(ended(capsys, 1, "verify", "tiny").out.split())
-    assert "bm25 RR@10 0.5000 1.0000 -0.5000 off pyserini 2CR" in told
-    assert "the run would be 1.0000 with the query's own document dropped" in told
-    (check,) = json.loads(ended(capsys, 1, "verify", "tiny", "--results", str(tiny / "board"), "--json").out)["checks"]
-    assert check["causes"] == ["would be 1.0000 with the query's own document dropped"]
+def test_the_command_names_the_cause(verify_bread, capsys):
+    """If a published R is in fact Success, the exit code is 1 and the possible causes are named."""
+    causes = ["would be 1.0000 with 2 instead of 1 as the lowest relevant grade", "would be 1.0000 as Success@10"]
+    told = " ".join(ended(capsys, 1, "verify", "bread").out.split())
+    assert f"the run {', or '.join(causes)}" in told
+    (check,) = json.loads(ended(capsys, 1, *verify_bread, "--json").out)["checks"]
+    assert (check["verdict"], check["causes"]) == ("off", causes)
     assert check["sources"][0]["where"] == "by hand"
 
 
-def test_what_was_not_compared_is_not_verified(tiny, capsys):
-    """Without a published score the exit code is 1, without its run the cause is unknown, without results the code is 3."""
-    command = ["verify", "tiny", "--results", str(tiny / "board")]
-    write_results([on_tiny("bm25(k1=2.0)")], "tiny", tiny / "board")
-    assert ended(capsys, 1, *command).out == "nothing could be compared; 1 mean has no published figure\n"
-    write_results([on_tiny()], "tiny", tiny / "board")
-    assert code(command) == 1
-    assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
-    assert ended(capsys, 3, "verify", "tiny").err.endswith("make some: lexbench run suite tiny\n")
+def test_what_was_not_compared_is_not_verified(verify_bread, monkeypatch, capsys):
+    """Without a published score the exit code is 1, and without the run in the store the cause is unknown."""
+    alone = ended(capsys, 1, *verify_bread, "-r", "bm25(k1=2.0)").out
+    assert alone == "nothing could be compared; 1 mean has no published figure\n"
+    monkeypatch.setenv("LEXBENCH_STORE", "elsewhere")
+    told = " ".join(ended(capsys, 1, *verify_bread).out.split())
+    assert "the cause is unknown, because its run is not in the store" in told
