@@ -55,9 +55,9 @@ def masked_lm(path, architecture="bert", *, form="transformers", seed=0, vocabul
 tiny_bert = masked_lm
 
 
-def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> Path:
+def cross_encoder(path, architecture="bert", *, labels=1, seed=0, vocabulary=None, **config) -> Path:
     """Write a tiny *ForSequenceClassification with random weights into *path*, and return that."""
-    sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": 64, **SIZES, **config}
+    sizes = {"vocab_size": len(vocabulary or VOCABULARY), "max_position_embeddings": 64, **SIZES, **config}
     if architecture == "roberta":
         sizes["vocab_size"] = len(_bytes())
     if architecture == "modernbert":
@@ -69,7 +69,7 @@ def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> P
         for parameter in model.parameters():
             parameter.normal_(0, 0.3, generator=generator)
     model.save_pretrained(path)
-    write_tokenizer(Path(path), architecture)
+    write_tokenizer(Path(path), architecture, vocabulary)
     return Path(path)
 
 

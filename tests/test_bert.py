@@ -48,34 +48,21 @@ def test_states_have_the_bits_of_transformers(dtype):
                 assert torch.equal(own.transform(states), transform(expected))
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"model_type": "roberta"},
-        {"hidden_act": "relu"},
-        {"position_embedding_type": "relative_key"},
-        {"is_decoder": True},
-        {"add_cross_attention": True},
-        {"num_attention_heads": 3},
-        {"layer_norm_eps": None},
-        {"tie_word_embeddings": "yes"},
-        {"vocab_size": 0},
-        {"type_vocab_size": None},
-        {"num_hidden_layers": 2.0},
-    ],
-)
-def test_an_unusual_configuration_is_left_to_transformers(changed):
+UNUSUAL = {"model_type": "roberta", "hidden_act": "relu", "position_embedding_type": "relative_key", "is_decoder": True}
+UNUSUAL |= {"add_cross_attention": True, "num_attention_heads": 3, "layer_norm_eps": None, "tie_word_embeddings": "yes"}
+UNUSUAL |= {"vocab_size": 0, "type_vocab_size": None, "num_hidden_layers": 2.0}
+
+
+@pytest.mark.parametrize("setting", UNUSUAL)
+def test_an_unusual_configuration_is_left_to_transformers(setting):
     """An unusual, missing or senseless setting gives None."""
-    assert bert.empty_model(bert.BertForMaskedLM, CONFIG | changed) is None
+    assert bert.empty_model(bert.BertForMaskedLM, CONFIG | {setting: UNUSUAL[setting]}) is None
 
 
 def test_word_embeddings_are_tied_by_default():
     """The default of tie_word_embeddings is that of transformers."""
-    untold = bert.empty_model(
-        bert.BertForMaskedLM, {name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"}
-    )
-    assert untold is not None
-    assert untold.config.tie_word_embeddings
+    silent = {name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"}
+    assert bert.empty_model(bert.BertForMaskedLM, silent).config.tie_word_embeddings
 
 
 def test_the_tokenizer_is_the_one_that_transformers_makes():
@@ -92,22 +79,18 @@ def test_the_tokenizer_is_the_one_that_transformers_makes():
     assert own.convert_ids_to_tokens(2000) == theirs.convert_ids_to_tokens(2000)
 
 
-@pytest.mark.parametrize(
-    ("file", "changed"),
-    [
-        ("tokenizer_config.json", {"do_lower_case": False}),
-        ("tokenizer_config.json", {"strip_accents": True}),
-        ("tokenizer_config.json", {"tokenize_chinese_chars": False}),
-        ("tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"}),
-        ("tokenizer_config.json", {"truncation_side": "left"}),
-        ("tokenizer_config.json", {"cls_token": "[BOS]"}),
-        ("tokenizer_config.json", {"extra_special_tokens": ["[Q]"]}),
-        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}),
-        ("tokenizer.json", {"post_processor": None}),
-        ("tokenizer.json", {"added_tokens": []}),
-        ("special_tokens_map.json", {"cls_token": "[CLS]"}),
-    ],
-)
+UNUSUAL_TOKENIZER = {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False, "cls_token": "[BOS]"}
+UNUSUAL_TOKENIZER |= {"tokenizer_class": "PreTrainedTokenizerFast", "truncation_side": "left", "extra_special_tokens": ["[Q]"]}
+UNUSUAL_FILES = [
+    *(("tokenizer_config.json", {name: value}) for name, value in UNUSUAL_TOKENIZER.items()),
+    ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}),
+    ("tokenizer.json", {"post_processor": None}),
+    ("tokenizer.json", {"added_tokens": []}),
+    ("special_tokens_map.json", {"cls_token": "[CLS]"}),
+]
+
+
+@pytest.mark.parametrize(("file", "changed"), UNUSUAL_FILES)
 def test_an_unusual_tokenizer_is_left_to_transformers(tmp_path, file, changed):
     """Unusual tokenizer files give None."""
     shutil.copytree(NANO, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))

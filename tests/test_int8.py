@@ -17,14 +17,7 @@ from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
 from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
 from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long  # noqa: E402
-from lexbench.models.int8 import (  # noqa: E402
-    Int8Layer,
-    Int8Linear,
-    check_int8,
-    int8_works,
-    quantised_states,
-    write_largest,
-)
+from lexbench.models.int8 import Int8Layer, Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
 from lexbench.models.transformer_model import pack  # noqa: E402
 
 RNG = np.random.default_rng(7)
@@ -61,9 +54,8 @@ def test_other_numbers_are_rounded_row_by_row():
     with torch.inference_mode():
         found = Int8Linear(torch.tensor(weight), torch.tensor(bias))(torch.tensor(states)).numpy()
 
-    assert np.allclose(
-        found, whole * state_steps * weight_steps + bias, rtol=1e-5, atol=1e-5 * np.abs(found).max(1, keepdims=True)
-    )
+    largest = np.abs(found).max(1, keepdims=True)
+    assert np.allclose(found, whole * state_steps * weight_steps + bias, rtol=1e-5, atol=1e-5 * largest)
 
 
 def test_a_row_does_not_depend_on_others():
@@ -136,16 +128,16 @@ def test_encoders_compute_in_int8(tmp_path):
     """Vectors are near those of float32, and the settings differ."""
     folder = str(masked_lm(tmp_path / "model"))
     texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
-    made = SparseMLM(folder, dtype="int8", document_length=64, query_length=64, dense_ok=True, device="cpu")
-    expected = (
-        SparseMLM(folder, document_length=64, query_length=64, dense_ok=True, device="cpu").encode_document(texts).toarray()
+    made, exact = (
+        SparseMLM(folder, dtype=dtype, document_length=64, query_length=64, dense_ok=True, device="cpu")
+        for dtype in ("int8", "float32")
     )
-    found = made.encode_document(texts).toarray()
+    found, expected = (encoder.encode_document(texts).toarray() for encoder in (made, exact))
     cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
 
     assert cosines.min() > 0.99
     assert not np.array_equal(found, expected)
-    assert made != SparseMLM(folder, document_length=64, query_length=64, dense_ok=True, device="cpu")
+    assert made != exact
 
 
 def test_int8_is_for_processors():

@@ -11,16 +11,16 @@ pytest.importorskip("transformers", reason="models are in the extra neural")
 from checkpoints import masked_lm, sparsified
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
-from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start, TextHead
+from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Start, TextHead
 from lexbench.runner import systems
+from recipes import stage
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
-FITTED = {"batch_size": 8, "epochs": 3.0, "learning_rate": 2e-5}
-STAGE = Stage(**FITTED, queries=("pydoc/train",), negatives="bm25", depth=100, lambda_d=0.002, lambda_q=1e-16)
 RECIPE = Recipe(
     schema=1,
     name="nano",
@@ -30,7 +30,7 @@ RECIPE = Recipe(
     license="Apache-2.0",
     start=Start(model="owner/base"),
     pretrain=Pretrain(batch_size=64, steps=100, learning_rate=3e-4, corpora=("pydoc/train", "beir/scifact/test")),
-    stage1=STAGE,
+    stage1=stage(epochs=3.0, queries=("pydoc/train",), lambda_q=1e-16),
     selection=Selection(datasets=("beir/nfcorpus/dev",)),
 )
 FACTS = Facts(
@@ -67,11 +67,6 @@ def section(text, name):
     return re.search(rf"^## {name}\n\n(.*?)(?=\n\n## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
 
 
-def block(text, language):
-    """Return the content of a fenced block, as a Markdown parser sees it."""
-    return next(token.content for token in MarkdownIt().parse(text) if token.type == "fence" and token.info == language)
-
-
 ENCODINGS = [
     Encoding(positions="text", titles="pair", query_length=9, document_length=12),
     Encoding(positions="text", titles="string", query_length=8, document_length=12, document_terms=7),
@@ -82,7 +77,7 @@ ENCODINGS = [
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
 def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
     """The encoder takes positions, titles and lengths from the folder; typed settings override them."""
-    finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
+    finished(draft, replace(RECIPE, encoding=encoding))
     own = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
     typed = systems.system(f'sparse_mlm(model="{draft}", query_length=30)').retriever.encoder
 
@@ -92,7 +87,7 @@ def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
 
 def test_the_card_names_additions_to_the_paper(draft):
     """Exact terms, collection idf and a text head are named, each only if the model has it."""
-    recipe = msgspec.structs.replace(
+    recipe = replace(
         RECIPE,
         encoding=Encoding(query_idf=0.5, document_terms=5, text_terms=3, query_text_terms=2),
         exact_terms=ExactTerms(corpora=("any",)),
@@ -106,7 +101,7 @@ def test_the_card_names_additions_to_the_paper(draft):
 def test_the_hub_reads_the_front_matter(draft):
     """The hub's own parser finds language, licence, kind and base model; missing facts and a base in a folder are left out."""
     known = ModelCard(finished(draft)).data.to_dict()
-    bare = ModelCard(finished(draft, msgspec.structs.replace(RECIPE, license=""), msgspec.structs.replace(FACTS, language="")))
+    bare = ModelCard(finished(draft, replace(RECIPE, license=""), replace(FACTS, language="")))
 
     assert known == {
         "language": "en",
@@ -118,9 +113,9 @@ def test_the_hub_reads_the_front_matter(draft):
     }
     assert bare.data.to_dict() == {name: value for name, value in known.items() if name not in {"language", "license"}}
     assert ModelCard(finished(draft, what="pretrained")).data.pipeline_tag == "fill-mask"
-    local = msgspec.structs.replace(RECIPE, start=Start(model=str(draft)))
+    local = replace(RECIPE, start=Start(model=str(draft)))
     assert ModelCard(finished(draft, local)).data.base_model is None
-    told = finished(draft, local, msgspec.structs.replace(FACTS, base_model="owner/name"))
+    told = finished(draft, local, replace(FACTS, base_model="owner/name"))
     assert ModelCard(told).data.base_model == "owner/name"
 
 
@@ -159,8 +154,11 @@ SCORES = """\
 | pydoc/test | nDCG@10 | 0.2500 | 0.2000 to 0.3000 | lexbench list |"""
 
 
-def test_the_card_says_what_was_given(draft):
-    """Data, training, selection and scores appear as given, and the card says that it is a re-training."""
+def test_the_card_says_what_was_given_and_nothing_else(draft):
+    """Data, training, selection and scores appear if they are given; a resumed training says which steps its time covers.
+
+    The card says that the model is a re-training.
+    """
     text = finished(draft)
 
     assert section(text, "Data") == DATA
@@ -169,22 +167,17 @@ def test_the_card_says_what_was_given(draft):
     assert section(text, "Limits").endswith("\n- It knows English only.\n")
     assert "a re-training, not the authors' model: nobody has released a trained LexMAE" in text
     assert "after the first stage of fine-tuning" in text
-
-
-def test_the_card_says_nothing_else(draft):
-    """Without selection and scores there are no tables of them; a resumed training says which steps its time covers."""
-    facts = Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={})
-    text = finished(draft, facts=facts)
-
-    assert "## Scores" not in text
-    assert section(text, "Training").endswith("There was no selection: these are the weights of the last step.")
-    assert "| time | 2.2 s, from step 3 on |" in text
+    bare = finished(draft, facts=Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={}))
+    assert "## Scores" not in bare
+    assert section(bare, "Training").endswith("There was no selection: these are the weights of the last step.")
+    assert "| time | 2.2 s, from step 3 on |" in bare
 
 
 def test_the_recipe_is_there_in_full(draft):
     """The TOML in the card parses to the recipe, whatever its strings contain."""
-    recipe = msgspec.structs.replace(RECIPE, name=HOSTILE, description=f"{HOSTILE}\n```\n# no heading")
-    found = block(finished(draft, recipe), "toml")
+    recipe = replace(RECIPE, name=HOSTILE, description=f"{HOSTILE}\n```\n# no heading")
+    tokens = MarkdownIt().parse(finished(draft, recipe))
+    (found,) = (token.content for token in tokens if token.type == "fence" and token.info == "toml")
 
     assert msgspec.toml.decode(found, type=Recipe) == recipe
     assert "\ndecoder_share = 0.5\n" in found
@@ -192,13 +185,11 @@ def test_the_recipe_is_there_in_full(draft):
 
 def test_hostile_names_are_shown_as_they_are(draft):
     """Names with Markdown or HTML are shown as plain text: no links, tags or additional cells."""
-    recipe = msgspec.structs.replace(RECIPE, name=HOSTILE, description=HOSTILE)
+    recipe = replace(RECIPE, name=HOSTILE, description=HOSTILE)
     data = Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
     score = Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
-    text = finished(
-        draft, recipe, msgspec.structs.replace(FACTS, data=(data,), scores=(score,), machine=HOSTILE, limits=(HOSTILE,))
-    )
-    text = text.partition("\n---\n")[2]
+    facts = replace(FACTS, data=(data,), scores=(score,), machine=HOSTILE, limits=(HOSTILE,))
+    text = finished(draft, recipe, facts).partition("\n---\n")[2]
     tokens = MarkdownIt().enable("table").parse(text)
     inline = [token for token in tokens if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children}

@@ -7,9 +7,8 @@ import pytest
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
-import torch
 import transformers
-from checkpoints import write_tokenizer
+from checkpoints import cross_encoder
 from topics import VOCABULARY, Process, enter, log, losses, scores, write
 
 from lexbench.cli import code
@@ -28,7 +27,7 @@ PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 def trained(tmp_path_factory):
     """Train everything in a new process, and return the folder and the output."""
     place = write(tmp_path_factory.mktemp("trained"))
-    reranker(place / "teacher")
+    cross_encoder(place / "teacher", vocabulary=VOCABULARY)
     process = Process(place, code, ["train", "all", "tiny.toml"])
     assert process.code() == 0, process.said
     return place, process.said
@@ -39,16 +38,6 @@ def place(trained, monkeypatch):
     """Return the folder of the training as current folder."""
     enter(trained[0], monkeypatch)
     return trained[0]
-
-
-def reranker(path):
-    """Write a tiny cross-encoder with random weights."""
-    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
-    config = transformers.BertConfig(vocab_size=len(VOCABULARY), num_labels=1, max_position_embeddings=64, **sizes)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        transformers.BertForSequenceClassification(config).save_pretrained(path)
-    write_tokenizer(path, vocabulary=VOCABULARY)
 
 
 def test_all_parts_are_made_and_named(trained):
@@ -63,15 +52,13 @@ def test_all_parts_are_made_and_named(trained):
 
     assert answer == [*made, "next: lexbench run suite pydoc -r 'sparse_mlm(model=\"out/stage3\")@impact'"]
     assert all((place / path).exists() for path in made)
-    _, said = trained
     told = [line for line in said.splitlines() if not line.startswith(("out/", "next:"))]
 
     ours = ("tiny ", "topics: ", "sparse_mlm on topics: ", "bm25 on topics: ")  # the last where it took half a second
     assert all(line.startswith(ours) for line in told), said
     assert sum(line.startswith("tiny pretraining: loss ") for line in told) == 3
     assert sum(line.startswith("tiny stage1: RR@10 ") for line in told) == 4
-    out = trained[0] / "out"
-
+    out = place / "out"
     assert {path.suffix for path in out.rglob("*") if path.is_file()}.isdisjoint(PICKLES)
     assert sorted(path.name for path in out.iterdir()) == ["negatives", "pretrained", "stage1", "stage2", "stage3", "start"]
 

@@ -10,10 +10,11 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 
 import torch
 
+import recipes
 from lexbench.errors import MissingData, UnknownName
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.collections import Size
-from lexbench.lexmae.recipe import Encoding, Hardware, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.lexmae.recipe import Encoding, Hardware, Recipe, Selection, Start
 from lexbench.lexmae.training.estimate import BERT_BASE, Cost, Machine, Shape, costs, measured, shape_of, total
 from lexbench.lexmae.training.plan import Task
 
@@ -23,13 +24,11 @@ DATA = {"q": Size(documents=50, queries=10, relevant=20)}
 PRETRAIN, MINE, FINETUNE = Task("pretrain"), Task("mine", 1), Task("finetune", 1)
 
 
-def recipe(pretrain=None, stage=None, **settings) -> Recipe:
+def recipe(stage=None, **settings) -> Recipe:
     """Return a recipe for documents of 10 tokens and queries of 8."""
-    pretrained = Pretrain(**{"batch_size": 5, "steps": 2, "learning_rate": 1.0, "corpora": ("q",), **(pretrain or {})})
-    asked = {"batch_size": 4, "epochs": 2.0, "learning_rate": 1.0, "queries": ("q",), "negatives": "bm25", "depth": 3}
-    stage1 = Stage(**{**asked, "documents": 2, "lambda_d": 0.0, "lambda_q": 0.0, **(stage or {})})
-    whole = {"start": Start(model="none/such"), "encoding": Encoding(query_length=8, document_length=10), **settings}
-    return Recipe(schema=1, name="n", output="o", pretrain=pretrained, stage1=stage1, **whole)
+    pretrain = recipes.pretraining(corpora=("q",), batch_size=5, steps=2)
+    stage1 = recipes.stage(**{"queries": ("q",), "batch_size": 4, "epochs": 2.0, "documents": 2, **(stage or {})})
+    return recipes.recipe(encoding=Encoding(query_length=8, document_length=10), pretrain=pretrain, stage1=stage1, **settings)
 
 
 def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
@@ -52,15 +51,12 @@ def test_pretraining_by_hand():
     each = 6 * (256 + 16 + 2 * 128 + 16) * 10  # every weight that a token passes through
     each += 6 * 400 * (0.3 + 0.5) * 10  # the projection, at masked words
     each += (2 * 10 + 4) * 400  # the projection again, for the maxima
+    states, logits, maxima = 5 * 68 * 4 * 4 * 10, 5 * 8 * 100 * 8, 5 * 100 * 16
     found = cost(PRETRAIN)
 
     assert (found.part, found.texts, found.steps) == ("pretrain", 10, 2)
     assert found.seconds == pytest.approx((10 * each / 1000 / 0.5, 10 * each / 1000 / 0.15))
-    states = 5 * 68 * 4 * 4 * 10
-    logits = 5 * 8 * 100 * 8
-    maxima = 5 * 100 * 16
-
-    assert cost(PRETRAIN).memory == 16 * (736 + 272) + states + logits + maxima
+    assert found.memory == 16 * (736 + 272) + states + logits + maxima
     assert round(BERT_BASE.parameters / 1e6) == 109
 
 
@@ -103,7 +99,7 @@ def test_devices_and_pieces_share_the_work():
     assert pieces.seconds == alone.seconds
 
 
-def test_what_nobody_knows_is_unknown():
+def test_sizes_that_are_unknown():
     """Epochs over a set of unknown size have unknown steps and time; given steps have both."""
     unknown = {"q": Size(None, None, None)}
     assert cost(FINETUNE, unknown)[1:4] == (None, None, None)
@@ -150,9 +146,9 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
     assert shape_of(recipe(start=cut))[:5] == (6, 32, 64, 150, 64)
     assert shape_of(recipe()) == BERT_BASE
     bert = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 5}
-    (tmp_path / "o" / "start").mkdir(parents=True)
-    (tmp_path / "o" / "start" / "config.json").write_text(json.dumps(bert))
-    assert shape_of(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
+    (tmp_path / "out" / "start").mkdir(parents=True)
+    (tmp_path / "out" / "start" / "config.json").write_text(json.dumps(bert))
+    assert shape_of(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("out/start/config.json")))
 
 
 def test_the_machine_is_measured(monkeypatch):

@@ -10,6 +10,7 @@ import torch
 from checkpoints import random_model
 from topics import VOCABULARY, enter, write
 
+import recipes
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
@@ -18,7 +19,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
-from lexbench.lexmae.recipe import Stage, TextHead
+from lexbench.lexmae.recipe import TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, Ranking
 from lexbench.models.added_terms import ExactTerms
@@ -26,16 +27,6 @@ from lexbench.progress import Silent
 from lexbench.storage.store import Store
 
 SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
-SETTINGS = {
-    "batch_size": 2,
-    "steps": 1,
-    "learning_rate": 1e-3,
-    "queries": ("topics",),
-    "negatives": "bm25",
-    "depth": 9,
-    "lambda_d": 0.02,
-    "lambda_q": 0.03,
-}
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +158,7 @@ def tuned(terms=None, **settings):
     """Return the tuner of a random model with exact *terms* and other settings, two queries, and four documents."""
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
     generator = np.random.default_rng(0)
-    tuner = FineTuner(encoder, msgspec.convert(SETTINGS | settings, Stage), steps=10)
+    tuner = FineTuner(encoder, recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings), steps=10)
     return tuner, batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
 
 
@@ -198,7 +189,7 @@ def test_trained_weights_are_averaged_with_the_start(asked):
     with torch.no_grad():
         for parameter in encoder.language_model.parameters():
             parameter.add_(1)
-    stage = msgspec.convert(SETTINGS | {"start_share": 0.25, "exact_scale": 0.5}, Stage)
+    stage = recipes.stage(steps=1, start_share=0.25, exact_scale=0.5)
     finetune.merge_with_start(encoder, initial, stage)
     for one, other in zip(encoder.language_model.parameters(), before.language_model.parameters(), strict=True):
         torch.testing.assert_close(one, other + 0.75)

@@ -21,14 +21,24 @@ from lexbench.lexmae.recipe import Encoding
 from lexbench.models import added_terms
 from lexbench.progress import Silent
 
-TERMS = '[exact_terms]\ncorpora = ["topics"]\n'
-
 
 @pytest.fixture
-def reader(tmp_path):
-    """Return a reader of texts for a random model."""
-    write_tokenizer(tmp_path, "bert")
-    return TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
+def recipe_of_exact_terms(tmp_path, monkeypatch):
+    """Return a function that writes a recipe whose exact terms are counted in a corpus."""
+    place = write(tmp_path)
+    enter(place, monkeypatch)
+
+    def written(corpus):
+        (place / "exact.toml").write_text(RECIPE + f'[exact_terms]\ncorpora = ["{corpus}"]\n')
+        return place
+
+    return written
+
+
+def reader_of(folder, architecture):
+    """Write a tokenizer, and return the reader of texts that uses it."""
+    write_tokenizer(folder, architecture)
+    return TextReader(transformers.AutoTokenizer.from_pretrained(folder), Encoding())
 
 
 @pytest.fixture
@@ -38,9 +48,9 @@ def rows():
     return [np.array([2, *rng.integers(10, 140, 20), 3]) for _ in range(40)]
 
 
-def test_words_are_projected_on_their_own_vectors(reader, rows):
+def test_words_are_projected_on_their_own_vectors(tmp_path, rows):
     """The head's layer is the ridge regression of single words' mean states on the embeddings, as numpy computes it."""
-    model = random_model("bert").eval()
+    reader, model = reader_of(tmp_path, "bert"), random_model("bert").eval()
     vectors = []
     with torch.no_grad():
         for word in range(model.config.vocab_size):
@@ -64,8 +74,7 @@ def test_words_are_projected_on_their_own_vectors(reader, rows):
 @pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta"])
 def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
     """The bias gives the mean text 150 terms."""
-    write_tokenizer(tmp_path, architecture)
-    reader = TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
+    reader = reader_of(tmp_path, architecture)
     model = random_model(architecture)
     project(model, reader, rows)
     encoder = LexiconEncoder(model.eval())
@@ -75,11 +84,9 @@ def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
     assert abs(terms.mean() - min(150, vocabulary)) < 0.1 * vocabulary
 
 
-def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
+def test_exact_terms_begin_as_powers_of_idf(recipe_of_exact_terms):
     """Exact terms start as .35 x 2 idf^.5 and .35 idf^.25, and are saved with the model."""
-    place = write(tmp_path)
-    enter(place, monkeypatch)
-    (place / "exact.toml").write_text(RECIPE.replace("[stage1]", TERMS + "\n[stage1]", 1))
+    place = recipe_of_exact_terms("topics")
     asked = recipe.read(place / "exact.toml")
     folder = start.make(asked, Silent())
     encoder, tokenizer = load_encoder(folder)
@@ -91,16 +98,13 @@ def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
         idf = np.log1p((len(texts) - frequency + 0.5) / (frequency + 0.5))
         assert encoder.exact_terms.exact[word].item() == pytest.approx(0.7 * idf**0.5, rel=2e-3)
         assert encoder.exact_terms.predicted[word].item() == pytest.approx(0.35 * idf**0.25, rel=2e-3)
-    assert added_terms.read(folder, len(tokenizer), 32).exact_terms.mean_length == pytest.approx(
-        encoder.exact_terms.mean_length
-    )
+    saved = added_terms.read(folder, len(tokenizer), 32).exact_terms
+    assert saved.mean_length == pytest.approx(encoder.exact_terms.mean_length)
 
 
-def test_texts_of_exact_terms_are_looked_for_before_any_work(tmp_path, monkeypatch, capsys):
+def test_a_missing_corpus_of_exact_terms_is_found_before_any_work(recipe_of_exact_terms, capsys):
     """Missing corpora are reported in one line before the start is made."""
-    place = write(tmp_path)
-    enter(place, monkeypatch)
-    (place / "exact.toml").write_text(RECIPE.replace("[stage1]", '[exact_terms]\ncorpora = ["nowhere"]\n\n[stage1]', 1))
+    place = recipe_of_exact_terms("nowhere")
     assert code(["train", "all", "exact.toml"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert "'nowhere'" in line

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lexbench.lexmae.data.masking import IGNORED, Masking, random_share
-from lexbench.lexmae.recipe import Pretrain
+from recipes import pretraining
 
 MASK = 4
 CLS, SEP = 2, 3
@@ -135,5 +135,4 @@ def test_fresh_and_extend():
 def test_what_a_recipe_asks_for():
     """All settings of a recipe reach the masking."""
     asked = {"encoder_share": 0.2, "decoder_share": 0.6, "corruption": "extend"}
-    pretrain = Pretrain(corpora=("a",), steps=1, batch_size=1, learning_rate=1.0, **asked)
-    assert Masking.from_recipe(pretrain, MASK, 100) == Masking(MASK, 100, **asked)
+    assert Masking.from_recipe(pretraining(**asked), MASK, 100) == Masking(MASK, 100, **asked)

@@ -13,7 +13,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder, importance
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
-from lexbench.lexmae.recipe import Pretrain
+from recipes import pretraining
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
 BOTTLENECKS = ("softmax", "saturated", "none")
@@ -21,14 +21,9 @@ LENGTHS = (9, 6, 4)
 ROUNDING = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def recipe(**settings):
-    """Return a recipe's pretraining."""
-    return Pretrain(corpora=("any",), steps=1, batch_size=1, learning_rate=1.0, **settings)
-
-
 def autoencoder(architecture="bert", seed=0, **settings):
     """Return an autoencoder with random parameters and without dropout."""
-    model = MaskedAutoencoder(checkpoints.random_model(architecture, seed=seed), recipe(**settings)).eval()
+    model = MaskedAutoencoder(checkpoints.random_model(architecture, seed=seed), pretraining(**settings)).eval()
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -121,7 +116,7 @@ def test_word_embeddings_of_a_model_that_ties_nothing():
     """The bag of words uses the word embeddings, even if another matrix projects."""
     model = checkpoints.random_model("bert", tie_word_embeddings=False)
     projection = model.cls.predictions.decoder
-    whole = MaskedAutoencoder(model, recipe(bottleneck="saturated")).eval()
+    whole = MaskedAutoencoder(model, pretraining(bottleneck="saturated")).eval()
     states = torch.randn(1, 3, 32, generator=torch.Generator().manual_seed(0))
     most = projection(states).max(1).values
     weights = torch.log1p(torch.relu(most))

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from fruit import JUDGED, ids, write
 
+import recipes
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe import Paths, Recipe
+from lexbench.lexmae.recipe import Paths
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.storage import atomic
@@ -31,20 +32,10 @@ def kept(tmp_path, monkeypatch):
     return Store()
 
 
-def recipe(tmp_path, queries, **stage):
+def recipe(tmp_path, queries, **settings):
     """Return a recipe with a first stage only."""
-    settings = {
-        "epochs": 1,
-        "batch_size": 2,
-        "learning_rate": 1e-3,
-        "queries": [str(one) for one in queries],
-        "negatives": "bm25",
-        "depth": 3,
-        "lambda_d": 0.0,
-        "lambda_q": 0.0,
-    }
-    whole = {"schema": 1, "name": "fruit", "output": str(tmp_path / "out"), "start": {"model": "none"}}
-    return msgspec.convert(whole | {"stage1": settings | stage}, Recipe)
+    stage = recipes.stage(epochs=1, queries=tuple(map(str, queries)), **settings)
+    return recipes.recipe(output=str(tmp_path / "out"), stage1=stage)
 
 
 def mined(asked, progress=None):
@@ -61,11 +52,10 @@ def test_relevant_documents_are_removed_and_nothing_else(tmp_path):
     The facts beside them are the retriever, the depth, the dataset and the counts.
     """
     folder, found = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
+    facts = json.loads((folder / "facts.json").read_text())
 
     assert found == {"qa": ["a4", "a2", "a1"], "qf": ["a1", "a3"]}
     assert folder == tmp_path / "out" / "negatives" / "stage1" / str(tmp_path / "fruit").strip("/").replace("/", "-")
-    facts = json.loads((folder / "facts.json").read_text())
-
     assert facts["retriever"] == "bm25"
     assert (facts["made_from"]["depth"], facts["made_from"]["dataset"]) == (3, "fruit@0")
     assert facts["counts"] == {"queries": 2, "negatives": 5}
@@ -112,7 +102,7 @@ def test_another_setting_mines_again(tmp_path):
 
 
 def test_negatives_from_elsewhere(tmp_path):
-    """A run file works like a retriever; relevant documents, and unknown queries and documents, are left out."""
+    """A run file works like a retriever; relevant documents, unknown queries and unknown documents are left out."""
     folder = write(tmp_path / "fruit")
     entries = [("qf", "p1", 9.0), ("qx", "a1", 1.0), ("qa", "a1", 1.0), ("qf", "a4", 5.0), ("qa", "zz", 2.0), ("qa", "a3", 3.0)]
     write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")

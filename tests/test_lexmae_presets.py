@@ -58,44 +58,24 @@ def test_the_presets_differ_where_paper_and_program_do(preset):
     assert differing == DIFFERING | {"preset": ("paper", "code")}
 
 
+STAGES = {"epochs": 3.0, "learning_rate": 2e-5, "clip": 1.0, "ramp": "constant"}
+PUBLISHED = {
+    "seed": 42,
+    "start": {"model": "google-bert/bert-base-uncased"},
+    "encoding": {"query_length": 32, "document_length": 144},
+    "pretrain": {"batch_size": 2048, "learning_rate": 3e-4, "encoder_share": 0.3, "decoder_share": 0.5}
+    | {"decoder_layers": 2, "clip": 0.0},
+    "stage1": STAGES | {"batch_size": 24, "documents": 16, "depth": 1000, "lambda_d": 0.002, "start": "pretrained"},
+    "stage2": STAGES | {"batch_size": 24, "documents": 16, "depth": 200, "lambda_d": 0.008, "start": "pretrained"},
+    "stage3": STAGES | {"batch_size": 16, "documents": 24, "lambda_d": 0.008, "contrast_weight": 0.2},
+    "selection": {"measure": "RR@10", "every": 10_000},
+}
+
+
 @pytest.mark.parametrize("name", ["paper", "code"])
 def test_the_published_training(preset, name):
     """The values that paper and program share: appendix A, and the program's README."""
-    found = preset(name)
-    expected = {
-        "start.model": "google-bert/bert-base-uncased",
-        "encoding.query_length": 32,
-        "encoding.document_length": 144,
-        "seed": 42,
-        "pretrain.batch_size": 2048,
-        "pretrain.learning_rate": 3e-4,
-        "pretrain.encoder_share": 0.3,
-        "pretrain.decoder_share": 0.5,
-        "pretrain.decoder_layers": 2,
-        "pretrain.clip": 0.0,
-        **{f"stage{number}.epochs": 3.0 for number in (1, 2, 3)},
-        **{f"stage{number}.learning_rate": 2e-5 for number in (1, 2, 3)},
-        **{f"stage{number}.clip": 1.0 for number in (1, 2, 3)},
-        **{f"stage{number}.ramp": "constant" for number in (1, 2, 3)},
-        "stage1.batch_size": 24,
-        "stage2.batch_size": 24,
-        "stage3.batch_size": 16,
-        "stage1.documents": 16,
-        "stage2.documents": 16,
-        "stage3.documents": 24,
-        "stage1.depth": 1000,
-        "stage2.depth": 200,
-        "stage1.lambda_d": 0.002,
-        "stage2.lambda_d": 0.008,
-        "stage3.lambda_d": 0.008,
-        "stage1.start": "pretrained",
-        "stage2.start": "pretrained",
-        "stage3.contrast_weight": 0.2,
-        "selection.measure": "RR@10",
-        "selection.every": 10_000,
-    }
-
-    assert {setting: found[setting] for setting in expected} == expected
+    assert preset(name).items() >= settings(PUBLISHED).items()
 
 
 def test_there_is_a_recipe_for_the_whole_of_the_paper():

@@ -10,10 +10,11 @@ from fruit import ids, write
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.recipe import Selection
 from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
+from recipes import recipe
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def kept(tmp_path):
 
 def gathered(kept, training_sets=(), seed=42, **settings):
     """Return the candidates for these settings of [selection]."""
-    whole = {"schema": 1, "name": "fruit", "output": "out", "start": {"model": "none"}, "seed": seed, "selection": settings}
-    return selection.gather(msgspec.convert(whole, Recipe), training_sets, kept, Silent())
+    settings = msgspec.convert(settings, Selection)
+    return selection.gather(recipe(seed=seed, selection=settings), training_sets, kept, Silent())
 
 
 def listed(one):
@@ -112,20 +113,18 @@ def test_held_out_queries(tmp_path, kept):
     assert len(held & selection.held_out_ids(train, 0.1, 43)) < len(held) / 2
 
     dev = str(asking(tmp_path / "dev", 300))
-    found = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)
+    settings = {"held_out": 0.1, "datasets": [dev], "queries": 20, "depth": 10}
+    found, again = (gathered(kept, [train], **settings) for _ in range(2))
     assert [one.name for one in found.sets] == ["dev", "many"]
     assert [len(one.queries) for one in found.sets] == [20, 20]
     assert {query.query_id for query in found.sets[1].queries} < held
-    again = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)
     assert [one.queries for one in again.sets] == [one.queries for one in found.sets]
-    other = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10, seed=43)
-    assert other.sets[0].queries != found.sets[0].queries
+    assert gathered(kept, [train], seed=43, **settings).sets[0].queries != found.sets[0].queries
 
 
-def test_a_share_that_takes_none_or_all(tmp_path, kept):
+@pytest.mark.parametrize(("share", "taken"), [(0.001, 0), (0.9999, 3)])
+def test_a_share_that_takes_none_or_all(tmp_path, kept, share, taken):
     """A share that holds out no query, or all, is refused."""
-    one = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
-    with pytest.raises(CannotStart, match=r"selection.held_out=0.001 takes 0 of the 3 queries of fruit; give another share"):
-        selection.held_out_ids(one, 0.001, 42)
-    with pytest.raises(CannotStart, match=r"takes 3 of the 3 queries"):
-        selection.held_out_ids(one, 0.9999, 42)
+    train = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
+    with pytest.raises(CannotStart, match=rf"held_out={share} takes {taken} of the 3 queries of fruit; give another share"):
+        selection.held_out_ids(train, share, 42)

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import torch
+from checkpoints import Pickled
 from topics import Process, enter, log, losses, write
 from torch import nn
 
@@ -230,11 +231,11 @@ class Point(Learner):
 class Rated(Point):
     """The point with ten times the learning rate, next to a matrix with the plain rate and one with a tenth."""
 
+    rates = {"at": 10.0, "slow": 0.1}  # noqa: RUF012 - of this one class
+
     def __init__(self):
         super().__init__()
         self.plain, self.slow = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2, 2))
-
-    rates = {"at": 10.0, "slow": 0.1}  # noqa: RUF012 - of this one class
 
 
 def test_rates_and_what_decays(tmp_path):
@@ -242,20 +243,17 @@ def test_rates_and_what_decays(tmp_path):
     settings = Fitting(batch_size=4, learning_rate=0.1, steps=7, weight_decay=0.01)
     model = Rated()
     how = trainer.Fit("point", settings, Hardware(device="cpu"), 1, 7, tmp_path)
-    fitting = trainer.LexMAETrainer(model=model, args=how.arguments())
-    groups = fitting.create_optimizer().param_groups
+    groups = trainer.LexMAETrainer(model=model, args=how.arguments()).create_optimizer().param_groups
     found = {id(one): (group["lr"], group["weight_decay"]) for group in groups for one in group["params"]}
+    expected = {model.at: (1.0, 0.0), model.slow: (0.01, 0.01), model.plain: (0.1, 0.01)}
 
-    assert found[id(model.at)] == (pytest.approx(1.0), 0.0)
-    assert found[id(model.slow)] == (pytest.approx(0.01), 0.01)
-    assert found[id(model.plain)] == (pytest.approx(0.1), 0.01)
+    assert found == {id(one): pytest.approx(settings) for one, settings in expected.items()}
 
 
 def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
     """Fit a point to the numbers 0 to 7; return it and the results."""
-    settings = Fitting(
-        **({"batch_size": 4, "learning_rate": 0.1, "warmup": 0.0, "clip": 1.0, "steps": 7, "save_every": 2} | fitting)
-    )
+    fitting = {"batch_size": 4, "learning_rate": 0.1, "warmup": 0.0, "clip": 1.0, "steps": 7, "save_every": 2} | fitting
+    settings = Fitting(**fitting)
     how = trainer.Fit("point", settings, Hardware(device="cpu", accumulate=accumulate), 1, settings.steps, folder, every=2)
     draws = Draws(lambda index, rng: float(index), 8, how.draws, 1)
     model = model or Point()
@@ -297,10 +295,8 @@ def test_the_log_has_every_step_and_every_part(tmp_path):
     assert [line["step"] for line in found.log] == [5, 7]
     drawn = Draws(lambda index, rng: float(index), 8, 28, 1)
     numbers = np.array([drawn[draw] for draw in range(28)])
-    assert [line["distance"] for line in found.log] == pytest.approx([numbers[:20].mean(), numbers[20:].mean()], rel=1e-5)
-    assert [line["loss"] for line in found.log] == pytest.approx(
-        [(numbers[:20] ** 2).mean(), (numbers[20:] ** 2).mean()], rel=1e-5
-    )
+    for name, parts in (("distance", numbers), ("loss", numbers**2)):
+        assert [line[name] for line in found.log] == pytest.approx([parts[:20].mean(), parts[20:].mean()], rel=1e-5)
 
 
 class Diverging(Point):
@@ -315,22 +311,10 @@ class Diverging(Point):
 
 def test_a_loss_that_is_no_number_ends_training(tmp_path):
     """A NaN loss ends training with advice, without a checkpoint of such weights."""
-    with pytest.raises(
-        LexbenchError, match=r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
-    ):
+    message = r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
+    with pytest.raises(LexbenchError, match=message):
         fitted(tmp_path, model=Diverging())
     assert resuming.last_checkpoint(tmp_path).name == "checkpoint-4"
-
-
-class Bomb:
-    """An object that makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        """Return what pickle calls."""
-        return open, (str(self.path), "w")
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
@@ -338,7 +322,7 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
     """A checkpoint with a pickled program is an error in one line, and the program does not run."""
     with pytest.raises(LexbenchError):
         fitted(tmp_path, model=Diverging())
-    torch.save(Bomb(tmp_path / "run"), tmp_path / "checkpoint-4" / name)
+    torch.save(Pickled(tmp_path / "run"), tmp_path / "checkpoint-4" / name)
 
     with pytest.raises(LexbenchError, match=r"cannot read .*checkpoint-4 \(UnpicklingError\); remove it to resume"):
         fitted(tmp_path)

@@ -1,6 +1,5 @@
 """Training sets: queries, relevant documents, corpora that stay on disk, and examples with negatives drawn anew each time."""
 
-import json
 import pickle
 import shutil
 from collections import Counter
@@ -8,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import tiny
 from fruit import ids, write
 
 from lexbench.analysis.seen_in_training import SimilarQueries
@@ -64,18 +64,19 @@ def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
 def test_training_never_takes_the_test_split_unasked(tmp_path, kept):
     """A folder is opened at `train`; without it, only at named qrels or at the only ones if they are not `test`."""
     path = write(tmp_path / "fruit")
+    qrels = path / "qrels"
     write(path, [("qa", "a1", 1)], "test")
     assert positives(opened(path, kept))["qa"] == {"a3"}
-    assert positives(opened(path / "qrels" / "test.tsv", kept)) == {"qa": {"a1"}}
+    assert positives(opened(qrels / "test.tsv", kept)) == {"qa": {"a1"}}
 
-    (path / "qrels" / "train.tsv").rename(path / "qrels" / "dev.tsv")
+    (qrels / "train.tsv").rename(qrels / "dev.tsv")
     with pytest.raises(InvalidFile, match=r"has no qrels/train.tsv to train on; .*dev.tsv, .*test.tsv"):
         opened(path, kept)
-    (path / "qrels" / "dev.tsv").rename(tmp_path / "dev.tsv")
+    (qrels / "dev.tsv").rename(tmp_path / "dev.tsv")
     with pytest.raises(InvalidFile, match=r"has no qrels/train.tsv to train on; .*test.tsv"):
         opened(path, kept)
-    (tmp_path / "dev.tsv").rename(path / "qrels" / "test.tsv")
-    (path / "qrels" / "test.tsv").rename(path / "qrels" / "dev.tsv")
+    (qrels / "test.tsv").unlink()
+    (tmp_path / "dev.tsv").rename(qrels / "dev.tsv")
     assert positives(opened(path, kept))["qa"] == {"a3"}
 
 
@@ -112,56 +113,34 @@ def test_nfcorpus(real_home, monkeypatch, tmp_path):
     assert set(ids(found.corpus, found.positives[most])) == rows
 
 
-@pytest.mark.parametrize(
-    ("text", "near"),
-    [
-        ("vitamin d raises the level of calcium in blood!", True),
-        ("Vitamin D lowers the level of calcium in blood", True),  # 8 of 10 words: the opposite claim has the same documents
-        ("Vitamin D lowers the level of calcium in urine", False),  # 7 of 11
-        ("calcium in blood", False),
-        ("Statins", True),
-        ("statins and cancer", False),
-        ("what is a generator?", False),
-        ("", False),
-        ("?", False),
-    ],
-)
-def test_queries_of_nearly_the_same_words(text, near):
-    """Two queries are nearly the same if four fifths of their words are in both."""
-    assert SimilarQueries([*TESTED, ""]).has_similar(text) == near
+NEAR = ["vitamin d raises the level of calcium in blood!", "Vitamin D lowers the level of calcium in blood", "Statins"]
+FAR = ["Vitamin D lowers the level of calcium in urine", "calcium in blood", "statins and cancer", "what is a list?", "", "?"]
 
 
-@pytest.fixture
-def with_tested_query(tmp_path):
-    """Return a collection of three queries, one of them a pydoc question in capitals."""
-    tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
-    texts = {
-        "q1": tested.upper() + " ?",
-        "q2": "a question that nobody asks of bread",
-        "q3": "another one about flour and salt",
-    }
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "title": "", "text": "a text"}) + "\n")
-    lines = [json.dumps({"_id": query_id, "text": text}) for query_id, text in texts.items()]
-    (tmp_path / "queries.jsonl").write_text("\n".join(lines) + "\n")
-    judged = "".join(f"{query_id}\td1\t1\n" for query_id in texts)
-    (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-    return tmp_path
+@pytest.mark.parametrize(("texts", "near"), [(NEAR, True), (FAR, False)])
+def test_queries_of_nearly_the_same_words(texts, near):
+    """Two queries are nearly the same if four fifths of their words are in both: 8 of 10 are, 7 of 11 are not.
+
+    The opposite of a claim counts as nearly the same, because it has the same relevant documents.
+    """
+    similar = SimilarQueries([*TESTED, ""])
+    assert [similar.has_similar(text) for text in texts] == [near] * len(texts)
 
 
-def test_a_tested_query_is_left_out_of_training(with_tested_query, tmp_path):
+def test_a_tested_query_is_left_out_of_training(tmp_path, kept):
     """Queries that are nearly test queries are left out with a note; a set of them alone is refused."""
+    tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
+    texts = {"q1": tested.upper() + " ?", "q2": "a question that nobody asks of bread", "q3": "another about flour and salt"}
+    judged = [(query_id, "d1", 1) for query_id in texts]
+    folder = tiny.write(tmp_path / "asked", {"d1": "a text"}, texts, judged, "train")
     progress = RecordedProgress()
-    training_set = open_training_set(str(with_tested_query), Store(tmp_path / "store"), progress)
+    training_set = open_training_set(str(folder), kept, progress)
     assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
     assert training_set.positives.lengths.tolist() == [1, 1]
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
-    (with_tested_query / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
     with pytest.raises(CannotStart, match="nearly the same as a test query"):
-        open_training_set(str(with_tested_query), Store(tmp_path / "store"), Silent())
+        opened(tiny.write(folder, {"d1": "a text"}, texts, judged[:1], "train"), kept)
 
-
-# ---- examples ----------------------------------------------------------------------------------------------------------------
 
 MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
 
@@ -224,21 +203,18 @@ def test_too_few_negatives_are_repeated(tmp_path):
     assert drawn(examples, 1, 4)[2] == ["a1"] * 4
 
 
-def test_depth_bounds_what_is_drawn(tmp_path):
+@pytest.mark.parametrize(("depth", "expected"), [(2, {"a4", "a2"}), (3, {"a4", "a2", "a1"})])
+def test_depth_bounds_what_is_drawn(tmp_path, depth, expected):
     """Negatives come from the first *depth* documents of a query's list."""
-    shallow, deep = (Examples([source(tmp_path / "fruit")], depth) for depth in (2, 3))
-
-    assert {name for seed in range(50) for name in drawn(shallow, 0, 1, seed)[2]} == {"a4", "a2"}
-    assert {name for seed in range(50) for name in drawn(deep, 0, 1, seed)[2]} == {"a4", "a2", "a1"}
+    examples = Examples([source(tmp_path / "fruit")], depth)
+    assert {name for seed in range(50) for name in drawn(examples, 0, 1, seed)[2]} == expected
 
 
-def test_held_out_queries_are_never_trained_on(tmp_path):
-    """Left-out queries make no example with either kind of pairs; if all are left out, training is refused."""
-    for pairs, count in (("all", 1), ("one_per_query", 1)):
-        examples = Examples([source(tmp_path / "fruit", left_out={"qf"})], 3, pairs)
-        assert len(examples) == count
-        assert drawn(examples, 0)[0] == "qa"
-
+@pytest.mark.parametrize("pairs", ["all", "one_per_query"])
+def test_held_out_queries_are_never_trained_on(tmp_path, pairs):
+    """Left-out queries make no example; if all are left out, training is refused."""
+    examples = Examples([source(tmp_path / "fruit", left_out={"qf"})], 3, pairs)
+    assert [drawn(examples, index)[0] for index in range(len(examples))] == ["qa"]
     with pytest.raises(CannotStart, match="every query of fruit is held out or has no negatives"):
         Examples([source(tmp_path / "fruit", left_out={"qf", "qa"})], 3)
 
@@ -256,11 +232,6 @@ def test_several_training_sets_follow_each_other(tmp_path):
 def test_negatives_are_drawn_from_every_part_of_a_list(tmp_path):
     """With a boundary at rank 1, one of two negatives is the best one and the other below it; short lists have fewer parts."""
     examples = Examples([source(tmp_path / "fruit")], 3, strata=[1])
-    seconds = set()
-    for seed in range(20):
-        first, second = drawn(examples, 0, 2, seed)[2]
-        assert first == "a4"
-        seconds.add(second)
-    assert seconds == {"a2", "a1"}
+    assert {tuple(drawn(examples, 0, 2, seed)[2]) for seed in range(20)} == {("a4", "a2"), ("a4", "a1")}
     short = Examples([source(tmp_path / "short", {"qa": ["a1"], "qf": [], "qp": []})], 3, strata=[2, 8])
     assert drawn(short, 0, 3)[2] == ["a1"] * 3
