@@ -73,6 +73,26 @@ def cross_encoder(path, architecture="bert", *, labels=1, seed=0, vocabulary=Non
     return Path(path)
 
 
+def sentence_transformer(path, body, *, pooling="mean", layers=(), length=48, **settings):
+    """Write a model of sentence-transformers around the model in *body*, with these *layers* behind its pooling; return it.
+
+    *layers*: "Normalize", "Dense" (to 24 dimensions, without activation, like that of ANCE on the hub), and "LayerNorm" behind.
+    """
+    models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    torch.manual_seed(5)
+    norm = models.LayerNorm(24)
+    torch.nn.init.normal_(norm.norm.weight)
+    torch.nn.init.normal_(norm.norm.bias)
+    dense = models.Dense(32, 24, activation_function=torch.nn.Identity())
+    known = {"Normalize": models.Normalize(), "Dense": dense, "LayerNorm": norm}
+    modules = [models.Transformer(str(body), max_seq_length=length), models.Pooling(32, pooling_mode=pooling)]
+    model = SentenceTransformer(modules=[*modules, *(known[name] for name in layers)], device="cpu", **settings)
+    model.save(str(path), create_model_card=False)
+    return model
+
+
 def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
     """Write a ColBERT with random weights in the authors' form; return the path as text."""
     folder = masked_lm(path, seed=seed, vocabulary=COLBERT_VOCABULARY)

@@ -10,12 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import ARCHITECTURES, causal_lm, masked_lm, reconfigure, rewrite  # noqa: E402 - needs torch
+import fruit  # noqa: E402 - needs torch
+from checkpoints import ARCHITECTURES, causal_lm, masked_lm, reconfigure, rewrite, sentence_transformer  # noqa: E402 - needs torch
 
 from lexbench.encoders.dense import Dense  # noqa: E402
 from lexbench.encoders.late_interaction import LateInteraction  # noqa: E402
 from lexbench.errors import CommandError, LexbenchError  # noqa: E402
-from lexbench.runner import systems  # noqa: E402
+from lexbench.report.run import tables  # noqa: E402
+from lexbench.runner import jobs, plan, systems  # noqa: E402
+from lexbench.storage.store import Store  # noqa: E402
 from lexbench.types import Document  # noqa: E402
 
 TEXTS = ["sparse neural retrieval", "", "the term weight of a query in the search model is dense", "w1 w2 w3 " * 30, "x"]
@@ -205,40 +208,23 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
         dense(rewrite(shutil.copytree(folder, tmp_path / "model"), change)).encode_query(["x"])
 
 
-def sentence_transformer(folder, path, *, kind="mean", layers=(), **settings):
-    """Write a model of sentence-transformers around the BERT in *folder*, with the named *layers* behind, and return it."""
-    models = pytest.importorskip("sentence_transformers.models")
-    from sentence_transformers import SentenceTransformer
-
-    body = [models.Transformer(str(folder), max_seq_length=48), models.Pooling(32, pooling_mode=kind)]
-    torch.manual_seed(5)
-    layer = models.LayerNorm(24)
-    torch.nn.init.normal_(layer.norm.weight)
-    torch.nn.init.normal_(layer.norm.bias)
-    known = {"Normalize": models.Normalize(), "LayerNorm": layer}
-    known["Dense"] = models.Dense(32, 24, activation_function=torch.nn.Identity())  # like that of ANCE on the hub
-    model = SentenceTransformer(modules=[*body, *(known[name] for name in layers)], device="cpu", **settings)
-    model.save(str(path))
-    return model
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"layers": ["Normalize"]}, {"pooling": "mean", "similarity": "cosine", "head": "none"}),
-        ({"kind": "cls", "similarity_fn_name": "dot"}, {"pooling": "cls", "similarity": "dot", "head": "none"}),
-        ({"kind": "cls", "layers": ["Dense"], "similarity_fn_name": "dot"}, {"head": "linear", "similarity": "dot"}),
-        ({"kind": "cls", "layers": ["Dense", "LayerNorm"], "similarity_fn_name": "dot"}, {"head": "linear_layernorm"}),
+        ({"pooling": "cls", "similarity_fn_name": "dot"}, {"pooling": "cls", "similarity": "dot", "head": "none"}),
+        ({"pooling": "cls", "layers": ["Dense"], "similarity_fn_name": "dot"}, {"head": "linear", "similarity": "dot"}),
+        ({"pooling": "cls", "layers": ["Dense", "LayerNorm"], "similarity_fn_name": "dot"}, {"head": "linear_layernorm"}),
         ({"prompts": {"query": "search: ", "document": "in: "}}, {"query_prompt": "search: ", "document_prompt": "in: "}),
     ],
 )
 def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
     """A folder of sentence-transformers states its settings, and gives the vectors of sentence-transformers."""
-    model = sentence_transformer(folder, tmp_path / "st", **settings)
+    model = sentence_transformer(tmp_path / "st", folder, **settings)
     encoder = systems.system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
 
-    told = {name: getattr(encoder, name) for name in said} | {"query_length": 48, "document_length": 48}
-    assert {name: getattr(encoder, name) for name in told} == {**said, "query_length": 48, "document_length": 48}
+    expected = said | {"query_length": 48, "document_length": 48}
+    assert {name: getattr(encoder, name) for name in expected} == expected
     unit_length = encoder.similarity == "cosine"
     for ours, theirs in ((encoder.encode_query, model.encode_query), (encoder.encode_document, model.encode_document)):
         assert close(ours(TEXTS), theirs(TEXTS, normalize_embeddings=unit_length))
@@ -247,7 +233,7 @@ def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
 def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
     """Two models that differ in the head alone have different keys."""
     for name, seed in (("one", 5), ("two", 6)):
-        sentence_transformer(folder, tmp_path / name, kind="cls", layers=["Dense"])
+        sentence_transformer(tmp_path / name, folder, pooling="cls", layers=["Dense"])
         if seed == 6:
             file = tmp_path / name / "2_Dense" / "model.safetensors"
             file.write_bytes(file.read_bytes()[:-4] + np.float32(1).tobytes())
@@ -266,7 +252,7 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
 )
 def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
     """A folder that needs an unknown way of encoding is refused in one line."""
-    sentence_transformer(folder, tmp_path / "st", kind="cls", layers=["Dense"])
+    sentence_transformer(tmp_path / "st", folder, pooling="cls", layers=["Dense"])
     path = tmp_path / "st" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
 
@@ -290,41 +276,35 @@ def test_settings_of_our_own(tmp_path, folder):
     assert encoder.notes() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
 
 
-def test_from_text_to_table(tmp_path, folder):
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs systems on six documents, and returns their results."""
+
+    def results(*systems):
+        planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), systems, ["nDCG@10"], 10)
+        return [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
+
+    return results
+
+
+def test_from_text_to_table(run, folder):
     """A run on `flat` has a table with the sizes of the vectors."""
-    import fruit
-
-    from lexbench.report.run import tables
-    from lexbench.runner import jobs, plan
-    from lexbench.storage import store
-
-    collection = fruit.write(tmp_path / "fruit")
-    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat'
-    (outcome,) = jobs.run(plan.plan_dataset(str(collection), [name], ["nDCG@10"], 10), store.Store(tmp_path / "store"))
-
-    assert outcome.error is None
-    facts = outcome.result.vectors
+    (result,) = run(f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat')
+    facts = result.vectors
     assert (facts.dimensions, facts.vectors, facts.bytes_per_document, facts.truncated) == (32, 1.0, 128.0, 6)
-    shown = tables([outcome.result], None)[1]
+    shown = tables([result], None)[1]
     assert shown.header == ("system", "dimensions", "vectors", "bytes\n/doc.", "index bytes\n/doc.")
     assert shown.rows[0][1:4] == ("32", "1.0", "128")
     assert int(shown.rows[0][4]) >= 128
     assert shown.notes[1].endswith(": 6 of 6 texts were cut to the encoder's maximum length")
 
 
-def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
+def test_an_approximate_engine_says_what_it_misses(run, folder):
     """A result of `faiss` has its recall of exact; one of `flat` has none."""
     pytest.importorskip("faiss")
-    import fruit
-
-    from lexbench.runner import jobs, plan
-    from lexbench.storage import store
-
-    collection = fruit.write(tmp_path / "fruit")
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
-    systems_ = [f'{name}@faiss(factory="Flat")', f"{name}@flat", f'ensemble({name}@faiss(factory="Flat"), {name}@flat)']
-    planned = plan.plan_dataset(str(collection), systems_, ["nDCG@10"], 10)
-    results = [outcome.result for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
+    approximate, exact = f'{name}@faiss(factory="Flat")', f"{name}@flat"
+    results = run(approximate, exact, f"ensemble({approximate}, {exact})")
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
@@ -344,35 +324,28 @@ def causal(folder, **settings):
     return dense(folder, **{"query_length": 64, "pooling": "last", **settings})
 
 
-def last_states(folder, texts, side, ending=""):
-    """Return the last states (texts, width) by transformers, in one batch padded on a *side*."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="</s>", padding_side=side)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    rows = tokenizer([text + ending for text in texts], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        states = model(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).last_hidden_state
-    last = rows["attention_mask"].sum(1) - 1 if side == "right" else torch.full((len(texts),), -1)
-    return states[torch.arange(len(texts)), last].numpy()
+def last_states(folder, texts):
+    """Return the state (texts, width) of each text's last token, by transformers."""
+    return [states(folder, text, max_length=64)[1][-1] for text in texts]
 
 
 @pytest.mark.parametrize("architecture", CAUSAL)
-def test_vectors_are_those_of_transformers_however_it_pads(tmp_path, architecture):
-    """The last token's state is that of transformers, padded left or right."""
+def test_the_last_state_is_that_of_transformers(tmp_path, architecture):
+    """A causal model's vector of a text is its last token's state, alone and in a batch."""
     folder = causal_lm(tmp_path / architecture, architecture)
-    made = causal(folder)
+    made, expected = causal(folder), last_states(folder, WORDED)
 
-    for side in ("left", "right"):
-        np.testing.assert_allclose(made.encode_query(WORDED), last_states(folder, WORDED, side), rtol=1e-4, atol=1e-5)
-    one_by_one = causal(folder, batch_tokens=1).encode_document(WORDED)
-    np.testing.assert_allclose(made.encode_document(WORDED), one_by_one, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.encode_query(WORDED), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.encode_document(WORDED), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(causal(folder, batch_tokens=1).encode_document(WORDED), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_an_end_token_is_read_and_pooled(tmp_path):
     """With *end_token* every text ends with </s>, also a cut one; a tokenizer without one is an error (RepLLaMA)."""
     folder = causal_lm(tmp_path / "llama")
     made = causal(folder, end_token=True, query_prompt="query w1 ")
-    prompted = [f"query w1 {text}" for text in WORDED]
-    np.testing.assert_allclose(made.encode_query(WORDED), last_states(folder, prompted, "left", " </s>"), rtol=1e-4, atol=1e-5)
+    expected = last_states(folder, [f"query w1 {text} </s>" for text in WORDED])
+    np.testing.assert_allclose(made.encode_query(WORDED), expected, rtol=1e-4, atol=1e-5)
     long = " ".join(f"w{i}" for i in range(50))
     tokens = causal(folder, end_token=True, document_length=8).tokenise_documents([Document("d", long), Document("e", "w1")])
     ends = tokens.ids[tokens.starts[1:] - 1].tolist()
@@ -388,28 +361,23 @@ def test_an_end_token_is_read_and_pooled(tmp_path):
         causal(folder, end_token=True).encode_query(WORDED)
 
 
-def test_a_folder_of_sentence_transformers_says_all_of_it(tmp_path):
+def test_a_causal_folder_of_sentence_transformers_states_its_settings(tmp_path):
     """A folder like that of Qwen3-Embedding states pooling, prompts and cosine, and gives the same vectors as there."""
-    library = pytest.importorskip("sentence_transformers", reason="the reference is sentence-transformers")
     body = causal_lm(tmp_path / "body", "qwen3")
     reconfigure(body, "tokenizer_config.json", pad_token="</s>", padding_side="left", model_max_length=32)
-    modules = library.sentence_transformer.modules
-    parts = [modules.Transformer(str(body)), modules.Pooling(32, pooling_mode="lasttoken"), modules.Normalize()]
-    theirs = library.SentenceTransformer(
-        modules=parts, device="cpu", prompts={"query": "query w1 w2 ", "document": ""}, similarity_fn_name="cosine"
-    )
-    theirs.save(str(tmp_path / "saved"))
-    stated = Dense.checkpoint_defaults({"model": str(tmp_path / "saved")})
-    ours = Dense(str(tmp_path / "saved"), device="cpu", **stated)
+    stated = {"prompts": {"query": "query w1 w2 ", "document": ""}, "similarity_fn_name": "cosine"}
+    saved = tmp_path / "saved"
+    theirs = sentence_transformer(saved, body, pooling="lasttoken", layers=["Normalize"], **stated)
+    defaults = Dense.checkpoint_defaults({"model": str(saved)})
+    ours = Dense(str(saved), device="cpu", **defaults)
 
-    assert stated["pooling"] == "last"
+    assert defaults["pooling"] == "last"
     np.testing.assert_allclose(ours.encode_query(WORDED), theirs.encode_query(WORDED), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(ours.encode_document(WORDED), theirs.encode_document(WORDED), rtol=1e-4, atol=1e-5)
 
-    pooling = tmp_path / "saved" / "1_Pooling"
-    reconfigure(pooling, pooling_mode="mean", include_prompt=False)
+    reconfigure(saved / "1_Pooling", pooling_mode="mean", include_prompt=False)
     with pytest.raises(CommandError, match=r"1_Pooling: it leaves prompts out of the mean \(include_prompt\)"):
-        Dense.checkpoint_defaults({"model": str(tmp_path / "saved")})
+        Dense.checkpoint_defaults({"model": str(saved)})
 
 
 def test_what_such_models_cannot_do_is_said(tmp_path):
@@ -426,8 +394,5 @@ def test_what_such_models_cannot_do_is_said(tmp_path):
     with pytest.raises(CommandError, match=r"model_type 'llama' is not supported; there is: bert"):
         LateInteraction.checkpoint_files(folder)
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    with torch.no_grad():
-        means = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0).numpy() for text in WORDED]
+    means = [states(folder, text, max_length=64)[1].mean(axis=0) for text in WORDED]
     np.testing.assert_allclose(causal(folder, pooling="mean").encode_document(WORDED), means, rtol=1e-4, atol=1e-5)

@@ -14,9 +14,8 @@ import idf_table  # noqa: E402
 from lexbench import registry  # noqa: E402
 from lexbench.datasets.location import find_folder  # noqa: E402
 from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file  # noqa: E402
-from lexbench.errors import CommandError, InvalidFile, MissingData  # noqa: E402
+from lexbench.errors import InvalidFile, MissingData  # noqa: E402
 from lexbench.notation import Call  # noqa: E402
-from lexbench.runner.systems import system  # noqa: E402
 
 TEXTS = ["the query of the model", "", "sparse retrieval sparse"]
 LENGTHS = {"query_length": 16, "document_length": 16, "device": "cpu"}
@@ -58,12 +57,6 @@ def test_a_router_is_encoded_as_sentence_transformers_does(router):
     theirs = model.encode_document([TEXTS[0], TEXTS[2]]).to_dense().numpy()
     np.testing.assert_allclose(ours.encode_document([TEXTS[0], TEXTS[2]]).toarray(), theirs, atol=1e-5)
     assert ours.notes()[-1] == "queries are looked up in a table of 199 weighted tokens; no model runs for them"
-
-
-def test_sparse_mlm_says_what_to_type_for_a_router(router):
-    """`sparse_mlm` refuses a Router, and names the encoder that takes it."""
-    with pytest.raises(CommandError, match=r"a model of Router, .*type inference_free\(model=…\)"):
-        system(f'sparse_mlm(model="{router[0]}")')
 
 
 def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
