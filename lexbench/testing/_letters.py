@@ -1,4 +1,4 @@
-"""An encoder that counts letters and an object that adds up, for tests of workers; both can be told to fail or to die."""
+"""An encoder that counts letters and an object that adds up, which can fail or die, for tests of workers; and `as_kind`."""
 
 import os
 import signal
@@ -9,14 +9,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Document, Kind, MultiVectors
+from lexbench.vectors import offsets_of
 
 _LETTERS = "abcde"
+
+
+def as_kind(kind: Kind, rows: NDArray[np.float32]) -> Any:
+    """Return *rows* as vectors of *kind*. As MultiVectors, a row of zeros is a text without vectors, any other row has one."""
+    if kind is Kind.SPARSE:
+        return sparse.csr_array(rows)
+    return rows if kind is Kind.DENSE else MultiVectors(rows[rows.any(axis=1)], offsets_of(rows.any(axis=1)))
 
 
 class Tokens(NamedTuple):
@@ -56,12 +65,7 @@ class Letters(Encoder):
         self._fail(tokens.texts)
         advance(len(tokens.texts))
         counts = np.array([[text.count(letter) / 3 for letter in _LETTERS] for text in tokens.texts], np.float32)
-        counts = counts.reshape(-1, len(_LETTERS))
-        if self.kind is Kind.SPARSE:
-            return sparse.csr_array(counts)
-        if self.kind is Kind.DENSE:
-            return counts
-        return MultiVectors(counts[counts.any(axis=1)], np.concatenate(([0], np.cumsum(counts.any(axis=1)))))
+        return as_kind(self.kind, counts.reshape(-1, len(_LETTERS)))
 
     def _write_log(self, texts: Sequence[str]) -> None:
         if self.log:

@@ -232,7 +232,7 @@ NOISE = np.random.default_rng()
 FAULTY = {  # the check that finds a fault, and the faulty method
     "texts are sorted": ("order", {"encode_document": lambda self, texts: words(self, sorted(texts, key=len))}),
     "texts are scaled together": (
-        "neighbours", {"encode_document": lambda self, texts: words(self, texts) / words(self, texts).max(axis=0).clip(1)},
+        "order", {"encode_document": lambda self, texts: words(self, texts) / words(self, texts).max(axis=0).clip(1)},
     ),
     "noise": ("deterministic", {"encode_document": lambda self, texts: words(self, texts) + np.float32(NOISE.random())}),
     "float64": ("form", {"encode_document": lambda self, texts: words(self, texts).astype(np.float64)}),
