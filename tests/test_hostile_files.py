@@ -58,33 +58,6 @@ def test_ids_of_any_bytes_are_scored(tmp_path, capsys):
     assert (tmp_path / "b.qrels").read_bytes() == b"q\xc3\xa9 0 d 1\nq\xff 0 d\xff 1\n"
 
 
-QRELS = b"q1 0 d%b %b\n"
-
-
-@pytest.mark.parametrize(
-    ("read", "content", "said"),
-    [
-        (read_qrels, b"", "no judgements"),
-        (read_qrels, b"# only a comment\n", "no judgements"),
-        (read_qrels, QRELS % (b"1", b"2147483648"), "a grade beyond 2147483647: 2147483648"),
-        (read_qrels, QRELS % (b"1", b"9" * 30), ":1: '999999999999999999999999999999' is not a number"),
-        (read_qrels, QRELS % (b"1", "\uff11".encode()), ":1: '\uff11' is not a number"),
-        (read_qrels, QRELS % (b"1", b"1") + QRELS % (b"15\0", b"1"), ":2: there is a NUL byte"),
-        (read_qrels, (QRELS % (b"1", b"1")).decode().encode("utf-16"), "UTF-16"),
-        (read_run, b"q1 d1 1\nq1 d2 2_0\n", ":2: '2_0' is not a number"),
-    ],
-)
-def test_columns_that_do_not_read(tmp_path, read, content, said):
-    """A malformed file is refused with its name and, if possible, the line."""
-    path = tmp_path / "file"
-    path.write_bytes(content)
-    with pytest.raises(InvalidFile) as caught:
-        read(path)
-
-    assert said in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-
-
 @pytest.mark.parametrize("harm", ["flip", "cut", "garbage", "tail"])
 def test_damaged_gzip(tmp_path, capsys, harm):
     """A compressed file that is damaged is refused by its name."""
@@ -114,44 +87,6 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
         list(reading.lines(tmp_path / "bomb.gz"))
     with pytest.raises(InvalidFile, match="a line of more than 65,536 bytes"):
         list(reading.blocks(tmp_path / "bomb.gz"))
-
-
-DEEP = '{"_id": "d9", "text": "x", "more": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("corpus.jsonl", "", "corpus.jsonl: the corpus has no documents"),
-        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n\n{"_id": "a", "text": "y"}\n', "corpus.jsonl:1 and 3: two documents"),
-        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n{"_id": "b c", "text": "y"}\n', "corpus.jsonl:2: document id 'b c'"),
-        ("corpus.jsonl", '{"_id": "a\\u0000b", "text": "x"}\n', "line 1: the id 'a\\x00b' has a NUL"),
-        ("corpus.jsonl", '{"_id": "' + "d" * 100_000 + '", "text": "x"}\n', "line 1: an id of 100,000 characters"),
-        ("corpus.jsonl", '{"_id": "\\ud800", "text": "x"}\n', "half of a surrogate pair"),
-        ("corpus.jsonl", DEEP, "line 1: it is nested too deep"),
-        ("corpus.jsonl", "[]\n", "line 1: not a JSON object"),
-        ("corpus.jsonl", '{"_id": 7.5, "text": "x"}\n', "line 1: the _id 7.5 is not a string"),
-        ("corpus.jsonl", '{"_id": true, "text": "x"}\n', "line 1: the _id True is not a string"),
-        ("corpus.jsonl", '{"_id": "d", "text": 7}\n', "document 'd' has no field 'text'"),
-        ("queries.jsonl", '{"_id": "q1", "text": "x"}\n{"_id": "q1", "text": "y"}\n', "queries.jsonl:1 and 2: two queries"),
-        (
-            "qrels/test.tsv",
-            "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td2\t2\n",
-            "test.tsv:2 and 3: document 'd2' of query 'q1' has two grades, 1 and 2",
-        ),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td2\t3000000000\n", "beyond 2147483647"),
-    ],
-)
-def test_a_faulty_collection_is_named_and_not_tried_again(folder, capsys, name, content, said):
-    """The error names the file and, if possible, the line, and does not suggest to try again."""
-    (folder / name).write_text(content)
-    exit_code = code(["run", "dataset", str(folder)])
-    err = capsys.readouterr().err
-
-    assert exit_code == (2 if said in ("line 1: it is nested too deep", "line 1: not a JSON object") else 1)  # 2 before a job
-    assert said in err
-    assert "again:" not in err
-    assert "Traceback" not in err
 
 
 def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):

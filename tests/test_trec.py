@@ -117,15 +117,26 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q1\td1\t2\n", r"file\.txt:1: 3 columns, not 4"),  # BEIR's without its header: the first judgement would be lost
-        ("query-id\tcorpus-id\tscore\n", "there are no judgements in it"),
-        ("q 0 d 0.5\n", r"file.txt:1: '0.5' is not a whole number"),
+        ("q1\td1\t2\n", r":1: 3 columns, not 4"),  # BEIR's without its header: the first judgement would be lost
+        *((text, ": there are no judgements in it") for text in ("", "# only a comment\n", "query-id\tcorpus-id\tscore\n")),
+        ("q 0 d 0.5\n", r":1: '0.5' is not a whole number"),
+        ("q 0 d 2147483648\n", ": a grade beyond 2147483647: 2147483648"),
+        (f"q 0 d {'9' * 30}\n", f":1: '{'9' * 30}' is not a number"),
+        ("q 0 d \uff11\n", ":1: '\uff11' is not a number"),
+        ("q 0 d 1\nq 0 d\0 1\n", ":2: there is a NUL byte"),
     ],
 )
 def test_a_file_that_has_no_qrels_is_refused(tmp_path, text, message):
-    """The error message names the file and what is wrong."""
-    with pytest.raises(InvalidFile, match=message):
+    """The error message names the file, the line if there is one, and what is wrong."""
+    with pytest.raises(InvalidFile, match=r"file\.txt" + message):
         read_qrels(file(tmp_path, text))
+
+
+def test_utf16_is_refused(tmp_path):
+    """The error message says how to save the file."""
+    (tmp_path / "file").write_bytes("q 0 d 1\n".encode("utf-16"))
+    with pytest.raises(InvalidFile, match="file: it is UTF-16 or UTF-32; save it as UTF-8"):
+        read_qrels(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
