@@ -1,4 +1,4 @@
-"""What several test files use."""
+"""Fixtures of several test files."""
 
 import os
 import re
@@ -14,12 +14,14 @@ from hypothesis import settings
 settings.register_profile("lexbench", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("lexbench")
 
-# Tests run side by side, a core each: what would take all cores takes one, here and in the processes that tests start.
-# It is said before numpy, numba or torch is imported.
+# Tests run side by side, one core each, so libraries use one thread, also in the processes that tests start. This must come
+# before numpy, numba or torch is imported.
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from lexbench import contracts  # noqa: E402 - threads first
+from tiny import install  # noqa: E402 - threads first
+
+from lexbench import contracts  # noqa: E402
 
 _LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
 DATA = Path(__file__).parent / "data"
@@ -28,7 +30,7 @@ REAL = SHARED / "data" / "ir_datasets_home"  # SciFact and NFCorpus, as ir_datas
 
 
 def writable_copy(folder, place) -> Path:
-    """Copy a folder, which may be for reading only, to *place*; return that."""
+    """Copy a folder, which may be read-only, to *place*, and return *place*."""
     shutil.copytree(folder, place)
     for path in (place, *(path for path in place.rglob("*") if path.is_dir())):
         path.chmod(0o755)
@@ -36,19 +38,19 @@ def writable_copy(folder, place) -> Path:
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Begin with the files that take longest, so that processes that share the files out end together."""
+    """Start with the files that take longest, so that parallel processes end at about the same time."""
     items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 @pytest.fixture(scope="session")
 def bread() -> Path:
-    """Return the BEIR folder of our own collection, which stands in wherever a real one would be convenient and no more."""
+    """Return the BEIR folder of our own collection, for tests that need no published one."""
     return DATA / "bread"
 
 
 @pytest.fixture
 def bread_suite(monkeypatch) -> None:
-    """Let the suite `bread` and its contracts be found, as those of another package are, and their data."""
+    """Let lexbench find the suite `bread`, its contracts and their data, like those of another package."""
     monkeypatch.setenv("LEXBENCH_DATA", str(DATA))
     folders = (*contracts.suite_folders(), DATA / "bread_suite")
     monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
@@ -73,7 +75,7 @@ def _open_datasets(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def open_contracts(monkeypatch, _open_datasets) -> None:
-    """Let contracts expect nothing, so that results with a few made-up queries are accepted."""
+    """Remove counts and digests from all contracts, so that results with a few made-up queries are accepted."""
     folders = (_open_datasets, *contracts.suite_folders())
     monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
     contracts.all_contracts.cache_clear()
@@ -85,27 +87,24 @@ def open_contracts(monkeypatch, _open_datasets) -> None:
 def bread_environment(tmp_path_factory) -> dict[str, str]:
     """Return the environment of a process that finds the suite `bread`, its contracts and their data."""
     site = tmp_path_factory.mktemp("bread")
-    info = site / "bread-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bread\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[lexbench.suites]\nbread = bread_suite\n")
+    install(site, "bread", {"lexbench.suites": ["bread = bread_suite"]})
     paths = (str(site), str(DATA), os.environ.get("PYTHONPATH"))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "LEXBENCH_DATA": str(DATA)}
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Return the folder of shared data; what needs the real thing, as published figures do, skips without it."""
+    """Return the folder of published collections; tests that need it skip without it."""
     if not (SHARED / "data").is_dir():
-        pytest.skip(f"holds for real collections, and none is in {SHARED}; LEXBENCH_SHARED says where they are")
+        pytest.skip(f"needs published collections, and none is in {SHARED}; set LEXBENCH_SHARED to their folder")
     return SHARED
 
 
 @pytest.fixture(scope="session")
 def ir_datasets_home(tmp_path_factory) -> Path:
-    """Return the one folder of ir_datasets: our own collection in FEVER's place, and the real ones that are here.
+    """Return the folder of ir_datasets, with our own collection in the place of FEVER, and the published ones that are here.
 
-    The library builds its stores in it, and takes one folder a process.
+    The library builds its stores in it. It uses one folder per process.
     """
     home = tmp_path_factory.mktemp("ir") / "datasets"
     if REAL.is_dir():
@@ -114,7 +113,7 @@ def ir_datasets_home(tmp_path_factory) -> Path:
     archive.parent.mkdir(parents=True)
     with zipfile.ZipFile(archive, "w") as file:
         for path in ("corpus.jsonl", "queries.jsonl", *(f"qrels/{split}.tsv" for split in ("train", "dev", "test"))):
-            file.writestr(zipfile.ZipInfo(f"fever/{path}"), (DATA / "bread" / path).read_bytes())  # of no date: one MD5
+            file.writestr(zipfile.ZipInfo(f"fever/{path}"), (DATA / "bread" / path).read_bytes())  # without a date: same MD5
     return home
 
 
@@ -126,7 +125,7 @@ def real_home(shared, ir_datasets_home) -> Path:
 
 @pytest.fixture(scope="session")
 def plugin_environment(tmp_path_factory) -> dict[str, str]:
-    """Install the third-party package of tests/plugin into a folder of its own; return the environment that finds it."""
+    """Install the package in tests/plugin into a new folder; return the environment of a process that finds it."""
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(site)]
     subprocess.run([*pip, str(Path(__file__).parent / "plugin")], check=True, capture_output=True)
@@ -135,7 +134,7 @@ def plugin_environment(tmp_path_factory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def two_raylets():
-    """Start a Ray cluster of two machines, as far as Ray knows, a processor each; what tests define is found there."""
+    """Start a Ray cluster that looks like two machines with one processor each; its workers can import the tests' modules."""
     pytest.importorskip("ray", reason="needs ray: pip install 'lexbench[ray]'")
     from ray.cluster_utils import Cluster
 

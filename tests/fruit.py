@@ -4,8 +4,6 @@
 in two, kiwi in none.
 """
 
-import json
-
 import tiny
 
 CORPUS = {
@@ -54,13 +52,8 @@ def write_vectors(path):
     """Write the vectors of documents and queries into *path*, and return the expression of the encoder that reads them."""
     for name, vectors in (("documents", DOCUMENT_VECTORS), ("queries", QUERY_VECTORS)):
         records = ({"id": text_id, "contents": "", "vector": vector} for text_id, vector in vectors.items())
-        (path / f"{name}.jsonl").write_text(lines(records))
+        tiny.write_rows(path / f"{name}.jsonl", records)
     return f'vectors(documents="{path}/documents.jsonl", queries="{path}/queries.jsonl", format="seismic")'
-
-
-def lines(records):
-    """Return *records* as JSON lines."""
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def ids(corpus, positions):

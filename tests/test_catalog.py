@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import run
+from tiny import install as install_package
+from tiny import run, write_files
 
 from lexbench import catalog, registry, suites
 from lexbench.analysis.verify.published import source
@@ -313,13 +314,8 @@ def install(tmp_path, monkeypatch):
     """Return a function that installs a package with one module and an entry point of `lexbench.models`."""
 
     def make(module, value):
-        info = tmp_path / "theirs-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[lexbench.models]\ntheirs = {value}\n")
-        (tmp_path / module).mkdir()
-        (tmp_path / module / "__init__.py").write_text("1 / 0\n")
-        (tmp_path / module / "mine.toml").write_text(MINE)
+        install_package(tmp_path, "theirs", {"lexbench.models": [f"theirs = {value}"]})
+        write_files(tmp_path / module, {"__init__.py": "1 / 0\n", "mine.toml": MINE})
         monkeypatch.syspath_prepend(tmp_path)
         catalog._plugged_in.cache_clear()
 

@@ -1,6 +1,5 @@
 """Datasets are found where the user has them, are checked, and are missed in one line."""
 
-import gzip
 import hashlib
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import DATA
 from tiny import write as write_folder
+from tiny import write_files
 
 from lexbench import registry
 from lexbench.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
@@ -43,13 +43,6 @@ def tiny(dataset_id="tiny/test", corpus="tiny", split="test", document="title_te
     return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=text)
 
 
-def write(path, *lines):
-    """Write *lines* to a file and make its folders; a name in .gz is compressed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-
-
 def bread_of_the_library(home, split="test"):
     """Return the contract of the collection about bread, which ir_datasets has in FEVER's place."""
     contract = read_toml(DATA / "bread_suite" / "datasets" / f"bread_{split}.toml", Contract)
@@ -60,9 +53,9 @@ def bread_of_the_library(home, split="test"):
 
 def test_ms_marco_files(tmp_path, monkeypatch):
     """MS MARCO's files are read under their own names: the corpus with the corpus, queries and qrels with either."""
-    write(tmp_path / "tiny/collection.tsv.gz", "0\tzero", "1\tone")
-    write(tmp_path / "tiny/queries.dev.small.tsv", "7\twhat is one")
-    write(tmp_path / "tiny/dev/small/qrels.tsv", "7\t0\t1\t1")
+    documents = {"collection.tsv.gz": "0\tzero\n1\tone\n"}
+    topics = {"queries.dev.small.tsv": "7\twhat is one\n", "dev/small/qrels.tsv": "7\t0\t1\t1\n"}
+    write_files(tmp_path / "tiny", documents | topics)
     monkeypatch.setenv("LEXBENCH_DATA", f"/nowhere:{tmp_path}")
     contract = tiny("tiny/dev/small", split="dev/small", document="text")
     source = find_source(contract)
@@ -74,9 +67,8 @@ def test_ms_marco_files(tmp_path, monkeypatch):
 
 def test_titled_ms_marco_files(tmp_path):
     """Three columns are id, title and passage, the title on its own line; a dash is no title."""
-    write(tmp_path / "collection.tsv", "0\tZero\tnothing", "1\t-\tone")
-    write(tmp_path / "queries.tsv", "7\tx")
-    write(tmp_path / "qrels.txt", "7 Q0 1 1")
+    files = {"collection.tsv": "0\tZero\tnothing\n1\t-\tone\n", "queries.tsv": "7\tx\n", "qrels.txt": "7 Q0 1 1\n"}
+    write_files(tmp_path, files)
     source = Files.locate(tiny(document="title_line_text"), [tmp_path])
     assert [one.text for one in source.documents()] == ["Zero\nnothing", "one"]
 

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import fruit
 import pytest
+import tiny
 
 from lexbench import api
 from lexbench.analysis.stored_results import stored_results
@@ -61,7 +62,7 @@ def weights(tmp_path):
 
 def written(path, records):
     """Write JSON lines; return the path as text."""
-    path.write_text(fruit.lines(records))
+    path.write_text(tiny.lines(records))
     return str(path)
 
 

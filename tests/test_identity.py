@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import pytest
+import tiny
 
 from lexbench import registry
 from lexbench.notation import Call
@@ -66,15 +67,13 @@ def test_two_packages_may_have_a_plug_in_of_one_name_and_version(tmp_path, monke
     """A plug-in of another package has the name of the package in its identity, so that stored work is not confused."""
     found = []
     for package in ("one", "two"):
-        info = tmp_path / package / f"{package}-1.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
-        (info / "entry_points.txt").write_text(f"[lexbench.engines]\ntwin = {package}_twin:Twin\n")
-        (tmp_path / package / f"{package}_twin.py").write_text("class Twin:\n    pass\n")
+        module = f"{package}_twin"
+        entry = {"lexbench.engines": [f"twin = {module}:Twin"]}
+        tiny.install(tmp_path / package, package, entry, **{module: "class Twin:\n    pass\n"})
         with monkeypatch.context() as patch:
             patch.syspath_prepend(tmp_path / package)
             registry._entries.cache_clear()
-            found.append(registry.identity(import_module(f"{package}_twin").Twin))
+            found.append(registry.identity(import_module(module).Twin))
     registry._entries.cache_clear()
 
     assert found == ["one:engines/twin", "two:engines/twin"]

@@ -1,14 +1,13 @@
 """A user's own data run like a suite, in every layout, in the shell and in Python, with the same numbers."""
 
-import csv
-import gzip
 import json
 from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny import run
+from tiny import lines, run
+from tiny import write_files as write
 
 import lexbench
 from lexbench import contracts
@@ -40,11 +39,6 @@ def rows_of(names, rows):
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def lines_of(rows):
-    """Return rows as JSON lines."""
-    return "".join(f"{json.dumps(row)}\n" for row in rows)
-
-
 TREC_DOCS = "".join(
     f"<DOC>\n<DOCNO> {doc_id} </DOCNO>\n<HEADLINE>\n{title}\n</HEADLINE>\n<TEXT>\n<P>{text}</P>\n</TEXT>\n</DOC>\n"
     for doc_id, (title, text) in TEXTS.items()
@@ -53,8 +47,8 @@ TOPICS = "".join(
     f"<top>\n<num> Number: {key}\n<title> {text}\n<desc> Description:\nmore\n</top>\n" for key, text in QUERIES.items()
 )
 BEIR = {
-    "corpus.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS)),
-    "queries.jsonl": lines_of(rows_of(("_id", "text"), QUERIES.items())),
+    "corpus.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS)),
+    "queries.jsonl": lines(rows_of(("_id", "text"), QUERIES.items())),
     "qrels/test.tsv": separated(QREL_ROWS, "\t", ("query-id", "corpus-id", "score")),
 }
 LAYOUTS = {
@@ -80,7 +74,7 @@ LAYOUTS = {
         "qrels.test.tsv": separated([(query, "0", doc, grade) for query, doc, grade in QREL_ROWS], "\t"),
     },
     "compressed, and an unknown ending": {
-        "corpus.csv.gz": gzip.compress(separated(DOC_ROWS, ",", ("ID", "Title", "Text")).encode()),
+        "corpus.csv.gz": separated(DOC_ROWS, ",", ("ID", "Title", "Text")),
         "corpus.md": "notes",
         "queries.jsonl": BEIR["queries.jsonl"],
         "qrels/test.tsv": BEIR["qrels/test.tsv"],
@@ -91,21 +85,12 @@ LAYOUTS = {
         "qrels.txt": separated([(q, "0", d, g) for q, d, g in QREL_ROWS], " "),
     },
     "hub": {
-        "corpus/train-00000-of-00002.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS[:1])),
-        "corpus/train-00001-of-00002.jsonl": lines_of(rows_of(("_id", "title", "text"), DOC_ROWS[1:])),
+        "corpus/train-00000-of-00002.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS[:1])),
+        "corpus/train-00001-of-00002.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS[1:])),
         "queries/test.jsonl": BEIR["queries.jsonl"],
-        "data/test-00000-of-00001.jsonl": lines_of(rows_of(("query-id", "corpus-id", "score"), JUDGEMENTS)),
+        "data/test-00000-of-00001.jsonl": lines(rows_of(("query-id", "corpus-id", "score"), JUDGEMENTS)),
     },
 }
-
-
-def write(folder, files):
-    """Write *files*, text by name, into *folder*; return that."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
 
 
 def contents(source):
@@ -136,12 +121,9 @@ def test_every_layout_gives_the_same_data(layout, tmp_path):
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     """A quoted field of CSV keeps its commas, quotes and line ends; a TSV file with a header loses the quotes of pandas."""
     text = 'one, "two"\nthree'
-    write(tmp_path / "a", BEIR | {"corpus.csv": ""})
-    (tmp_path / "a/corpus.jsonl").unlink()
-    with (tmp_path / "a/corpus.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("id", "text"), ("d1", text)])
-    tsv = {"corpus.tsv": 'id\ttext\nd1\t"say ""hi"" now"\nd2\t"one" two\n'}
-    write(tmp_path / "b", {name: content for name, content in BEIR.items() if name != "corpus.jsonl"} | tsv)
+    write(tmp_path / "a", BEIR | {"corpus.jsonl": None, "corpus.csv": 'id,text\r\nd1,"one, ""two""\nthree"\r\n'})
+    tsv = 'id\ttext\nd1\t"say ""hi"" now"\nd2\t"one" two\n'
+    write(tmp_path / "b", BEIR | {"corpus.jsonl": None, "corpus.tsv": tsv})
 
     assert [one.text for one in find_folder(tmp_path / "a").source.documents()] == [text]
     assert [one.text for one in find_folder(tmp_path / "b").source.documents()] == ['say "hi" now', '"one" two']
@@ -231,8 +213,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
 @pytest.mark.parametrize(("ends", "changed", "message"), MISTAKES, ids=[message for *_, message in MISTAKES])
 def test_a_mistake_in_data_is_one_line_and_no_score(ends, changed, message, tmp_path, capsys):
     """Faulty data give one line with the file and the place, no table, the right exit code, and no advice to try again."""
-    files = {name: content for name, content in (BEIR | changed).items() if content is not None}
-    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", files), "-m", "nDCG@10")
+    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", BEIR | changed), "-m", "nDCG@10")
 
     assert (exit_code, out) == (ends, "")
     assert message in err

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -91,15 +92,11 @@ def test_plugins_that_do_not_load_are_named(plugin_environment, tmp_path):
 
     An engine without `exact` would be published as exact.
     """
-    info = tmp_path / "odd-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
-    entries = ["[lexbench.retrievers]", "broken = broken_module:Broken", "[lexbench.engines]"]
-    (info / "entry_points.txt").write_text("\n".join([*entries, *(f"{name} = {name}_engine" for name in ENGINES)]))
-    (tmp_path / "broken_module.py").write_text("1 / 0\n")
-    for name, (text, _) in ENGINES.items():
-        content = f"from dataclasses import dataclass\nfrom lexbench import Engine\n{text}\n"
-        (tmp_path / f"{name}_engine.py").write_text(content)
+    entries = {"lexbench.retrievers": ["broken = broken_module:Broken"]}
+    entries["lexbench.engines"] = [f"{name} = {name}_engine" for name in ENGINES]
+    head = "from dataclasses import dataclass\nfrom lexbench import Engine\n"
+    modules = {f"{name}_engine": f"{head}{text}\n" for name, (text, _) in ENGINES.items()}
+    tiny.install(tmp_path, "odd", entries, broken_module="1 / 0\n", **modules)
     environment = {**plugin_environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{plugin_environment['PYTHONPATH']}"}
     used = [["run", "suite", "pydoc", "-r", f"lexmae_nano@{name}"] for name in ENGINES]
     listed, broken, *engines = lexbench(environment, ["list", "engines"], ["run", "suite", "pydoc", "-r", "broken"], *used)

@@ -3,7 +3,6 @@
 import json
 
 import checkpoints
-import fruit
 import numpy as np
 import pytest
 import tiny
@@ -96,7 +95,7 @@ def expanded(tmp_path):
     """Write expansions of TEXTS by number; one adds nothing, one only what its text has, one is longer than its limit."""
     added = ["what is a neural query", "", "neural search", "lexical lexical weight", "the of and in is " * 5]
     path = tmp_path / "expansions.jsonl"
-    path.write_text(fruit.lines({"id": str(i), "predicted_queries": [text]} for i, text in enumerate(added)))
+    path.write_text(tiny.lines({"id": str(i), "predicted_queries": [text]} for i, text in enumerate(added)))
     return added, str(path)
 
 
@@ -169,7 +168,7 @@ def test_vectors_of_others_with_fractions(tmp_path):
     """Fractional weights, e.g. of COIL-tok, are read by format="seismic" and quantised."""
     vectors = {"0": {"red": 1.5, "fox": 0.25}, "1": {"fox": 2.25}, "2": {}, "3": {"red": 0.5}, "4": {"hen": 1.0}}
     (tmp_path / "documents.jsonl").write_text(
-        fruit.lines({"id": name, "contents": "", "vector": one} for name, one in vectors.items())
+        tiny.lines({"id": name, "contents": "", "vector": one} for name, one in vectors.items())
     )
     (tmp_path / "queries.jsonl").write_text(json.dumps({"id": "q", "vector": {"red": 1.0, "fox": 2.0}}) + "\n")
     files = f'documents="{tmp_path}/documents.jsonl",queries="{tmp_path}/queries.jsonl"'

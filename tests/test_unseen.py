@@ -4,7 +4,6 @@ Figures are computed by hand beside the rows, and all of them again by pytrec_ev
 """
 
 import bz2
-import gzip
 import json
 import lzma
 from math import log2
@@ -69,13 +68,9 @@ ASKED = [word for measure in MEASURES for word in ("-m", measure)]
 def quay(tmp_path, monkeypatch):
     """Write the collection as a folder with TREC's topics and judgements; its store is beside it."""
     tiny.enter(tmp_path, monkeypatch)
-    folder = tmp_path / "quay"
-    (folder / "qrels").mkdir(parents=True)
     rows = (json.dumps({"_id": doc_id, "title": None, "text": text}) for doc_id, text in DOCUMENTS.items())
-    (folder / "corpus.jsonl").write_text("\r\n".join(rows))
-    (folder / "topics.txt").write_text(TOPICS)
-    (folder / "qrels" / "test.tsv").write_bytes(QRELS.encode())
-    return folder
+    files = {"corpus.jsonl": "\r\n".join(rows), "topics.txt": TOPICS, "qrels/test.tsv": QRELS}
+    return tiny.write_files(tmp_path / "quay", files)
 
 
 def said(capsys, *words, ends=0):
@@ -163,18 +158,9 @@ def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, r
     assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
 
 
-def rewritten(quay, change):
-    """Write files of the collection anew: the content of each, by name, None for none."""
-    for name, content in change.items():
-        (quay / name).unlink(missing_ok=True)
-        if content is not None:
-            (quay / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 NUMBERED = {
-    "corpus.jsonl": "".join(
-        json.dumps({"_id": number, "text": text, "metadata": {"x": [number]}}) + "\n"
-        for number, text in enumerate(DOCUMENTS.values())
+    "corpus.jsonl": tiny.lines(
+        {"_id": number, "text": text, "metadata": {"x": [number]}} for number, text in enumerate(DOCUMENTS.values())
     )
     + '{"_id": 5, "title": "ferries \u2028 \x85 ferry", "text": null}\n',
     "topics.txt": None,
@@ -195,11 +181,9 @@ JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
         (
             {
                 **dict.fromkeys(("corpus.jsonl", "topics.txt", "qrels/test.tsv")),
-                "corpus.jsonl.bz2": bz2.compress(
-                    "".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in DOCUMENTS.items()).encode()
-                ),
+                "corpus.jsonl.bz2": bz2.compress(tiny.lines({"_id": k, "text": v} for k, v in DOCUMENTS.items()).encode()),
                 "topics.txt.xz": lzma.compress(TOPICS.encode()),
-                "qrels/test.tsv.gz": gzip.compress(QRELS.encode()),
+                "qrels/test.tsv.gz": QRELS,
             },
             [1, 0, 1 / 2, 0],
         ),
@@ -209,7 +193,7 @@ JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
 )
 def test_folders_as_they_are_found(quay, capsys, change, expected):
     """Splits, headers, byte order marks, compression, numeric ids and null texts give the scores of the plain folder."""
-    rewritten(quay, change)
+    tiny.write_files(quay, change)
     (result,) = json.loads(said(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
 
     assert result["per_query"]["RR@10"] == expected
@@ -217,8 +201,7 @@ def test_folders_as_they_are_found(quay, capsys, change, expected):
 
 def test_a_judged_query_without_words_is_told(quay, capsys):
     """It finds nothing, and a note names it."""
-    rewritten(
-        quay, {"topics.txt": None, "queries.jsonl": "".join(f'{{"_id": "{q}", "text": ""}}\n' for q in ("7", "008", "9", "10"))}
-    )
+    queries = tiny.lines({"_id": query, "text": ""} for query in ("7", "008", "9", "10"))
+    tiny.write_files(quay, {"topics.txt": None, "queries.jsonl": queries})
 
     assert "4 of 4 judged queries have no text, e.g. '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")

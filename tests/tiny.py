@@ -1,4 +1,4 @@
-"""Writes small BEIR folders, for tests."""
+"""Write small BEIR folders and other files, install packages with plug-ins, and run commands, for tests."""
 
 import gzip
 import json
@@ -26,16 +26,43 @@ def write(place, documents, queries, judged, split="test"):
     return place
 
 
+def lines(rows):
+    """Return *rows* as JSON lines."""
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
 def write_rows(path, rows):
     """Write *rows* as JSON lines, compressed or not, or as Parquet, by the ending of *path*."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        from pyarrow.parquet import write_table
+    if path.suffix != ".parquet":
+        write_files(path.parent, {path.name: lines(rows)})
+        return
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
 
-        return write_table(pa.Table.from_pylist(rows), path)
-    text = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    return path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_table(pa.Table.from_pylist(rows), path)
+
+
+def write_files(folder, files):
+    """Write *files* into *folder* and return it: text, compressed if the name ends in .gz, or bytes by name; None removes."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.unlink(missing_ok=True)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
+    return folder
+
+
+def install(site, name, entry_points, **modules):
+    """Install a package into the folder *site*: its version 1, its entry points by group, and its modules, text by name."""
+    groups = "".join(f"[{group}]\n{chr(10).join(lines)}\n" for group, lines in entry_points.items())
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
+    info = {f"{name}-1.dist-info/METADATA": metadata, f"{name}-1.dist-info/entry_points.txt": groups}
+    write_files(site, info | {f"{module}.py": text for module, text in modules.items()})
 
 
 def run(capsys, *arguments):

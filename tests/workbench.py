@@ -74,8 +74,13 @@ def searched(bench, retriever, k=1000):
 
 
 def engine(name, **settings):
-    """Make an engine, or skip the test."""
+    """Make an engine; skip the test if its extra is not installed."""
+    return available(lambda: registry.create("engines", Call(name, kwargs=tuple(settings.items()))))
+
+
+def available(make):
+    """Return make(); skip the test if an extra that it needs is not installed."""
     try:
-        return registry.create("engines", Call(name, kwargs=tuple(settings.items())))
+        return make()
     except MissingExtra as missing:
         pytest.skip(str(missing))

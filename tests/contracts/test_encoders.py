@@ -14,9 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from workbench import available
 
 from lexbench import registry
-from lexbench.errors import CommandError, MissingExtra
+from lexbench.errors import CommandError
 from lexbench.notation import Call
 from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
@@ -180,10 +181,7 @@ def encoder_case(request, tmp_path_factory):
     name = request.param
     if name in EXAMPLES:
         return example(name)
-    try:
-        registry.load("encoders", name)
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+    available(lambda: registry.load("encoders", name))
     return WRITERS[name](tmp_path_factory.mktemp(name)) if name in WRITERS else default(name)
 
 

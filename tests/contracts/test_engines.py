@@ -1,10 +1,9 @@
 """The contract tests of `lexbench.testing.engines` on each engine."""
 
 import pytest
+import workbench
 
 from lexbench import registry
-from lexbench.errors import MissingExtra
-from lexbench.notation import Call
 from lexbench.testing import EngineContract
 from lexbench.types import Kind
 
@@ -12,15 +11,12 @@ ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/te
 
 
 class TestQdrant(EngineContract):
-    """Qdrant, which takes vectors of any kind, on those that it does not take by default."""
+    """Qdrant, on the kinds of vectors that it does not take by default."""
 
     @pytest.fixture(params=[Kind.DENSE, Kind.MULTI], ids=str)
     def engine(self, request):
         """Make the engine for one kind."""
-        try:
-            return registry.create("engines", Call("qdrant")).for_kind(request.param)
-        except MissingExtra as missing:
-            pytest.skip(str(missing))
+        return workbench.engine("qdrant").for_kind(request.param)
 
 
 class TestEngines(EngineContract):
@@ -31,10 +27,7 @@ class TestEngines(EngineContract):
     @pytest.fixture(params=[name for name in registry.names("engines") if name not in ELSEWHERE])
     def engine(self, request):
         """Make one engine."""
-        try:
-            engine = registry.create("engines", Call(request.param))
-        except MissingExtra as missing:
-            pytest.skip(str(missing))
+        engine = workbench.engine(request.param)
         if engine.compressed:
             pytest.skip(f"scores are those of compressed vectors: see tests/test_{request.param}.py")
         return engine

@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import checkpoints
 import pytest
+from workbench import available
 
 from lexbench import registry
-from lexbench.errors import MissingExtra
 from lexbench.notation import Call
 from lexbench.testing import RerankerContract
 
@@ -23,10 +23,7 @@ class TestRerankers(RerankerContract):
     @pytest.fixture(params=registry.names("rerankers"))
     def reranker(self, request, folder):
         """Make one reranker; skip it where its extra is not installed."""
-        try:
-            settings = {item.name for item in fields(registry.load("rerankers", request.param))}
-        except MissingExtra as missing:
-            pytest.skip(str(missing))
+        settings = {item.name for item in fields(available(lambda: registry.load("rerankers", request.param)))}
         model = (("model", str(folder)),) if "model" in settings else ()
         if "url" in settings:
             from model_server import ModelServer

@@ -4,20 +4,20 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
+from workbench import available
 
 from lexbench import registry
-from lexbench.errors import MissingExtra
 from lexbench.notation import parse
 from lexbench.plugins import Reranker
 from lexbench.runner import systems
 from lexbench.testing import RetrieverContract
 
-NAMES = [name for name in systems.retrievers().values() if name not in ("command", "run_file", "url")]  # these build nothing
+NAMES = [name for name in systems.retrievers().values() if name not in ("command", "run_file", "url")]  # no index
 
 
 @dataclass(frozen=True)
 class Occurrences(Reranker):
-    """A reranker: how often the words of a query stand in a document."""
+    """A reranker that counts the occurrences of the query's words in a document."""
 
     def score(self, queries, documents):
         """Count them."""
@@ -32,10 +32,7 @@ class TestRetrievers(RetrieverContract):
     def retriever(self, request):
         """Make one retriever."""
         typed = next(typed for typed, name in systems.retrievers().items() if name == request.param)
-        try:
-            settings = {item.name for item in fields(registry.load("retrievers", request.param))}
-        except MissingExtra as missing:
-            pytest.skip(str(missing))
+        settings = {item.name for item in fields(available(lambda: registry.load("retrievers", request.param)))}
         if "reranker" in settings:
             return registry.load("retrievers", request.param)((systems.resolve(parse("bm25")),), Occurrences())
         if request.param == "passages":  # of one retriever, and with a length that cuts the longest of the documents

@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from workbench import available
 
 from lexbench import registry
-from lexbench.errors import CommandError, MissingExtra
+from lexbench.errors import CommandError
 from lexbench.notation import Call
 from lexbench.testing import TransformContract
 
@@ -14,35 +15,18 @@ sys.path.append(str(Path(__file__).parent.parent / "plugin"))
 from lexbench_example.square import Square
 
 SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,))}
-IDEMPOTENT = [name for name in ("top_k", "prune_query") if name in registry.names("transforms")]
-
-
-def made(name):
-    """Make one transform, with the settings above or its default ones."""
-    try:
-        return registry.create("transforms", SETTINGS.get(name, Call(name)))
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
-    except CommandError as error:
-        pytest.skip(f"no settings for it here: {error}")
 
 
 class TestTransforms(TransformContract):
-    """Each transform."""
+    """Each transform, with the settings above or its default ones."""
 
-    @pytest.fixture(params=[name for name in registry.names("transforms") if name not in IDEMPOTENT])
+    @pytest.fixture(params=registry.names("transforms"))
     def transform(self, request):
         """Make one."""
-        return made(request.param)
-
-
-class TestPruning(TransformContract):
-    """Those whose rule prunes no more the second time."""
-
-    @pytest.fixture(params=IDEMPOTENT)
-    def transform(self, request):
-        """Make one."""
-        return made(request.param)
+        try:
+            return available(lambda: registry.create("transforms", SETTINGS.get(request.param, Call(request.param))))
+        except CommandError as error:
+            pytest.skip(f"no settings for it here: {error}")
 
 
 class TestDense(TransformContract):
