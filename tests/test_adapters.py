@@ -112,26 +112,16 @@ def test_causal_models_give_what_peft_gives(tmp_path, whole, settings):
 def test_a_folder_of_sentence_transformers_with_an_adapter(tmp_path, bert):
     """A folder of sentence-transformers with an adapter gives the vectors of sentence-transformers."""
     peft = pytest.importorskip("peft", reason="the reference is peft, which the extra test has")
-    library = pytest.importorskip("sentence_transformers", reason="the reference is sentence-transformers")
-    modules = library.sentence_transformer.modules
-    body = shutil.copytree(bert, tmp_path / "body")
-    checkpoints.reconfigure(body, "tokenizer_config.json", model_max_length=48)
-    theirs = library.SentenceTransformer(
-        modules=[modules.Transformer(str(body)), modules.Pooling(32, pooling_mode="mean")],
-        device="cpu",
-        prompts={"query": "w1 "},
-    )
+    theirs = checkpoints.sentence_transformer(tmp_path / "plain", bert, prompts={"query": "w1 "})
     theirs.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "dense"], init_lora_weights=False))
     theirs.save(str(tmp_path / "saved"))
     stated = Dense.checkpoint_defaults({"model": str(tmp_path / "saved")})
     assert not (tmp_path / "saved" / "model.safetensors").exists()
 
     ours = Dense(str(tmp_path / "saved"), device="cpu", **stated)
-    wanted = theirs.encode_document(TEXTS, normalize_embeddings=True)
-    np.testing.assert_allclose(vectors(ours), wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        ours.encode_query(TEXTS), theirs.encode_query(TEXTS, normalize_embeddings=True), rtol=1e-4, atol=1e-5
-    )
+    documents, queries = (encode(TEXTS, normalize_embeddings=True) for encode in (theirs.encode_document, theirs.encode_query))
+    np.testing.assert_allclose(vectors(ours), documents, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.encode_query(TEXTS), queries, rtol=1e-4, atol=1e-5)
 
 
 def test_keys_have_both_digests(tmp_path, bert):

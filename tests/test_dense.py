@@ -4,22 +4,20 @@ import json
 import shutil
 from pathlib import Path
 
+import checkpoints
+import fruit
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import fruit  # noqa: E402 - needs torch
-from checkpoints import ARCHITECTURES, causal_lm, masked_lm, reconfigure, rewrite, sentence_transformer  # noqa: E402 - needs torch
-
-from lexbench.encoders.dense import Dense  # noqa: E402
-from lexbench.encoders.late_interaction import LateInteraction  # noqa: E402
-from lexbench.errors import CommandError, LexbenchError  # noqa: E402
-from lexbench.report.run import tables  # noqa: E402
-from lexbench.runner import jobs, plan, systems  # noqa: E402
-from lexbench.storage.store import Store  # noqa: E402
-from lexbench.types import Document  # noqa: E402
+from lexbench.encoders.dense import Dense
+from lexbench.encoders.late_interaction import LateInteraction
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.report.run import tables
+from lexbench.runner import jobs, plan, systems
+from lexbench.storage.store import Store
+from lexbench.types import Document
 
 TEXTS = ["sparse neural retrieval", "", "the term weight of a query in the search model is dense", "w1 w2 w3 " * 30, "x"]
 TITLED = [
@@ -32,7 +30,7 @@ TITLED = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write a BERT with random weights."""
-    return masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert")
+    return checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert")
 
 
 def dense(folder, **settings):
@@ -56,11 +54,11 @@ def close(found, expected):
     return np.allclose(found, np.array(expected), rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling(tmp_path, architecture, pooling):
     """A text's vector is its first state, or the mean of its states, in any batch."""
-    folder = masked_lm(tmp_path / "model", architecture)
+    folder = checkpoints.masked_lm(tmp_path / "model", architecture)
     encoder = dense(folder, pooling=pooling)
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
 
@@ -123,7 +121,7 @@ def test_tct_colbert_documents(folder):
 @pytest.fixture
 def ance(tmp_path):
     """Write a RoBERTa with ANCE's head, under the names of its authors."""
-    return rewrite(masked_lm(tmp_path / "ance", "roberta"), with_head)
+    return checkpoints.rewrite(checkpoints.masked_lm(tmp_path / "ance", "roberta"), with_head)
 
 
 def with_head(state):
@@ -160,10 +158,10 @@ def test_dpr(tmp_path):
     """DPR: two towers with different prefixes, first state; documents are (title, text), "" for no title."""
     towers = {}
     for seed, (tower, prefix) in enumerate({"question": "question_encoder", "ctx": "ctx_encoder"}.items()):
-        towers[tower] = masked_lm(tmp_path / tower, "bert", seed=seed)
+        towers[tower] = checkpoints.masked_lm(tmp_path / tower, "bert", seed=seed)
         shutil.copytree(towers[tower], tmp_path / f"{tower}-dpr")
-        rewrite(tmp_path / f"{tower}-dpr", lambda state, prefix=prefix: under(state, f"{prefix}.bert_model."))
-        reconfigure(tmp_path / f"{tower}-dpr", model_type="dpr", projection_dim=0)
+        checkpoints.rewrite(tmp_path / f"{tower}-dpr", lambda state, prefix=prefix: under(state, f"{prefix}.bert_model."))
+        checkpoints.reconfigure(tmp_path / f"{tower}-dpr", model_type="dpr", projection_dim=0)
     encoder = dense(tmp_path / "ctx-dpr", query_model=str(tmp_path / "question-dpr"), pooling="cls", titles="pair", no_title="")
     pairs = [(one.title, one.body) for one in TITLED]
 
@@ -205,7 +203,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
     """Weights that are not those of config.json, or are not numbers, are refused."""
     change, message = DAMAGED[damage]
     with pytest.raises(LexbenchError, match=message):
-        dense(rewrite(shutil.copytree(folder, tmp_path / "model"), change)).encode_query(["x"])
+        dense(checkpoints.rewrite(shutil.copytree(folder, tmp_path / "model"), change)).encode_query(["x"])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +218,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
 )
 def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
     """A folder of sentence-transformers states its settings, and gives the vectors of sentence-transformers."""
-    model = sentence_transformer(tmp_path / "st", folder, **settings)
+    model = checkpoints.sentence_transformer(tmp_path / "st", folder, **settings)
     encoder = systems.system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
 
     expected = said | {"query_length": 48, "document_length": 48}
@@ -233,7 +231,7 @@ def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
 def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
     """Two models that differ in the head alone have different keys."""
     for name, seed in (("one", 5), ("two", 6)):
-        sentence_transformer(tmp_path / name, folder, pooling="cls", layers=["Dense"])
+        checkpoints.sentence_transformer(tmp_path / name, folder, pooling="cls", layers=["Dense"])
         if seed == 6:
             file = tmp_path / name / "2_Dense" / "model.safetensors"
             file.write_bytes(file.read_bytes()[:-4] + np.float32(1).tobytes())
@@ -252,7 +250,7 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
 )
 def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
     """A folder that needs an unknown way of encoding is refused in one line."""
-    sentence_transformer(tmp_path / "st", folder, pooling="cls", layers=["Dense"])
+    checkpoints.sentence_transformer(tmp_path / "st", folder, pooling="cls", layers=["Dense"])
     path = tmp_path / "st" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
 
@@ -269,7 +267,7 @@ def test_pooling_has_no_default(folder):
 def test_settings_of_our_own(tmp_path, folder):
     """A table `lexbench` in config.json has settings; typed ones win, and a note says so."""
     own = shutil.copytree(folder, tmp_path / "own")
-    reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
+    checkpoints.reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
 
     encoder = systems.system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
     assert (encoder.pooling, encoder.query_length, encoder.similarity) == ("cls", 16, "dot")
@@ -332,7 +330,7 @@ def last_states(folder, texts):
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_the_last_state_is_that_of_transformers(tmp_path, architecture):
     """A causal model's vector of a text is its last token's state, alone and in a batch."""
-    folder = causal_lm(tmp_path / architecture, architecture)
+    folder = checkpoints.causal_lm(tmp_path / architecture, architecture)
     made, expected = causal(folder), last_states(folder, WORDED)
 
     np.testing.assert_allclose(made.encode_query(WORDED), expected, rtol=1e-4, atol=1e-5)
@@ -342,7 +340,7 @@ def test_the_last_state_is_that_of_transformers(tmp_path, architecture):
 
 def test_an_end_token_is_read_and_pooled(tmp_path):
     """With *end_token* every text ends with </s>, also a cut one; a tokenizer without one is an error (RepLLaMA)."""
-    folder = causal_lm(tmp_path / "llama")
+    folder = checkpoints.causal_lm(tmp_path / "llama")
     made = causal(folder, end_token=True, query_prompt="query w1 ")
     expected = last_states(folder, [f"query w1 {text} </s>" for text in WORDED])
     np.testing.assert_allclose(made.encode_query(WORDED), expected, rtol=1e-4, atol=1e-5)
@@ -356,18 +354,18 @@ def test_an_end_token_is_read_and_pooled(tmp_path):
     assert causal(folder, end_token=True, special_tokens=False).encode_query(["", "w1 </s>", ""]).any(axis=1).all()
     assert not causal(folder, special_tokens=False).encode_query([""]).any()
 
-    reconfigure(folder, "tokenizer_config.json", eos_token=None)
+    checkpoints.reconfigure(folder, "tokenizer_config.json", eos_token=None)
     with pytest.raises(CommandError, match=r"its tokenizer has no token 'eos'; type end_token=False"):
         causal(folder, end_token=True).encode_query(WORDED)
 
 
 def test_a_causal_folder_of_sentence_transformers_states_its_settings(tmp_path):
     """A folder like that of Qwen3-Embedding states pooling, prompts and cosine, and gives the same vectors as there."""
-    body = causal_lm(tmp_path / "body", "qwen3")
-    reconfigure(body, "tokenizer_config.json", pad_token="</s>", padding_side="left", model_max_length=32)
+    body = checkpoints.causal_lm(tmp_path / "body", "qwen3")
+    checkpoints.reconfigure(body, "tokenizer_config.json", pad_token="</s>", padding_side="left", model_max_length=32)
     stated = {"prompts": {"query": "query w1 w2 ", "document": ""}, "similarity_fn_name": "cosine"}
     saved = tmp_path / "saved"
-    theirs = sentence_transformer(saved, body, pooling="lasttoken", layers=["Normalize"], **stated)
+    theirs = checkpoints.sentence_transformer(saved, body, pooling="lasttoken", layers=["Normalize"], **stated)
     defaults = Dense.checkpoint_defaults({"model": str(saved)})
     ours = Dense(str(saved), device="cpu", **defaults)
 
@@ -375,20 +373,20 @@ def test_a_causal_folder_of_sentence_transformers_states_its_settings(tmp_path):
     np.testing.assert_allclose(ours.encode_query(WORDED), theirs.encode_query(WORDED), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(ours.encode_document(WORDED), theirs.encode_document(WORDED), rtol=1e-4, atol=1e-5)
 
-    reconfigure(saved / "1_Pooling", pooling_mode="mean", include_prompt=False)
+    checkpoints.reconfigure(saved / "1_Pooling", pooling_mode="mean", include_prompt=False)
     with pytest.raises(CommandError, match=r"1_Pooling: it leaves prompts out of the mean \(include_prompt\)"):
         Dense.checkpoint_defaults({"model": str(saved)})
 
 
 def test_what_such_models_cannot_do_is_said(tmp_path):
     """Titles need a separator, `skip` a mean, and code of a model is not run; the mean is of all tokens."""
-    folder = causal_lm(tmp_path / "llama")
+    folder = checkpoints.causal_lm(tmp_path / "llama")
     with pytest.raises(CommandError, match=r"dense\(titles='pair'\): .* has no token that separates texts; leave it out"):
         causal(folder, titles="pair").encode_document(WORDED)
     with pytest.raises(CommandError, match=r"dense\(skip=2\) leaves out positions of the mean"):
         causal(folder, skip=2)
     for settings in ({"is_causal": False}, {"auto_map": {"AutoModel": "modeling.Model"}}):
-        other = reconfigure(causal_lm(tmp_path / next(iter(settings))), **settings)
+        other = checkpoints.reconfigure(checkpoints.causal_lm(tmp_path / next(iter(settings))), **settings)
         with pytest.raises(CommandError, match=r"it is run by code of its own .* type endpoint\(url=…, model=…\)$"):
             causal(other).identity()
     with pytest.raises(CommandError, match=r"model_type 'llama' is not supported; there is: bert"):

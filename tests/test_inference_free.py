@@ -3,19 +3,17 @@
 import json
 import math
 
+import checkpoints
+import idf_table
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'lexbench[neural]'")
-
-import checkpoints  # noqa: E402
-import idf_table  # noqa: E402
-
-from lexbench import registry  # noqa: E402
-from lexbench.datasets.location import find_folder  # noqa: E402
-from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file  # noqa: E402
-from lexbench.errors import InvalidFile, MissingData  # noqa: E402
-from lexbench.notation import Call  # noqa: E402
+from lexbench import registry
+from lexbench.datasets.location import find_folder
+from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file
+from lexbench.errors import InvalidFile, MissingData
+from lexbench.notation import Call
 
 TEXTS = ["the query of the model", "", "sparse retrieval sparse"]
 LENGTHS = {"query_length": 16, "document_length": 16, "device": "cpu"}

@@ -5,20 +5,17 @@ import platform
 import subprocess
 import sys
 
+import checkpoints
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="torch is in the extra neural")
-pytest.importorskip("transformers", reason="transformers is in the extra neural")
-
-from checkpoints import masked_lm  # noqa: E402 - needs torch
-
-from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
-from lexbench.errors import CannotStart  # noqa: E402
-from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
-from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long  # noqa: E402
-from lexbench.models.int8 import Int8Layer, Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
-from lexbench.models.transformer_model import pack  # noqa: E402
+from lexbench.encoders.sparse_mlm import SparseMLM
+from lexbench.errors import CannotStart
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
+from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long
+from lexbench.models.int8 import Int8Layer, Int8Linear, check_int8, int8_works, quantised_states, write_largest
+from lexbench.models.transformer_model import pack
 
 RNG = np.random.default_rng(7)
 
@@ -105,7 +102,7 @@ def test_the_largest_of_each_text_is_that_of_all_its_products():
 
 def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
     """A fused layer gives the result of torch's steps with int8 products, with and without a mask."""
-    files = masked_lm_files(masked_lm(tmp_path / "model"))
+    files = masked_lm_files(checkpoints.masked_lm(tmp_path / "model"))
     layer = load_masked_lm(files, dtype=torch.float32).body.encoder.layer[0]
     states = torch.randn(2, 6, layer.output.dense.out_features)
     mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
@@ -126,7 +123,7 @@ def test_products_are_exact_on_other_processors():
 
 def test_encoders_compute_in_int8(tmp_path):
     """Vectors are near those of float32, and the settings differ."""
-    folder = str(masked_lm(tmp_path / "model"))
+    folder = str(checkpoints.masked_lm(tmp_path / "model"))
     texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
     made, exact = (
         SparseMLM(folder, dtype=dtype, document_length=64, query_length=64, dense_ok=True, device="cpu")

@@ -5,13 +5,10 @@ import io
 import json
 import random
 
+import checkpoints
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers")
-
 import tiny
-from checkpoints import WORDS, masked_lm
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.cli import code
@@ -25,7 +22,7 @@ DOCUMENTS, QUERIES = 200, 20
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a LexMAE checkpoint with random weights in its authors' form."""
-    return masked_lm(
+    return checkpoints.masked_lm(
         tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", safetensors=False, max_position_embeddings=512
     )
 
@@ -34,8 +31,8 @@ def checkpoint(tmp_path_factory):
 def folder(tmp_path_factory):
     """Write a BEIR folder of 200 documents, some of them empty."""
     chance = random.Random(11)
-    texts = {f"d{i:03d}": " ".join(chance.choices(WORDS, k=chance.randrange(30))) for i in range(DOCUMENTS)}
-    queries = {f"q{i}": " ".join(chance.choices(WORDS, k=3)) for i in range(QUERIES)}
+    texts = {f"d{i:03d}": " ".join(chance.choices(checkpoints.WORDS, k=chance.randrange(30))) for i in range(DOCUMENTS)}
+    queries = {f"q{i}": " ".join(chance.choices(checkpoints.WORDS, k=3)) for i in range(QUERIES)}
     judged = [(f"q{i}", f"d{i * 7:03d}", 1) for i in range(QUERIES)]
     return tiny.write(tmp_path_factory.mktemp("letters") / "letters", texts, queries, judged)
 

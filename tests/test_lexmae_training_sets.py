@@ -161,10 +161,14 @@ def drawn(examples, index, negatives=2, seed=0):
     return one.queries[found.query].query_id, ids(one.corpus, [found.positive])[0], ids(one.corpus, found.negatives)
 
 
-def test_an_example_for_each_relevant_document(tmp_path):
-    """Each relevant document of a query with negatives makes one example; qp has no negatives."""
-    examples = Examples([source(tmp_path / "fruit")], 3)
+@pytest.fixture
+def examples(tmp_path):
+    """Return the examples of the fruit folder."""
+    return Examples([source(tmp_path / "fruit")], 3)
 
+
+def test_an_example_for_each_relevant_document(examples):
+    """Each relevant document of a query with negatives makes one example; qp has no negatives."""
     assert Counter(drawn(examples, index)[:2] for index in range(len(examples))) == Counter(
         [("qa", "a3"), ("qf", "a2"), ("qf", "a4")]
     )
@@ -182,9 +186,8 @@ def test_an_example_for_each_query(tmp_path):
     assert min(found.values()) > 450  # 3 standard deviations of a fair draw are 47
 
 
-def test_negatives_are_drawn_without_replacement(tmp_path):
+def test_negatives_are_drawn_without_replacement(examples):
     """Two of three negatives are never the same, and all ordered pairs are about equally frequent."""
-    examples = Examples([source(tmp_path / "fruit")], 3)
     rng = np.random.default_rng(0)
     found = Counter(tuple(examples.draw(0, rng, 2).negatives.tolist()) for _ in range(1200))
 
@@ -193,10 +196,8 @@ def test_negatives_are_drawn_without_replacement(tmp_path):
     assert all(len(set(pair)) == 2 for pair in found)
 
 
-def test_too_few_negatives_are_repeated(tmp_path):
+def test_too_few_negatives_are_repeated(examples):
     """A query with too few negatives repeats each about equally often."""
-    examples = Examples([source(tmp_path / "fruit")], 3)
-
     assert sorted(Counter(drawn(examples, 0, 7)[2]).values()) == [2, 2, 3]
     first = drawn(examples, 0, 7)[2]
     assert first[:3] == first[3:6]
