@@ -1,4 +1,4 @@
-"""Contracts hold the facts that the sources give, and nothing else is read as one."""
+"""Contracts have the facts of the official files, and faulty contracts are refused."""
 
 import gzip
 from collections import Counter
@@ -8,7 +8,7 @@ import pytest
 from lexbench import suites
 from lexbench.contracts import Contract, Expected, all_contracts, suite_folders
 from lexbench.datasets import digests
-from lexbench.datasets.dataset import check
+from lexbench.datasets.dataset import check, judgement_facts
 from lexbench.errors import ContractMismatch, InvalidFile
 from lexbench.storage.reading import read_toml
 from lexbench.trec.qrels import read_judgements
@@ -45,17 +45,12 @@ OTHER_ROWS = {"beir/trec-covid": {"-1": 2}, "beir/webis-touche2020/v2": {"0": 12
 LIKE_THE_ARCHIVE = sorted(BEIR.keys() - OTHER_ROWS.keys() - {"beir/webis-touche2020"})
 
 
-def in_shared(shared, dataset_id):
-    """Return the judgements of Anserini's file for a dataset."""
-    name = dataset_id.split("/")[1]
-    return list(read_judgements(shared / "data" / "beir_topics_qrels" / f"qrels.beir-v1.0.0-{name}.test.txt.gz"))
-
-
-def found_in(rows):
-    """Return the facts of a list of judgements, in the terms of a contract."""
-    grades = {str(grade): count for grade, count in Counter(row.grade for row in rows).items()}
-    queries = len({row.query_id for row in rows})
-    return Expected(queries=queries, judgements=len(rows), grades=grades, qrels_sha256=digests.qrels_sha256(rows))
+def official(shared, dataset_id):
+    """Return the facts of Anserini's file of judgements for a dataset, in the terms of a contract."""
+    name = f"beir_topics_qrels/qrels.beir-v1.0.0-{dataset_id.split('/')[1]}.test"
+    if dataset_id in MSMARCO_FILES:
+        name = f"msmarco/qrels.{MSMARCO_FILES[dataset_id]}"
+    return judgement_facts(list(read_judgements(shared / "data" / f"{name}.txt.gz")))
 
 
 @pytest.mark.parametrize("dataset_id", CONTRACTS)
@@ -95,40 +90,33 @@ def test_beir_counts_and_archives(dataset_id):
     assert contract.text.document == "title_text"
 
 
-@pytest.mark.parametrize("dataset_id", LIKE_THE_ARCHIVE)
-def test_beir_qrels_are_those_of_the_contract(dataset_id, shared):
+@pytest.mark.parametrize("dataset_id", [*LIKE_THE_ARCHIVE, *MSMARCO_FILES])
+def test_official_qrels_are_those_of_the_contract(dataset_id, shared):
     """The official judgements have the counts, grades and digest that the contract expects."""
-    check(CONTRACTS[dataset_id], found_in(in_shared(shared, dataset_id)))
+    check(CONTRACTS[dataset_id], official(shared, dataset_id))
     assert CONTRACTS[dataset_id].expected.qrels_sha256
 
 
 @pytest.mark.parametrize("dataset_id", OTHER_ROWS)
 def test_where_anserini_differs_is_known(dataset_id, shared):
-    """Anserini's judgements lack exactly the rows that the contract's defects tell of."""
-    lacking = Counter(CONTRACTS[dataset_id].expected.grades) - Counter(found_in(in_shared(shared, dataset_id)).grades)
+    """Anserini's judgements lack exactly the rows that the defects of the contract describe."""
+    lacking = Counter(CONTRACTS[dataset_id].expected.grades) - Counter(official(shared, dataset_id).grades)
     assert dict(lacking) == OTHER_ROWS[dataset_id]
     assert CONTRACTS[dataset_id].expected.qrels_sha256 is None
 
 
-@pytest.mark.parametrize("dataset_id", MSMARCO_FILES)
-def test_ms_marco_qrels_are_those_of_the_contract(dataset_id, shared):
-    """The official judgements have the counts, grades and digest that the contract expects."""
-    path = shared / "data" / "msmarco" / f"qrels.{MSMARCO_FILES[dataset_id]}.txt.gz"
-    check(CONTRACTS[dataset_id], found_in(list(read_judgements(path))))
-
-
 @pytest.mark.parametrize(
-    ("dataset_id", "topics", "qrels"),
+    ("dataset_id", "topics"),
     [
-        ("msmarco-passage/dev/small", "msmarco-passage.dev-subset", "msmarco-passage.dev-subset"),
-        ("msmarco-passage/trec-dl-2020/judged", "dl20", "dl20-passage"),
-        ("msmarco-document/trec-dl-2020/judged", "dl20", "dl20-doc"),
+        ("msmarco-passage/dev/small", "msmarco-passage.dev-subset"),
+        ("msmarco-passage/trec-dl-2020/judged", "dl20"),
+        ("msmarco-document/trec-dl-2020/judged", "dl20"),
     ],
 )
-def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, qrels, shared):
+def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, shared):
     """The official queries that are judged have the digest that the contract expects."""
     folder = shared / "data" / "msmarco"
-    judged = {row.query_id for row in read_judgements(folder / f"qrels.{qrels}.txt.gz")}
+    judged = {row.query_id for row in read_judgements(folder / f"qrels.{MSMARCO_FILES[dataset_id]}.txt.gz")}
     with gzip.open(folder / f"topics.{topics}.txt.gz", "rt", encoding="utf-8") as file:
         queries = [Query(*line.rstrip("\n").split("\t")) for line in file]
     queries = [query for query in queries if query.query_id in judged]
@@ -161,39 +149,6 @@ def test_tuning_queries_are_another_dataset_with_a_contract():
             assert CONTRACTS[contract.tuning].corpus == contract.corpus
 
 
-MINIMAL = """
-schema = 1
-id = "x"
-version = 1
-name = "x"
-description = ""
-corpus = "x"
-source = {}
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("shema = 1", "unknown field `shema`"),
-        ("protocol = { self_match = 'remove' }", "$.protocol.self_match"),
-        ("relevance = { default = 1.5 }", "$.relevance.default"),
-        ("relevance = { measures = { RR = '2' } }", "$.relevance.measures[...]"),
-        ("expected = { grades = { 1 = true } }", "$.expected.grades[...]"),
-        ("text = { policy = 'text' }", "$.text"),
-        ("defects = [{ what = 'a', source = 'b' }, { what = 'a' }]", "$.defects[1]"),
-    ],
-)
-def test_a_wrong_key_or_type_is_an_error_that_names_the_place(line, place, tmp_path):
-    """Nothing in a contract is ignored or bent: the error names file and place."""
-    path = tmp_path / "x.toml"
-    path.write_text(MINIMAL + line + "\n")
-    with pytest.raises(InvalidFile) as error:
-        read_toml(path, Contract)
-    assert str(path) in str(error.value)
-    assert place in str(error.value)
-
-
 def test_mismatch_names_both_values():
     """The error has both values of each differing count or grade; unknown facts are not compared."""
     contract = CONTRACTS["beir/scifact/test"]
@@ -205,21 +160,37 @@ def test_mismatch_names_both_values():
     )
 
 
+MINIMAL = 'schema = 1\nid = "x"\nversion = 1\nname = "x"\ndescription = ""\ncorpus = "x"\n'
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "why"),
+    ("facts", "why"),
     [
-        ('id = "x"', 'id = "../x"', "leads out of the folder"),
-        ('corpus = "x"', 'corpus = "a/../../x"', "leads out of the folder"),
-        ("[source]", '[source]\nsplit = "../test"', "leads out of the folder"),
-        ("[source]", 'tuning = "x"\n[source]', "tuned on its own queries"),
+        ("source = {}\nshema = 1", "unknown field `shema`"),
+        ("source = {}\nprotocol = { self_match = 'remove' }", "$.protocol.self_match"),
+        ("source = {}\nrelevance = { default = 1.5 }", "$.relevance.default"),
+        ("source = {}\nrelevance = { measures = { RR = '2' } }", "$.relevance.measures[...]"),
+        ("source = {}\nexpected = { grades = { 1 = true } }", "$.expected.grades[...]"),
+        ("source = {}\ntext = { policy = 'text' }", "$.text"),
+        ("source = {}\ndefects = [{ what = 'a', source = 'b' }, { what = 'a' }]", "$.defects[1]"),
+        ("source = { split = '../test' }", "leads out of the folder"),
+        ("source = {}\ntuning = 'x'", "tuned on its own queries"),
     ],
 )
-def test_a_contract_that_leads_elsewhere_is_refused(tmp_path, old, new, why):
-    """No name leads out of the folder of the user's data, and no dataset is tuned on itself."""
-    facts = 'schema = 1\nid = "x"\nversion = 1\nname = "x"\ndescription = "x"\ncorpus = "x"\n[source]\n'
-    (tmp_path / "good.toml").write_text(facts)
-    (tmp_path / "x.toml").write_text(facts.replace(old, new))
+def test_a_faulty_contract_is_refused(facts, why, tmp_path):
+    """Nothing in a contract is ignored: the error names the file and the place of a wrong key, type or name."""
+    path = tmp_path / "x.toml"
+    path.write_text(MINIMAL + facts)
+    with pytest.raises(InvalidFile) as error:
+        read_toml(path, Contract)
+    assert str(path) in str(error.value)
+    assert why in str(error.value)
 
-    assert read_toml(tmp_path / "good.toml", Contract).id == "x"
-    with pytest.raises(InvalidFile, match=why):
-        read_toml(tmp_path / "x.toml", Contract)
+
+@pytest.mark.parametrize(("field", "name"), [("id", "../x"), ("corpus", "a/../../x")])
+def test_no_name_leads_out_of_the_folder(field, name, tmp_path):
+    """Ids and corpora are folders in the user's data, so a name that leads out of them is refused."""
+    path = tmp_path / "x.toml"
+    path.write_text(MINIMAL.replace(f'{field} = "x"', f'{field} = "{name}"') + "source = {}\n")
+    with pytest.raises(InvalidFile, match="leads out of the folder"):
+        read_toml(path, Contract)

@@ -7,10 +7,12 @@ import shutil
 
 import pytest
 import tiny
-from tiny import ended
+from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED
+
+RUN = ["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +22,8 @@ def made(tmp_path_factory):
     documents = {f"d{n}": "red car " * n + "x" for n in range(1, 4)}
     tiny.write(place / "tiny", documents, {"q1": "red car"}, [("q1", "d2", 2)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEXBENCH_STORE", str(place / "store"))
-        patch.chdir(place)
-        assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
+        tiny.enter(place, patch)
+        assert code(RUN) == 0
     return place
 
 
@@ -30,8 +31,7 @@ def made(tmp_path_factory):
 def store(made, tmp_path, monkeypatch):
     """Return a copy of the store, beside a copy of the collection, in the current folder."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.chdir(tmp_path)
+    tiny.enter(tmp_path, monkeypatch)
     return tmp_path / "store"
 
 
@@ -54,13 +54,10 @@ def test_a_changed_result_is_named_and_not_shown(store, capsys, words):
     path = one(store, "results", "result.json")
     result = json.loads(path.read_bytes())
     path.write_text(path.read_text().replace(f'"RR@10": {result["means"]["RR@10"]}', '"RR@10": 0.96'))
-    capsys.readouterr()
-    exit_code = code(words)
-    captured = capsys.readouterr()
+    shown = ended(capsys, 3 if words[0] == "compare" else 1, *words)
 
-    assert exit_code == (3 if words[0] == "compare" else 1)
-    assert f"{path.parent}: result.json has " in captured.err
-    assert "0.96" not in captured.out
+    assert f"{path.parent}: result.json has " in shown.err
+    assert "0.96" not in shown.out
     assert not [file for file in store.parent.glob("out/*") if "k1" not in file.name]
 
 
@@ -85,10 +82,9 @@ def test_an_export_without_its_index_says_so(store, capsys, tmp_path):
     """If an index has been renamed or removed, sizes and build times are missing, and a line says so."""
     index = one(store, "indexes", MANIFEST).parent
     index.rename(index.with_name("renamed"))
-    capsys.readouterr()
+    line = "out/tiny.bm25.json: without sizes, build times and timings, because the index is"
 
-    assert code(["export", "json", "out", "-r", "bm25"]) == 0
-    assert "out/tiny.bm25.json: without sizes, build times and timings, because the index is" in capsys.readouterr().err
+    assert line in ended(capsys, 0, "export", "json", "out", "-r", "bm25").err
     assert json.loads((tmp_path / "out" / "tiny.bm25.json").read_bytes())["sizes"] == {}
 
 
@@ -100,15 +96,11 @@ def test_cut_measurements_stop_nothing(store, capsys, kind, words):
     """A cut `measured.json` of any artifact stops no command, and the same run again succeeds."""
     path = one(store, kind, MEASURED)
     path.write_bytes(path.read_bytes()[:20])
-    capsys.readouterr()
-    exit_code = code(words)
-    err = capsys.readouterr().err
+    err = ended(capsys, 1 if kind in ("results", "runs") else 0, *words).err
 
-    assert exit_code == (1 if kind in ("results", "runs") else 0)
     assert "mistake" not in err
-    if kind == "results":
-        assert str(path) in err
-    assert code(["run", "dataset", "tiny", "-r", "bm25", "-m", "RR@10"]) == 0
+    assert kind != "results" or str(path) in err
+    assert code(RUN) == 0
 
 
 @pytest.mark.parametrize(
@@ -129,10 +121,8 @@ def test_a_draft_of_a_result_is_no_result(store, capsys):
     folder = one(store, "results", "result.json").parent
     (folder / MANIFEST).unlink()
     folder.rename(folder.with_name("0123456789abcdef.draft"))
-    capsys.readouterr()
 
-    assert code(["list", "results", "--json"]) == 0
-    assert [row["system"] for row in json.loads(capsys.readouterr().out)] == ["bm25(k1=2.0)"]
+    assert [row["system"] for row in answer(capsys, "list", "results", "--json")] == ["bm25(k1=2.0)"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\xff", b"{}"], ids=["empty", "no ASCII", "other"])
@@ -140,10 +130,8 @@ def test_a_damaged_note_of_a_check_is_ignored(store, capsys, content):
     """If a file in `checked` is damaged, its artifact is read again, without a warning."""
     for note in (store / "checked").iterdir():
         note.write_bytes(content)
-    capsys.readouterr()
 
-    assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
-    assert capsys.readouterr().err.startswith("tiny: documents corpus.jsonl")
+    assert ended(capsys, 0, *RUN).err.startswith("tiny: documents corpus.jsonl")
 
 
 def test_a_change_with_the_old_time_is_found(store, capsys):
@@ -167,8 +155,6 @@ def test_a_digest_that_has_changed_is_found(store, capsys):
     manifest.write_bytes(content[:digit] + (b"1" if content[digit : digit + 1] == b"0" else b"0") + content[digit + 1 :])
     for kind in ("runs", "results"):  # otherwise nothing would read the index
         shutil.rmtree(store / kind)
-    capsys.readouterr()
 
-    assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
-    assert "has changed since it was written" in capsys.readouterr().err
+    assert "has changed since it was written" in ended(capsys, 0, *RUN).err
     assert manifest.read_bytes() == content
