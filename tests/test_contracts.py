@@ -124,9 +124,24 @@ def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, shared):
 
 
 def test_only_arguana_drops_self_matches():
-    """Self-matches are dropped on ArguAna and nowhere else: elsewhere equal ids of queries and documents are chance."""
+    """Self-matches are dropped on ArguAna only: elsewhere equal ids of queries and documents are chance."""
     assert [name for name, one in CONTRACTS.items() if one.protocol.self_match == "drop"] == ["beir/arguana"]
     assert CONTRACTS["beir/arguana"].expected.absent == 5
+
+
+def test_no_relevant_document_is_a_self_match(shared):
+    """In no official judgements is a document with the id of its query relevant: dropping it would lower scores."""
+    files = [*(shared / "data").glob("beir_topics_qrels/qrels.*"), *(shared / "data").glob("msmarco/qrels.*-passage*")]
+    assert len(files) == 15
+    for path in files:
+        assert not [row for row in read_judgements(path) if row.query_id == row.doc_id and row.grade > 0], path
+
+
+def test_every_archive_has_its_own_checksum():
+    """No two archives have one MD5 in our contracts; two datasets may share an archive."""
+    sources = [one.source for name, one in CONTRACTS.items() if name != "bright/theoremqa-questions"]  # it has those of AoPS
+    archives = {(source.md5, source.url) for source in sources if source.md5}
+    assert len({md5 for md5, _ in archives}) == len(archives)
 
 
 def test_titled_passages_are_another_dataset():

@@ -1,6 +1,12 @@
-"""The embedded collection."""
+"""The embedded collection `pydoc`, and the docstrings that are its documents."""
 
+import json
+import subprocess
+import sys
 from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -11,6 +17,7 @@ from lexbench.datasets.sources.pydoc import Pydoc
 
 DEV, TEST = contract_of("pydoc/dev"), contract_of("pydoc/test")
 FOLDER = suite_folders()[0] / "pydoc"
+RELEASES = "3.11.7", "3.12.1", "3.13.0"  # the list was made with these
 LISTED = dict(line.split() for line in (FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
 
 
@@ -21,11 +28,13 @@ def dataset(request):
 
 
 def test_the_splits_are_as_large_as_promised():
-    """There are 50 questions to tune on and 115 to test with, and no question is in both."""
+    """There are 50 questions to tune on and 115 to test with, and no question is in both. The list of documents is sorted."""
     dev, test = ({query.text for query in open_dataset(contract).queries} for contract in (DEV, TEST))
 
     assert (len(dev), len(test)) == (50, 115)
     assert dev.isdisjoint(test)
+    assert len(LISTED) >= 5000
+    assert list(LISTED) == sorted(LISTED)
 
 
 def test_every_question_has_an_answer(dataset):
@@ -74,3 +83,88 @@ def test_the_deeper_judgements_add_what_was_missing_and_change_none():
     assert {pair: deeper[pair] for pair in first} == first
     assert Counter(added.values()) == {0: 783, 1: 21}
     assert contract_of("pydoc/test/depth10").corpus == contract_of("pydoc/test").corpus
+
+
+# ---- the docstrings of a Python --------------------------------------------------------------------------------------------
+
+
+@cache
+def here():
+    """Collect once for all tests."""
+    return dict(docstrings.collect())
+
+
+def interpreter(release):
+    """Find a Python of a release: this one, one on the path, or one of pyenv's."""
+    pyenv = Path.home() / ".pyenv" / "versions" / release / "bin" / "python"
+    for python in filter(None, [sys.executable, which(f"python{release.rpartition('.')[0]}"), which(str(pyenv))]):
+        asked = [python, "-c", "import platform; print(platform.python_version())"]
+        if subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() == release:
+            return python
+    return None
+
+
+def test_collecting_leaves_no_trace(capfd):
+    """Collecting prints nothing and imports nothing here."""
+    before = set(sys.modules)
+    here.cache_clear()
+    assert len(here()) > len(LISTED) / 2
+    assert set(sys.modules) == before
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("known_as", "also"),
+    [
+        ("os.path.join", ["posixpath.join", "ntpath.join", "os.join"]),
+        ("json.JSONDecoder", ["json.decoder.JSONDecoder"]),
+        ("collections.abc.Mapping", ["_collections_abc.Mapping", "typing.Mapping"]),
+        ("socket.socket.connect", ["_socket.socket.connect", "socket.SocketType.connect"]),
+        ("random.randint", ["random.Random.randint"]),
+        ("bytes.lower", ["bytearray.lower"]),
+        ("str.join", ["builtins.str.join"]),
+    ],
+)
+def test_an_object_has_one_name(known_as, also):
+    """An object with several names is one document."""
+    assert known_as in here()
+    assert not here().keys() & set(also)
+
+
+def test_a_text_is_a_name_and_its_docstring():
+    """A text is the id and the docstring on one line, without a leading signature."""
+    assert here()["len"] == "len Return the number of items in a container."
+    assert here()["math.log1p"].startswith("math.log1p Return the natural logarithm of 1+x (base e). The result ")
+    assert all(text.startswith(f"{doc_id} ") and text.split() == text.split(" ") for doc_id, text in here().items())
+    assert min(len(text.split()) for text in here().values()) == 1 + docstrings.FEWEST_WORDS
+
+
+def test_inherited_docstrings_are_no_documents():
+    """A docstring that only repeats the one of a base class makes no document."""
+    assert {"BaseException.with_traceback", "logging.Handler.emit"} <= here().keys()
+    assert not {"Exception.with_traceback", "logging.NullHandler.format"} & here().keys()
+
+
+def test_a_python_without_docstrings_collects_the_same():
+    """A Python that strips docstrings collects the same documents."""
+    script = "import json; from lexbench.datasets import docstrings; print(json.dumps(dict(docstrings.collect())))"
+    child = subprocess.run(
+        [sys.executable, "-OO", "-c", script], cwd=FOLDER.parents[1], capture_output=True, text=True, check=True
+    )
+    assert json.loads(child.stdout) == here()
+
+
+def test_a_collector_that_fails_is_an_error():
+    """The error for a Python that cannot run the collector has its output."""
+    with pytest.raises(RuntimeError, match="pip could not collect its docstrings"):
+        list(docstrings.collect(str(Path(sys.executable).with_name("pip"))))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_has_the_listed_texts(release):
+    """Every Python that the list was made with has all its documents, with the listed texts."""
+    python = interpreter(release)
+    if python is None:
+        pytest.skip(f"no Python {release} on this machine")
+    there = here() if python == sys.executable else dict(docstrings.collect(python))
+    assert {doc_id: docstrings.digest(there[doc_id]) for doc_id in LISTED if doc_id in there} == LISTED

@@ -70,7 +70,7 @@ def test_times_of_parts_are_included(tmp_path):
 
 
 def test_versions_include_what_plugins_need(tmp_path):
-    """Versions are those of the core packages and of the distributions that provide what plug-ins import."""
+    """Versions of the core packages and of the distributions that plug-ins import are recorded, and the machine."""
     assert environment.versions()["numpy"] == version("numpy")
     assert "PyYAML" not in environment.versions()
     added = environment.versions(("yaml", "pluggy", "no_such_package", "numpy"))
@@ -78,6 +78,9 @@ def test_versions_include_what_plugins_need(tmp_path):
 
     Stopwatch(packages=["yaml"]).write(tmp_path)
     assert read_measurement(tmp_path).versions == environment.versions(("yaml",))
+    machine = read_measurement(tmp_path).machine
+    assert {"processor", "cores", "memory_gib", "system", "python"} == set(machine)
+    assert all(machine.values())
 
 
 @dataclass(frozen=True)

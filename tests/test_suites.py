@@ -45,7 +45,10 @@ def test_suite_is_whole(name):
 
 
 def test_means_are_over_the_sets_of_the_papers():
-    """`beir-12@1` is over twelve sets, Touché in version 2, without Quora and CQADupStack; NanoBEIR's mean is over 13."""
+    """`beir-12@1` is over twelve sets, Touché in version 2, without Quora and CQADupStack; NanoBEIR's mean is over 13.
+
+    There is no mean if a set is missing.
+    """
     suite = suites.suite("beir")
     aggregate = suite.aggregates[0]
     assert (aggregate.id, aggregate.measure, aggregate.mean) == ("beir-12@1", "nDCG@10", "macro")
@@ -53,6 +56,10 @@ def test_means_are_over_the_sets_of_the_papers():
     names = "arguana climate-fever dbpedia-entity fever fiqa hotpotqa nfcorpus nq scidocs scifact trec-covid webis-touche2020"
     assert sorted(member.split("/")[1] for member in aggregate.members) == names.split()
     assert "beir/webis-touche2020/v2" in aggregate.members
+    scores = dict.fromkeys(aggregate.members, 0.6) | {"beir/scidocs": 0.0}
+    assert aggregate.over(scores).value == pytest.approx(0.55)  # arithmetic: one 0 does not make it 0
+    del scores["beir/scidocs"]
+    assert (aggregate.over(scores).value, str(aggregate.over(scores))) == (None, "11/12")
     nano = suites.suite("nano_beir")
     assert nano.aggregates[0].members == nano.datasets
     assert len(set(nano.datasets)) == 13
