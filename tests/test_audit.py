@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from tiny import ended
+from tiny import answer, ended
 
 from lexbench.analysis.audit import Board, Cell, audit, predict
-from lexbench.cli import code
 from lexbench.interop.boards import read_boards
 
 
@@ -148,6 +147,5 @@ def test_commands(tmp_path, capsys):
     path = tmp_path / "x.csv"
     path.write_text("model,A,B,C\none,5,6,7\ntwo,4,5,6\nthree,3,4,5\n")
     assert "x: ranks on 3 datasets" in ended(capsys, 0, "audit", str(path)).out
-    assert code(["audit", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[1]["rows"][0] == ["one", "1", "6.0000", "—", "—"]
+    assert answer(capsys, "audit", path, "--json")[1]["rows"][0] == ["one", "1", "6.0000", "—", "—"]
     assert "Kendall's tau 1.00" in ended(capsys, 0, "audit", "suite", "A", "--of", "B,C", "--board", str(path)).out

@@ -7,7 +7,6 @@ import pytest
 import pytrec_eval
 
 from lexbench.cli import app
-from lexbench.errors import CommandError, InvalidFile
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.scoring import judgements, score_lists
 from lexbench.trec.runs import read_run
@@ -89,7 +88,3 @@ def test_a_run_file_in_a_suite_is_read_in_either_precision(files):
 
     assert [double.read("x").scores.dtype, single.read("x").scores.dtype] == [np.float64, np.float32]
     assert double.file_identity("x") != single.file_identity("x")
-    with pytest.raises(CommandError, match="run_file\\(scores='half'\\) is unknown"):
-        RunFile(str(path), scores="half")
-    with pytest.raises(InvalidFile, match="not a finite number"):
-        RunFile(str(files("q Q0 a 1 inf t\n")[0])).read("x")
