@@ -67,7 +67,7 @@ class Explanation:
     query: str
     terms: tuple[Term, ...]  # of the query, the heaviest first
     documents: tuple[ExplainedDocument, ...] = ()
-    unknown: tuple[str, ...] = ()  # words of the query that are in no document (BM25)
+    unknown: tuple[str, ...] = ()  # for BM25: words of the query that are in no document
 
 
 def explain(
@@ -158,7 +158,7 @@ def _documents(
 def _explain_vectors(
     explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int
 ) -> Explanation:
-    """Explain a system of sparse vectors by the weights that its engine sees."""
+    """Explain a system of sparse vectors by the weights in its index and its queries."""
     retriever: Any = explained.retriever
     if runner is not None:
         retriever = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path)
@@ -185,7 +185,7 @@ def _weights(vector: Any) -> dict[int, float]:
 
 
 def _explain_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
-    """Explain a system like BM25 by the score that it gives a document for each term alone."""
+    """Explain a system like BM25 by scoring each document for each term of the query alone."""
     retriever: Any = explained.retriever
     searcher = retriever.open(runner.artifacts.index(retriever, explained.name))
     singles, unknown = retriever.single_terms(searcher, query.text)

@@ -18,8 +18,8 @@ from lexbench.runner.exposure import exposures_of
 from lexbench.table import Table
 
 _LEGEND = (
-    "queries: those that share eight of ten words with a query of the texts; documents: those of whose phrases of eight words "
-    "half are in the texts"
+    "queries: share eight of ten words with a query of the texts; documents: at least half of their phrases of eight words are "
+    "in the texts"
 )
 
 
@@ -35,18 +35,18 @@ class Contamination(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[str] = []  # the first three similar queries
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known by names, and what was found by texts."""
+class SeenInTraining(msgspec.Struct, frozen=True, kw_only=True):
+    """The exposure that follows from the names of training data, and the overlap of texts."""
 
     exposure: dict[str, dict[str, Exposure]]  # by system and dataset
     overlap: list[Contamination]
 
 
-def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> Found:
-    """Return the exposure of *systems* to *datasets* (default: all), and what of the datasets is in the folders *texts*."""
+def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> SeenInTraining:
+    """Return the exposure of *systems* to *datasets* (default: all), and how much of them is in the texts of the folders."""
     contracts = [find_dataset(name)[0] for name in datasets] or list(all_contracts().values())
     by_system = [exposures_of(name, contracts) for name in systems]
-    return Found(
+    return SeenInTraining(
         exposure={
             label: {contract.id: seen for contract, seen in zip(contracts, exposures, strict=True)}
             for label, exposures in by_system
@@ -57,8 +57,8 @@ def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[st
     )
 
 
-def tables(found: Found) -> list[Table]:
-    """Return a table per system, with the evidence below, and one of the texts."""
+def tables(found: SeenInTraining) -> list[Table]:
+    """Return one table per system, with the evidence as notes, and one for the texts of folders."""
     shown = []
     for system, by_dataset in found.exposure.items():
         rows = tuple((dataset, seen.status) for dataset, seen in by_dataset.items())
@@ -96,10 +96,10 @@ _WORD = re.compile(r"\w+")
 
 
 class SimilarQueries:
-    """Queries as sets of words, to look up similar ones."""
+    """An index of queries that finds those with nearly the same words."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Take the *texts* of the queries; queries without words are ignored."""
+        """Index the *texts* of queries. Queries without words are ignored."""
         self._words = list({_words(text) for text in texts} - {frozenset[str]()})
         self._with_word: defaultdict[str, list[int]] = defaultdict(list)  # numbers of the queries that have a word
         for number, words in enumerate(self._words):

@@ -74,7 +74,7 @@ class Grid(msgspec.Struct, frozen=True):
         ]
 
     def only(self, rows: Iterable[Row]) -> "Grid":
-        """Return the grid with *rows* alone, without columns that are empty then."""
+        """Return the grid with only these *rows*, and without columns that are empty in all of them."""
         shown = tuple(rows)
         kept = [at for at in range(len(self.columns)) if any(row.values[at].text != MISSING for row in shown)]
         cut = tuple(msgspec.structs.replace(row, values=tuple(row.values[at] for at in kept)) for row in shown)
@@ -179,18 +179,18 @@ def rate_value(timing: Timing | None) -> Value:
     return Value(rate(timing), timing.qps["e2e"], "; ".join([*parts, *timing.flags]))
 
 
-def _size_values(here: Sequence[Result | None]) -> tuple[Value, ...]:
-    """Return the values of `_SIZES` of a system, whose results on all datasets of a table are *here*."""
-    results = [result for result in here if result]
+def _size_values(by_dataset: Sequence[Result | None]) -> tuple[Value, ...]:
+    """Return the cells for the columns `_SIZES` of one system. *by_dataset* has its result on each dataset, None if missing."""
+    results = [result for result in by_dataset if result]
     sizes = [result.sizes["index"] for result in results if "index" in result.sizes]
     documents = [result.counts.documents for result in results if result.counts.documents]
-    whole = len(sizes) == len(here)
+    complete = len(sizes) == len(by_dataset)
     model = max((result.sizes["model"] for result in results if "model" in result.sizes), default=None)
     seen = [result.exposure.status if result.exposure else "unknown" for result in results]
     because = [f"{result.dataset}: {line}" for result in results if result.exposure for line in result.exposure.because]
     return (
-        _value(sum(sizes) / 1e6 if whole else None, ",.1f"),
-        _value(sum(sizes) / sum(documents) if whole and len(documents) == len(here) else None, ",.0f"),
+        _value(sum(sizes) / 1e6 if complete else None, ",.1f"),
+        _value(sum(sizes) / sum(documents) if complete and len(documents) == len(by_dataset) else None, ",.0f"),
         _value(None if model is None else model / 1e6, ",.1f"),
         Value(SEEN[max(seen, key=EXPOSURES.index)], None, "\n".join(because)),
     )
@@ -201,7 +201,7 @@ def _value(value: float | None, form: str) -> Value:
 
 
 def _heads(names: Sequence[str]) -> tuple[str, str]:
-    """Return the heading of measures of one kind and its second line, e.g. RR@10 and "rel=2, MRR"."""
+    """Return the heading for measures of one kind and the lines below it, e.g. RR@10, and "rel=2" above "MRR"."""
     heads = list(dict.fromkeys(heading(name).partition("\n")[::2] for name in names))
     called = _CALLED.get(kind_of(names[0]), "")
     short, settings = heads[0] if len(heads) == 1 else (kind_of(names[0]), "")

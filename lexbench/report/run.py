@@ -172,7 +172,7 @@ def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
     seen = [(result.exposure.status, result.system) for result in results if result.exposure]
     groups = {status: ", ".join(system for one, system in seen if one == status) for status in EXPOSURES[1:]}
     if any(groups.values()):
-        yield f"seen in training: {'; '.join(f'{status}: {of}' for status, of in groups.items() if of)}"
+        yield f"seen in training: {'; '.join(f'{status}: {systems}' for status, systems in groups.items() if systems)}"
 
 
 def _is_twin(result: Result) -> bool:
@@ -228,6 +228,6 @@ def _vector_notes(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
             "top_k changed nothing, no document has more terms": "top_k(" in result.system and not vectors.dropped,
             f"{vectors.clipped:,} weights were clipped": vectors.clipped,
         }
-        for line in (line for line, holds in facts.items() if holds):
+        for line in (line for line, applies in facts.items() if applies):
             notes.setdefault(line, []).append(result.system)
     return [f"{', '.join(systems)}: {line}" for line, systems in notes.items()]

@@ -22,8 +22,8 @@ from lexbench.timing import machine
 from lexbench.timing.protocol import FACTS_FILE, EncodingTask, run_task
 from lexbench.types import Document
 
-OWN = "lexbench"  # what computes the layers of a model
-_ROUNDS = 3  # over all documents; the fastest counts, because whatever disturbs a round makes it slower
+OWN = "lexbench"  # our own runtime
+_ROUNDS = 3  # over all documents; the fastest counts, because disturbances only make a round slower
 _WARM_UP = 16  # documents
 
 
@@ -31,7 +31,7 @@ class Runtime(NamedTuple):
     """A library that can compute the layers of a model in place of ours."""
 
     packages: tuple[str, ...]
-    dtypes: tuple[str, ...]  # what it supports on processors without calibration texts
+    dtypes: tuple[str, ...]  # on processors, without calibration texts
 
 
 OTHERS = {
@@ -41,7 +41,7 @@ OTHERS = {
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process measured."""
+    """The speed and memory of one encoder in one process."""
 
     documents_per_second: float  # of the fastest round
     slowest: float  # documents per second of the slowest round
@@ -90,18 +90,18 @@ def speeds(
     wanted: Mapping[str, Sequence[Value]],
     documents: Sequence[Document],
     queries: Sequence[str],
-    tell: Callable[[str], None],
+    on_start: Callable[[str], None],
     runtimes: Sequence[str] = (OWN,),
 ) -> Iterator[Choice]:
     """Measure the encoder of *expression* with every combination of the *wanted* settings, each in a fresh process.
 
-    *tell* is called with the expression before each measurement. A combination that fails has the reason in place of a speed.
+    *on_start* is called with the expression before each measurement. One that fails has the reason instead of a speed.
     """
     for runtime, settings in product(runtimes, list(choices(expression, wanted))):
         if runtime != OWN and settings.get("dtype") not in OTHERS[runtime].dtypes:
             continue
         typed = with_settings(expression, settings)
-        tell(typed if runtime == OWN else f"{typed} by {runtime}")
+        on_start(typed if runtime == OWN else f"{typed} by {runtime}")
         with TemporaryDirectory() as folder:
             task = EncodingTask(system=typed, runtime=runtime, documents=list(documents), queries=list(queries), out=folder)
             try:
@@ -114,7 +114,7 @@ def speeds(
 
 
 def measure(task: EncodingTask) -> None:
-    """Do *task* in this process and write its `Speed`."""
+    """Measure the encoder of *task* in this process and write its `Speed`."""
     start = time.perf_counter()
     encoder = next(systems.encoded_leaves(systems.system(task.system).retriever)).encoder
     if task.runtime != OWN:

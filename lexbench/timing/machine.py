@@ -1,6 +1,6 @@
 """The machine that a system is timed on: its fingerprint, the memory of a process, and who else used the machine.
 
-Most of it is read from /proc and /sys of Linux. What the kernel does not tell is left out, never estimated.
+Most facts are read from /proc and /sys of Linux. Facts that the kernel does not report are left out, never estimated.
 """
 
 import gc
@@ -54,7 +54,8 @@ def fingerprint() -> str:
 @cache
 def performance() -> dict[str, Any]:
     """Return the facts of this machine that decide speed; unknown ones are left out."""
-    cpu = _cpuinfo()
+    lines = _text(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first processor
+    cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     flags = cpu.get("flags", cpu.get("Features", "")).split()
     facts: dict[str, Any] = {
         "processor": environment.facts()["processor"],
@@ -88,12 +89,6 @@ def performance() -> dict[str, Any]:
 def siblings(core: int) -> str | None:
     """Return the logical cores that share the physical one of *core*, e.g. "0-1"; None if unknown."""
     return _text(_CPU / f"cpu{core}/topology/thread_siblings_list") or None
-
-
-def _cpuinfo() -> dict[str, str]:
-    """Return the facts of the first processor in /proc/cpuinfo."""
-    text = _text(Path("/proc/cpuinfo")).partition("\n\n")[0]
-    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 def _caches() -> list[str]:
@@ -141,8 +136,8 @@ class _Mapping(NamedTuple):
 def memory(folder: Path = _SELF) -> dict[str, int]:
     """Return the bytes of this process by kind: pss_anonymous, and pss_file for the files that it maps, e.g. an index.
 
-    Libraries do not count: which part of their code is in memory says nothing about the system that is measured. {} if the
-    kernel does not tell.
+    Libraries do not count, because how much of their code is in memory does not depend on the measured system. {} if the
+    kernel does not report it.
     """
     mappings = list(_mappings(_text(folder / "smaps")))
     if not mappings:
@@ -195,7 +190,7 @@ def model_bytes() -> int:
 
 
 class Counters(NamedTuple):
-    """The machine's counters at one time; those that the kernel does not have are 0."""
+    """The machine's counters at one moment; counters that the kernel does not have are 0."""
 
     load: float  # processes that run or want to, over the last minute
     stolen: int  # ticks of all cores that another guest of the host had

@@ -40,7 +40,7 @@ def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], 
     threads = torch.get_num_threads() if torch else 0
     limits: Any = import_module("threadpoolctl").threadpool_limits if find_spec("threadpoolctl") else nullcontext
     try:
-        with limits(task.threads):  # of BLAS and OpenMP; without the package, the flag `threads` tells
+        with limits(task.threads):  # of BLAS and OpenMP; without the package, too many threads are flagged
             measure(task, report_pass, retriever)
     finally:
         if cores is not None:
@@ -73,8 +73,8 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     # Warm up, then run the timed passes between two readings of the machine's counters.
     work, digests, answers = Work(encode, searcher.search, inputs, task.k), set[str](), list[Hits]()
 
-    def take(timed: Pass) -> None:
-        """Keep the hits of the first timed pass, and a digest of each, which tells whether all returned the same."""
+    def keep_hits(timed: Pass) -> None:
+        """Keep the hits of the first timed pass, and a digest of those of each pass, to see whether all are equal."""
         digests.add(hashlib.sha256(b"".join(np.ascontiguousarray(block.docs).tobytes() for block in timed.hits)).hexdigest())
         answers.extend([] if answers else timed.hits)
         report_pass()
@@ -84,20 +84,21 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     alone = own is None and not retriever.elsewhere
     memory |= machine.memory() | {"model": machine.model_bytes()} if alone else {}
     before, transferred = machine.read_counters(), searcher.transfer
-    passes = timed_passes(work, len(warm), take, task.seconds)
+    passes = timed_passes(work, len(warm), keep_hits, task.seconds)
     after = machine.read_counters()
-    if way := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
-        seconds["transfer"] = way
+    if transfer := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
+        seconds["transfer"] = transfer
     memory["peak_search"] = machine.peak_memory()
 
-    # The same loop over answers that are there already: what it takes is the harness's own overhead.
-    nothing = null(work, answers)
-    idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(protocol.LEAST_PASSES)]
+    # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
+    by_number = dict(enumerate(answers))
+    idle_work = Work(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
+    idle = [run_pass(idle_work, order_of(number, len(inputs))) for number in range(protocol.LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
     circumstances = dict(_circumstances(retriever, own=own is not None))
-    if task.single and not task.on and "elsewhere" not in circumstances and (crowd := machine.crowded(cpu_per_wall)):
-        noise.append(crowd)
+    if task.single and not task.on and "elsewhere" not in circumstances and (crowded := machine.crowded(cpu_per_wall)):
+        noise.append(crowded)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers)._asdict()
     atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
@@ -107,7 +108,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
         seconds=seconds,
         memory={name: count for name, count in memory.items() if count and alone},
         noise=noise,
-        workers=f"workers search, on {task.on}; the way there and back takes {1000 * way:.2f} ms of a search"
+        workers=f"workers search, on {task.on}; the way there and back takes {1000 * transfer:.2f} ms of a search"
         if task.on
         else "",
         circumstances=circumstances,
@@ -118,7 +119,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
 
 
 def measure_imports(task: protocol.Baseline) -> None:
-    """Import the modules of *task* and write how much memory that takes: the part of a process that is not the system's."""
+    """Import the modules of *task* and write how much memory they take. `_memory` subtracts it from that of a system."""
     with suppress(OSError):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     for name in task.modules:
@@ -143,7 +144,7 @@ def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
 
 
 def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:
-    """Return the weights that *resolved* has where the retriever *named* by the user leaves them open, inner fusions first."""
+    """Return the weights of *resolved* that were to be chosen in the user's retriever *named*, inner fusions first."""
     weights = []
     for member, resolved_member in zip(named.members, resolved.members, strict=True):
         weights += chosen_weights(member, resolved_member)
@@ -182,12 +183,12 @@ def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
     return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(protocol.STAGES, stacked, strict=True)}
 
 
-# ---- the timed loops: nothing but the calls stands between two readings of the clock ---------------------------------------
+# ---- the timed loops: between two readings of the clock there is only the call that is timed -------------------------------
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is timed: *search*, for *k* documents, of what *encode* makes of each of *inputs*."""
+    """The calls to time: *encode* each of *inputs*, then *search* for *k* documents."""
 
     encode: Callable[[Any], Any]
     search: Callable[[Any, int], Hits]
@@ -269,9 +270,3 @@ def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], second
         gc.enable()
         gc.unfreeze()
     return passes
-
-
-def null(work: Work, answers: Sequence[Hits]) -> Work:
-    """Return the same loop over *answers* that are there already."""
-    by_number = dict(enumerate(answers))
-    return Work(lambda number: number, lambda number, k: by_number[number], range(len(answers)), work.k)  # noqa: ARG005

@@ -1,7 +1,7 @@
-"""What is measured and how: the settings, the scenarios, and the task of a measuring process.
+"""The settings of timing, its scenarios, and the tasks of measuring processes.
 
-A measuring process is `python -m lexbench.timing TASK.json`: fresh, with its number of threads in the environment. `run_task`
-starts it and waits for it. It writes what it measured into the task's folder.
+A measuring process is `python -m lexbench.timing TASK.json`. `run_task` starts it with the task's number of threads in its
+environment, and waits for it. The process writes its measurements into the task's folder.
 """
 
 import os
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user can set for `--time`."""
+    """The settings of `--time`."""
 
     k: int | tuple[int, ...] | None = None  # documents asked for, one timing each; None: as many as the untimed run
     seconds: float = 10.0  # of timed passes, over all processes; there are at least five passes
@@ -65,14 +65,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, tag="baseline"):
-    """A task of another kind: import *modules* and write how much memory they take."""
+    """Another kind of task: import *modules* and write how much memory they take."""
 
     modules: list[str]
     out: str
 
 
 class EncodingTask(msgspec.Struct, frozen=True, kw_only=True, tag="encoding"):
-    """A task of another kind: encode *documents*, then *queries* one by one."""
+    """Another kind of task: encode *documents*, then *queries* one by one."""
 
     system: str  # expression of an encoder
     runtime: str  # what computes its layers, see `encoding_speed`
@@ -82,7 +82,7 @@ class EncodingTask(msgspec.Struct, frozen=True, kw_only=True, tag="encoding"):
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """What a measuring process found, besides the durations."""
+    """The measurements of a measuring process, except the durations."""
 
     warm_up: int  # passes
     cpu_per_wall: float  # of the timed passes
@@ -130,7 +130,7 @@ def sample(items: Sequence[T], most: int) -> list[T]:
 
 
 def run_task(task: Task | Baseline | EncodingTask, threads: int, on_pass: Callable[[], None] = lambda: None) -> None:
-    """Let a fresh process do *task* and call *on_pass* after each of its passes.
+    """Do *task* in a fresh process, and call *on_pass* after each of its passes.
 
     Raises LexbenchError, with the last line of its stderr, if the process fails.
     """
@@ -157,7 +157,7 @@ def run_task(task: Task | Baseline | EncodingTask, threads: int, on_pass: Callab
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """Return the environment of a measuring process: it can import what this process can, and libraries use *threads*."""
+    """Return the environment of a measuring process: the import path of this process, and *threads* for libraries."""
     return {
         **os.environ,
         **{f"{name}_NUM_THREADS": str(threads) for name in _THREAD_VARIABLES},

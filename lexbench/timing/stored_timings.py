@@ -61,7 +61,7 @@ _SAME = (  # copied to `Timing`
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process that asks for a timing knows about it."""
+    """The facts about a timing that the process which starts the measuring process knows."""
 
     scenario: str
     threads: int

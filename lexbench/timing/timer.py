@@ -1,6 +1,6 @@
 """`Timer` times systems on a dataset: each scenario in fresh processes, every duration in the store.
 
-The timed passes must return what the untimed run did: a system cannot be fast in one and good in the other.
+The timed passes must return the documents of the untimed run, so no system can be fast in one and good in the other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class Timer:
     settings: protocol.Settings
 
     def check(self, system: System) -> None:
-        """Raise CannotStart if *system* has no search to time, or one whose time would say nothing."""
+        """Raise CannotStart if *system* has no search to time, or gets the whole corpus with each query."""
         if system.retriever.finished:
             raise CannotStart(f"{system.name} is a finished run, so there is no search to time")
         if getattr(system.retriever, "takes_corpus", False):
@@ -58,7 +58,7 @@ class Timer:
         return self.settings.processes
 
     def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
-        """Time process *number*, from 0, of each scenario that has so many, unless this machine has done it before.
+        """Time process *number* (from 0) of each scenario with that many processes, unless this machine has done so before.
 
         The system must have passed `check`. Raises LexbenchError if the measuring process fails.
         """
@@ -140,7 +140,7 @@ class _Measurement:
         return [folder for folder in folders if folder]
 
     def write(self, draft: Path) -> None:
-        """Measure in a fresh process, or an object in this one; write its durations and the conditions into *draft*."""
+        """Measure in a fresh process (an object: in this one), and write the durations and conditions into *draft*."""
         timed, runner, queries = self.timed, self.runner, self._queries
         core = protocol.last_core() if self.scenario.single else None
         task = protocol.Task(
@@ -195,11 +195,11 @@ class _Measurement:
 
 
 def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:
-    """Return how many lists of *timed* do not begin like those of *untimed*, for at least *k* documents if it has so many.
+    """Return how many lists of *timed* differ from the first *k* documents of those of *untimed*.
 
     Every query of *timed* is one of *untimed*, whose lists may be longer. Both have the same table of documents. Queries that
-    are encoded one by one may get scores that differ in the last digits from those of a batch, so documents with nearly equal
-    scores, closer than *rounding* times the list's largest, may change places. Nothing else may differ.
+    are encoded one by one may get scores that differ in the last digits from those of a batch. So documents may change places
+    if their scores differ by less than *rounding* times the list's largest score. Nothing else may differ.
     """
     rows = {query: row for row, query in enumerate(untimed.query_ids)}
     return sum(

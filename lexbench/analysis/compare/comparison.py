@@ -171,8 +171,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every)
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
-    demand = None if margin is None else (margin, LEVEL / family)
-    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, demand=demand) for name in chosen])
+    bounded = None if margin is None else (margin, LEVEL / family)
+    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, margin=bounded) for name in chosen])
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -197,7 +197,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 def _on_slices(
     results: Mapping[str, Mapping[str, Result]], measures: Mapping[str, str], slices: Slices
 ) -> list[DatasetComparison]:
-    """Return how systems do on each of *slices*, corrected for all slices and systems. *results* are by dataset and system.
+    """Compare the systems on each of *slices*, corrected for all slices and systems. *results* are by dataset and system.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
@@ -229,11 +229,12 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
 
 def _on_dataset(
     results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL,
-    demand: tuple[float, float] | None = None,
+    margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Return how systems do on one dataset; p is not corrected yet.
+    """Compare the systems on one dataset; p is not corrected yet.
 
-    *resamples* are for the tests and *level* for the intervals; *demand* is a margin and the level of its bounds.
+    *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
+    level of its bounds.
     """
     baseline, *others = values
     intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
@@ -254,7 +255,7 @@ def _on_dataset(
             for name, (low, high) in zip(values, intervals, strict=True)
         ],
         differences=[
-            _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, demand)
+            _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, margin)
             for name in others
         ],
     )
@@ -262,14 +263,13 @@ def _on_dataset(
 
 def _difference(
     result: Result, baseline: Result, differences: NDArray[np.float64], measure: str, resamples: int, level: float,
-    demand: tuple[float, float] | None,
+    margin: tuple[float, float] | None,
 ) -> Difference:  # fmt: skip
     p = randomisation.p_value(differences, resamples=resamples)
     detectable = randomisation.minimum_detectable(differences, level=LEVEL)
     no_worse = None
-    if demand:
-        margin, bound_level = demand
-        test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=bound_level)
+    if margin:
+        test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin[0], level=margin[1])
         no_worse = NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds)
     seeds, of_baseline = (one.seeds.means[measure] if one.seeds else [one.means[measure]] for one in (result, baseline))
     return Difference(
@@ -368,13 +368,13 @@ def config_diff(systems: Sequence[Sequence[Result]]) -> list[ConfigDifference]:
     fields = dict.fromkeys(field for system in facts for field in system)
     table = {field: [system.get(field) for system in facts] for field in fields}
     return [
-        ConfigDifference(field=field, values=values, only_some=_is_of_other_plugins(field, values, table))
+        ConfigDifference(field=field, values=values, only_some=_only_some_plugins_have(field, values, table))
         for field, values in table.items()
         if len(set(values)) > 1
     ]
 
 
-def _is_of_other_plugins(field: str, values: Sequence[str | None], table: Mapping[str, Sequence[str | None]]) -> bool:
+def _only_some_plugins_have(field: str, values: Sequence[str | None], table: Mapping[str, Sequence[str | None]]) -> bool:
     """Whether the systems with a field agree on its value, and all systems without it use another plug-in."""
     having = [system for system, value in enumerate(values) if value is not None]
     lacking = [system for system, value in enumerate(values) if value is None]

@@ -124,7 +124,7 @@ class StoreReader:
     by_dataset: dict[str, Dataset | None] = field(default_factory=dict)
 
     def dataset(self, result: Result) -> Dataset | None:
-        """Return the data behind a result; None if they are not on this machine or have changed. Fetches nothing."""
+        """Return the dataset of a result; None if it is not on this machine or has changed. Downloads nothing."""
         if result.dataset not in self.by_dataset:
             self.by_dataset[result.dataset] = None
             place = self.store.place(result.digests)

@@ -1,4 +1,4 @@
-"""Choose the results to compare: systems by name from the store, or all systems of result files; and check that they may be."""
+"""Choose the results to compare: systems by name from the store, or all systems of result files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,10 +106,7 @@ def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
 
 
 def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
-    """Return the systems by path.
-
-    A name in several paths is one system if the results agree; otherwise labels name the path.
-    """
+    """Return the systems by path. A name in several paths is one system if the results agree; else labels name the path."""
     copies: dict[str, list[SelectedSystem]] = {}
     for group in by_path.values():
         for system in group:
@@ -165,7 +162,10 @@ def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) ->
 
 
 def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem:
-    """Return *system* with only those results on a dataset that have its judgements; it was *typed* as a folder."""
+    """Return *system* without results on other *data* of the same name. The dataset was *typed* as a folder.
+
+    Raises CannotStart if no result is left.
+    """
     name, wanted = data.contract.id, (data.queries_sha256, data.qrels_sha256)
     every = system.results.get(name, [])
     kept = [entry for entry in every if (entry.result.digests.get("queries"), entry.result.digests.get("qrels")) == wanted]

@@ -1,7 +1,7 @@
 """Run the systems of gates, compare scores, sizes and speeds with baselines and limits, and decide: pass, fail, cannot tell.
 
-A gate fails if the mean fell by more than the margin and a one-sided paired randomisation test calls the fall significant. If
-the mean fell by more than the margin and the test does not, the gate cannot tell. Anything else passes.
+A gate fails if the mean fell by more than the margin and the fall is significant in a one-sided paired randomisation test. If
+the mean fell by more than the margin, but not significantly, the gate cannot tell. Otherwise it passes.
 
 The level of the test is (1 - confidence) / (commits x gates). By the union bound, a history of so many commits without a real
 change fails with probability 1 - confidence at most, whether or not the commits are independent.
@@ -57,7 +57,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     p: float  # one-sided: that the system is not worse; 1 if no query differs
     level: float  # p must be at most this to fail
     shown: bool  # whether the loss is shown to be below the margin, with the confidence of the gate
-    needed: int | None = None  # queries that would probably tell (power .8), if the gate cannot tell
+    needed: int | None = None  # if the gate cannot tell: how many queries would find such a fall with power .8
     better: int  # queries
     worse: int
 
@@ -111,7 +111,7 @@ def judge(
 
 
 class Measured(NamedTuple):
-    """What a gate's system did just now."""
+    """The result and the timings of a gate's system in this run."""
 
     job: Job
     result: Result
@@ -169,8 +169,8 @@ def measure(
 ) -> Measured:  # fmt: skip
     """Run the system of *gate*, or the object *system*, on its dataset or on *data* in memory.
 
-    If *timed*, time it beside its reference, if any. A dataset that exists below *folder* is that
-    folder. Raises LexbenchError if the run or a timing fails.
+    If *timed*, it is also timed in turn with its reference, if any. A dataset name that is a path below *folder* is read from
+    there. Raises LexbenchError if the run or a timing fails.
     """
     if not timed:
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
@@ -207,7 +207,7 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
 
 
 def _imported(text: str, folder: Path) -> Any:
-    """Return what `module:name` names; modules in *folder* are found. Raises CannotStart if it does not import."""
+    """Return the object `module:name`. Modules in *folder* can be imported. Raises CannotStart if the import fails."""
     module, _, name = text.partition(":")
     if str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
@@ -261,7 +261,7 @@ def check(
 
 
 def changes(before: Baseline, now: Baseline) -> dict[str, str]:
-    """Return what differs and is known on both sides, except scores, e.g. {"measure": "nDCG@10 → P@10"}."""
+    """Return the known facts that differ, except scores, e.g. {"measure": "nDCG@10 → P@10"}."""
     old, new = ({**{name: getattr(one, name) for name in _FACTS}, **one.digests} for one in (before, now))
     return {
         name: f"{shortened(str(value), _SHOWN)} → {shortened(str(new[name]), _SHOWN)}"

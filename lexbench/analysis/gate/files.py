@@ -1,4 +1,4 @@
-"""The two files of a gate, both to commit: lexbench-gate.toml says what is tested, lexbench-gate.json holds the baseline."""
+"""The two files of a gate: lexbench-gate.toml has the gates, lexbench-gate.json their baselines. Users commit both."""
 
 import json
 from pathlib import Path
@@ -67,12 +67,12 @@ class GateFile(Strict, frozen=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a system scored when its scores were last accepted."""
+    """The scores of a system that were accepted last."""
 
     dataset: str
     contract: str
     system: str
-    system_sha256: str  # of everything that decides its answers; "" if another session cannot know that
+    system_sha256: str  # of everything that decides its answers; "" for an object, which another session cannot identify
     measure: str  # with the relevance threshold of the dataset
     depth: int
     digests: dict[str, str]  # of the corpus, the queries and the judgements

@@ -28,7 +28,7 @@ _WHOLE = "quantize"  # published indexes with integer weights were made with its
 
 
 class OtherProtocol(Strict, frozen=True):
-    """Why scores of a source are not comparable with ours: those on one dataset, or of one measure."""
+    """A rule of a source that makes its scores on a dataset, or of a measure, not comparable with ours."""
 
     why: str
     dataset: str = ""
@@ -43,7 +43,7 @@ class Source(Strict, frozen=True):
     decimals: int  # digits that it prints of a fraction
     protocol: str
     own: tuple[str, ...] = ()  # models that the source measured itself; () means all
-    quotes: str = ""  # what is known about the others
+    quotes: str = ""  # where the scores of the other models are from
     differs: tuple[OtherProtocol, ...] = ()
 
 
@@ -117,7 +117,7 @@ class PublishedScore:
 
     @property
     def quoted(self) -> str:
-        """What is known about a score that its source copied from elsewhere; "" if the source measured it."""
+        """Where the score is from if its source copied it; "" if the source measured it."""
         own = self.source.own
         name = parse(self.system).head.name if self.system else ""
         return "" if not own or name in own or self.called in own else self.source.quotes
@@ -222,7 +222,7 @@ def _settings(plugin: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fits(expected: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether *settings* agree with *expected* wherever they have a value."""
+    """Whether all *settings* that are in *expected* have the expected value."""
     return all(settings.get(name, value) == value for name, value in expected.items())
 
 

@@ -91,7 +91,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was compared, and what could not be."""
+    """All checks, and the means that could not be checked."""
 
     checks: tuple[Check, ...]
     unmatched: tuple[tuple[Result, str], ...]  # results and measures without a published score
@@ -126,7 +126,7 @@ def verify(results: Sequence[Result], published: Sequence[PublishedScore]) -> Ve
 def _checks(result: Result, measure: str, scores: Iterable[PublishedScore]) -> list[Check]:
     """Return one check per published value, with all sources that agree on it.
 
-    If sources measured different values (e.g. with PyTorch and with ONNX), agreeing with one of them is enough.
+    If sources measured different values (e.g. with PyTorch and with ONNX), a mean that agrees with one of them is not off.
     """
     groups: dict[tuple[str, Verdict], list[PublishedScore]] = {}
     for score in scores:
@@ -244,7 +244,7 @@ _RECALLS = ("R", "RCap", "Success")
 
 
 def diagnose(check: Check, store: Store) -> list[Cause] | str:
-    """Return the rules that explain a check that is off; or as text, why that is unknown."""
+    """Return the rules that explain a check that is off, or a text that says why the cause is unknown."""
     run = run_behind(StoredResult(check.result, None), partial(stored_results, store))
     if run is None:
         return f"the cause is unknown, because its run is not in the store {store.root}"

@@ -109,14 +109,13 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 def family(recipe: Mapping[str, Any]) -> str:
     """Return the family of the system with this *recipe*, in the catalogue's words.
 
-    That is the family of its encoder or else its retriever; if the plug-in leaves it open, of its first member. "other" if the
-    plug-in does not state it, or is not installed.
+    It is the family of its encoder, or else of its retriever. A retriever without a family has that of its first member. The
+    family is "other" if the plug-in does not state it or is not installed.
     """
     settings = recipe.get("settings", {})
     encoder = settings.get("encoder")
     plugin = registry.find(str((encoder if isinstance(encoder, dict) else recipe).get("plugin", "")))
-    said = (plugin or Plugin).family
-    return said or family(settings["members"][0])
+    return (plugin or Plugin).family or family(settings["members"][0])
 
 
 def top_k_of(result: Result) -> tuple[int, str]:
@@ -130,7 +129,7 @@ def top_k_of(result: Result) -> tuple[int, str]:
 
 
 def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple[str, ...]] = {}) -> tuple[BoardSystem, ...]:
-    """Return the systems. Those with fewer terms than another, and those with its very figures, name it as their base."""
+    """Return the systems. A system that keeps fewer terms than another, or has the same figures, has that one as its base."""
     names = list(ours)
     firsts = [next(iter(of.values())) for of in ours.values()]
     kept = [top_k_of(result) for result in firsts]
@@ -142,7 +141,7 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
     systems = []
     for at, (name, first) in enumerate(zip(names, firsts, strict=True)):
         base = widest.get(kept[at][1], at)
-        same = figures.setdefault(_figures(ours[name]), at)
+        same = figures.setdefault(_all_figures(ours[name]), at)
         systems.append(
             BoardSystem(
                 label=name,
@@ -158,14 +157,14 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
     return tuple(systems)
 
 
-def _figures(of: Mapping[str, Result]) -> object:
-    """Return what makes two systems one row: the values of all queries, and the bytes of the index."""
-    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(of.items())]
-    return repr(facts) if all("index" in one.sizes for one in of.values()) else object()
+def _all_figures(found: Mapping[str, Result]) -> object:
+    """Return the values of all queries and the bytes of the index. Systems that agree in these share a row."""
+    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(found.items())]
+    return repr(facts) if all("index" in one.sizes for one in found.values()) else object()
 
 
 def shareable(expression: str) -> str:
-    """Return an expression with the last part of each absolute path, because other machines lack the rest."""
+    """Return an expression with each absolute path cut to its last part, because other machines do not have the rest."""
     return _LOCAL.sub(r'"\1"', expression)
 
 

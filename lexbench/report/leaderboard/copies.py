@@ -52,7 +52,7 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
     if baseline and baseline not in places:
         raise UnknownName("system of this table", baseline, [row.name for row in own.rows])
     expressions = {one.label: one.expression for one in section.systems if one.expression}
-    pairs = _different(panels[dataset]) if dataset else section.better
+    pairs = _significant_pairs(panels[dataset]) if dataset else section.better
     starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
     title = f"{grid.title}." if section.name in grid.title else f"{section.name}: {grid.title}."
     return View(
@@ -86,10 +86,11 @@ def _joined(grid: Grid, published: Grid) -> Grid:
     return msgspec.structs.replace(grid, rows=(*grid.rows, *rows))
 
 
-def _different(panel: Panel) -> list[tuple[int, int]]:
+def _significant_pairs(panel: Panel) -> list[tuple[int, int]]:
+    """Return the positions of every two systems whose corrected p is below .05."""
     return [
         (panel.compared[at], panel.compared[at + 1 + after])
-        for at, row in enumerate(panel.p)
+        for at, row in enumerate(panel.p)  # has p of system *at* and each later one
         for after, p in enumerate(row)
         if p < LEVEL
     ]
@@ -151,7 +152,7 @@ def _tex(text: str) -> str:
 
 
 def markdown(table: View) -> str:
-    """Return a table in GitHub's Markdown, with the same marks; the rank comes first."""
+    """Return a table in GitHub's Markdown with the same marks. The rank is the first column."""
     grid = table.grid
     ranked = bool(grid.columns) and grid.columns[0].name == "rank"
     heads = [escape(" ".join(f"{one.name} {one.about}".split())) for one in grid.columns]

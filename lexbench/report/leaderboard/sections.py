@@ -50,7 +50,7 @@ class Published(NamedTuple):
 
 
 def read_published() -> Published:
-    """Read the catalogue and the files of published scores."""
+    """Read the models of the catalogue and all published scores."""
     models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
     return Published(published_scores(), models)
 
@@ -91,6 +91,7 @@ def _system(model: Model | None, scores: Mapping[str, PublishedScore], datasets:
 
 
 def _published_standing(row: PublishedSystem, datasets: Sequence[str]) -> tuple[int, float]:
+    """Return the sort key of a published system: how many datasets it has, then its scores."""
     scores = [row.scores[name] for name in datasets if name in row.scores]
     return -len(scores), -sum(scores)
 
@@ -259,7 +260,7 @@ def _tied(result: Result, headline: str) -> float:
     return width if width > WIDE_TIE else 0.0
 
 
-# What a note says, how strongly a result is concerned (0: not at all), and the format of that.
+# The text of a note, how strongly it applies to a result (0: not at all), and the format of that number.
 _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
     ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.is_bound, ".0f"),
     (
@@ -273,7 +274,10 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
 
 
 def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[str]) -> list[str]:
-    """Return at most five lines about *results*, by kind with the worst case. *notes* are all notes; some kinds are counted."""
+    """Return at most five lines about *results*: one per kind of note, with the worst case.
+
+    *notes* are all notes of the panels. Data issues are only counted, and at most one note on the power of tests is shown.
+    """
     lines = []
     for text, extent, form in _KINDS:
         extents = {f"{one.system} on {one.dataset}": extent(one, headline) for one in results if extent(one, headline)}
