@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny import write_rows
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe import Start
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Silent
-from lexbench.types import Document
 from recipes import pretraining, recipe, stage
 
 TEXTS = ["sparse retrieval of a document", "the query"]
@@ -114,31 +113,6 @@ def test_other_architectures_are_refused(tmp_path):
         made(tmp_path, model=str(cut))
 
 
-def test_the_vocabulary_is_what_the_corpora_use(tmp_path, monkeypatch):
-    """The start has the requested number of pieces, the used ones among them, with unchanged logits."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    given = checkpoints.masked_lm(tmp_path / "given", "bert")
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    lines = [{"_id": "a", "title": "Query", "text": " ".join(TEXTS)}, {"_id": "b", "title": "", "text": "w7 w8"}]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    number = 5 + 72 + 9  # special tokens, characters, and: sparse retrieval of document the query w7 w8, and one not used
-
-    place = made(tmp_path, model=str(given), vocabulary=number, pretrain=pretraining(corpora=(str(folder),)))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
-    assert len(tokenizer) == transformers.AutoConfig.from_pretrained(place).vocab_size == number
-    assert {"sparse", "retrieval", "of", "document", "the", "query", "w7", "w8", "and"} <= tokenizer.get_vocab().keys()
-    ids = transformers.AutoTokenizer.from_pretrained(given).convert_tokens_to_ids(
-        tokenizer.convert_ids_to_tokens(range(number))
-    )
-    torch.testing.assert_close(logits(place), logits(given)[..., ids], atol=1e-5, rtol=0)
-    only_stage = stage(steps=1, queries=(str(folder),), start="start")
-    by_stage = made(tmp_path, model=str(given), vocabulary=number, stage1=only_stage, output="by_stage")
-    assert (by_stage / "tokenizer.json").read_bytes() == (place / "tokenizer.json").read_bytes()
-    with pytest.raises(CommandError, match="needs texts, and the recipe has none"):
-        made(tmp_path, model=str(given), vocabulary=number, output="neither")
-
-
 def test_a_finished_start_is_not_made_again(tmp_path):
     """An existing start is returned as it is; a draft of a killed process does not matter."""
     given = checkpoints.masked_lm(tmp_path / "given", "bert")
@@ -166,114 +140,72 @@ def test_a_start_of_another_recipe_is_refused(tmp_path):
         made(tmp_path, model=str(given))
 
 
-ALWAYS = len(checkpoints.SPECIAL) + 2 * len(checkpoints.LETTERS)  # special tokens, and characters with and without ##
-WORDS = ["sparse", "query", "document"]  # "w7" and the rest are not kept
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return a tiny BERT."""
-    return checkpoints.masked_lm(tmp_path_factory.mktemp("bert"), "bert")
+ALWAYS = (*checkpoints.SPECIAL, *checkpoints.LETTERS, *checkpoints.ENDINGS)
+USED = ("sparse", "retrieval", "of", "document", "the", "query", "w7", "w9")  # "w8" is as frequent as "w7", with a higher id
 
 
 @pytest.fixture
-def tokenizer(folder):
-    """Return its tokenizer."""
-    return load_tokenizer(folder)
-
-
-def kept(tokenizer):
-    """Return the kept ids if WORDS are used most."""
-    counts = np.zeros(len(tokenizer), np.int64)
-    counts[tokenizer.convert_tokens_to_ids(WORDS)] = 9
-    return start.most_used(tokenizer, counts, ALWAYS + len(WORDS))
-
-
-def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
-    """All pieces of all documents count, including titles and text that a model would cut, but no special token."""
-    settings = tokenizer.backend_tokenizer
-    settings.enable_truncation(4)  # as the tokenizer.json of many models has it
-    settings.enable_padding(length=16)
-    long = Document("a", "Query sparse " + "query " * 5000, body_at=6)
-    corpora = []
-    for name, documents in (("one", [long, Document("b", "")]), ("two", [Document("c", "sparse w7")])):
-        (tmp_path / name).mkdir()
-        corpora.append(write_corpus(documents, tmp_path / name))
-    counts = start.piece_counts(tokenizer, corpora, Silent())
-
-    used = {"query": 5001, "sparse": 2, "w7": 1}
-    assert {tokenizer.convert_ids_to_tokens(int(place)): counts[place] for place in np.flatnonzero(counts)} == used
-
-
-def test_the_most_used_pieces_are_chosen(tokenizer):
-    """Special tokens and single characters are always kept, then the most used pieces; ties go to the lower id."""
-    counts = np.ones(len(tokenizer), np.int64)
-    counts[tokenizer.convert_tokens_to_ids(["w7", "query"])] = 5
-    counts[tokenizer.convert_tokens_to_ids("w9")] = 3
-    ids = start.most_used(tokenizer, counts, ALWAYS + 4)
-
-    pieces = tokenizer.convert_ids_to_tokens(ids.tolist())
-    letters = [*checkpoints.LETTERS, *(f"##{letter}" for letter in checkpoints.LETTERS)]
-    assert sorted(pieces) == sorted([*checkpoints.SPECIAL, *letters, "w7", "query", "w9", "the"])
-    assert ids.tolist() == sorted(ids.tolist())
-
-
-def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):
-    """Texts of kept pieces are tokenised as before; other words become characters or [UNK]."""
-    fewer = start.pruned_tokenizer(tokenizer, kept(tokenizer))
-    pair = ("Sparse  QUÉRY 7", "documents[SEP]query")
-    before, after = tokenizer(*pair), fewer(*pair)
-
-    assert len(fewer) == ALWAYS + len(WORDS)
-    assert sorted(fewer.get_vocab().values()) == list(range(len(fewer)))
-    assert fewer.convert_ids_to_tokens(after["input_ids"]) == tokenizer.convert_ids_to_tokens(before["input_ids"])
-    assert after["token_type_ids"] == before["token_type_ids"]
-    assert fewer.tokenize("w7 the é") == ["w", "##7", "t", "##h", "##e", "e"]
-    assert fewer.tokenize("œ") == tokenizer.tokenize("œ") == ["[UNK]"]
-    assert fewer.all_special_tokens == tokenizer.all_special_tokens
-
-
-def test_an_older_post_processor_is_renumbered(tmp_path, tokenizer):
-    """A BertProcessing post-processor is renumbered like a template."""
-    settings = json.loads(tokenizer.backend_tokenizer.to_str())
-    ids = tokenizer.get_vocab()
-    settings["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", ids["[SEP]"]], "cls": ["[CLS]", ids["[CLS]"]]}
-    old = Tokenizer.from_str(json.dumps(settings))
-    roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
-    plain = transformers.PreTrainedTokenizerFast(tokenizer_object=old, **roles)
-    ids = np.array([*range(1, 5), *kept(tokenizer)[5:], 0])  # in another order, so that the old numbers would be seen
-    fewer = start.pruned_tokenizer(plain, ids)
-
-    assert fewer.convert_ids_to_tokens(fewer("query", "sparse")["input_ids"]) == ["[CLS]", "query", "[SEP]", "sparse", "[SEP]"]
+def texts(tmp_path, monkeypatch):
+    """Return a folder with a corpus: w9 is in titles alone, and w7 and w8 are behind the maximum length of models."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    titled = {"_id": "a", "title": "W9 w9", "text": "sparse " * 100 + "w7 w8"}
+    write_rows(tmp_path / "texts" / "corpus.jsonl", [titled, {"_id": "b", "title": "", "text": " ".join(TEXTS * 2)}])
+    return str(tmp_path / "texts")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "distilbert"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
-    """A text of kept pieces has the same logits for these pieces."""
-    place = checkpoints.masked_lm(tmp_path / "m", architecture, tie_word_embeddings=tied)
-    tokenizer = load_tokenizer(place)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
-    ids = kept(tokenizer)
-    fewer, smaller = start.pruned_tokenizer(tokenizer, ids), start.pruned_model(model, ids)
-    text = ["sparse query 7", "document"]
-    with torch.no_grad():
-        before = model(**tokenizer(text, return_tensors="pt", padding=True)).logits
-        after = smaller(**fewer(text, return_tensors="pt", padding=True)).logits
+def test_a_smaller_vocabulary_keeps_what_the_corpora_use(tmp_path, texts, architecture, tied):
+    """Special tokens, characters and the most used pieces are kept; texts of them have the same tokens and logits.
 
-    torch.testing.assert_close(after, before[..., ids], atol=1e-5, rtol=0)
-    assert smaller.config.vocab_size == len(ids) == after.shape[-1]
-    assert smaller.config.pad_token_id == fewer.pad_token_id
-    smaller.save_pretrained(tmp_path / "saved")
-    again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "saved").eval()
-    with torch.no_grad():
-        saved = again(**fewer(text, return_tensors="pt", padding=True)).logits
-    torch.testing.assert_close(saved, after, atol=1e-6, rtol=0)
+    Titles and text behind a model's maximum length count, and of equally frequent pieces the lower ids are kept.
+    """
+    given = checkpoints.masked_lm(tmp_path / "given", architecture, tie_word_embeddings=tied)
+    before = load_tokenizer(given)
+    before.backend_tokenizer.enable_truncation(4)  # as the tokenizer.json of many models has it
+    before.backend_tokenizer.enable_padding(length=16)
+    before.save_pretrained(given)
+    number = len(ALWAYS) + len(USED)
+    folder = made(tmp_path, model=str(given), vocabulary=number, pretrain=pretraining(corpora=(texts,)))
+    after, config = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoConfig.from_pretrained(folder)
+    pieces = after.convert_ids_to_tokens(range(number))
+
+    assert pieces == [piece for piece in checkpoints.VOCABULARY if piece in {*ALWAYS, *USED}]
+    assert (config.vocab_size, config.pad_token_id) == (len(after), after.pad_token_id)
+    torch.testing.assert_close(logits(folder), logits(given)[..., before.convert_tokens_to_ids(pieces)], atol=1e-5, rtol=0)
+    pair = ("Sparse  QUÉRY 7", "documents[SEP]query")
+    assert after(*pair).tokens() == before(*pair).tokens()
+    assert after(*pair).get("token_type_ids") == before(*pair).get("token_type_ids")
+    assert after.tokenize("w8 in é œ") == ["w", "##8", "i", "##n", "e", "[UNK]"]
+    assert after.all_special_tokens == before.all_special_tokens
 
 
-def test_vocabularies_that_cannot_be_made_are_refused(tmp_path, tokenizer):
-    """The smallest possible number is in the message; other tokenizers than WordPiece are refused."""
-    with pytest.raises(CommandError, match=rf"start.vocabulary = {ALWAYS - 1} is less than the {ALWAYS} special"):
-        start.most_used(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
-    with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):
-        start.check_wordpiece(load_tokenizer(checkpoints.masked_lm(tmp_path, "roberta")))
+def test_a_smaller_vocabulary_needs_texts_and_room(tmp_path, texts):
+    """Texts can be those of a stage; without texts, with too small a number and for other tokenizers it is refused."""
+    bert, roberta = (str(checkpoints.masked_lm(tmp_path / name, name)) for name in ("bert", "roberta"))
+    sections = {"pretrain": pretraining(corpora=(texts,)), "stage1": stage(steps=1, queries=(texts,), start="start")}
+    by_corpus, by_stage = (
+        made(tmp_path, model=bert, vocabulary=90, output=name, **{name: section}) for name, section in sections.items()
+    )
+    assert (by_stage / "tokenizer.json").read_bytes() == (by_corpus / "tokenizer.json").read_bytes()
+    for model, number, given, message in (
+        (bert, 90, {}, "needs texts, and the recipe has none"),
+        (bert, 76, sections, r"start.vocabulary = 76 is less than the 77 special"),
+        (roberta, 90, sections, "start.vocabulary is for WordPiece tokenizers, and this model's is BPE"),
+    ):
+        with pytest.raises(CommandError, match=message):
+            made(tmp_path, model=model, vocabulary=number, output="refused", **given)
+
+
+def test_an_older_post_processor_is_renumbered(tmp_path):
+    """A BertProcessing post-processor is renumbered like a template."""
+    tokenizer = load_tokenizer(checkpoints.masked_lm(tmp_path))
+    settings, ids = json.loads(tokenizer.backend_tokenizer.to_str()), tokenizer.get_vocab()
+    settings["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", ids["[SEP]"]], "cls": ["[CLS]", ids["[CLS]"]]}
+    old = Tokenizer.from_str(json.dumps(settings))
+    roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
+    plain = transformers.PreTrainedTokenizerFast(tokenizer_object=old, **roles)
+    kept = np.array([*range(1, 5), ids["sparse"], ids["query"], 0])  # in another order, so that the old numbers would be seen
+    fewer = start.pruned_tokenizer(plain, kept)
+
+    assert fewer("query", "sparse").tokens() == ["[CLS]", "query", "[SEP]", "sparse", "[SEP]"]
