@@ -6,6 +6,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parent.parent / "lexbench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
@@ -117,12 +119,14 @@ def test_help_imports_nothing_heavy():
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    """`import lexbench` loads no library; public names load when they are used."""
-    program = "import sys, lexbench; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench))"
+@pytest.mark.parametrize("module", ["lexbench", "lexbench.pytest_plugin"])
+def test_importing_the_package_loads_nothing_heavy(module):
+    """`import lexbench` loads no library; public names load when they are used. pytest loads the plug-in at every start."""
+    program = f"import sys, {module}; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert HEAVY.isdisjoint(done.stdout.split())
+    assert {name for name in done.stdout.split() if name.startswith("lexbench.")} <= {module}
 
 
 def test_what_is_finished_is_shown_without_what_computes_it(bread_environment, tmp_path):

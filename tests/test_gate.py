@@ -10,7 +10,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 import samples
-from test_architecture import HEAVY
 from tiny import ended
 
 from lexbench.analysis.gate.checks import check, judge, measure
@@ -240,12 +239,3 @@ def test_pytest_fixture(tmp_path, bread):
     assert "test_it.test_search[P@10]: fail: P@10 fell by " in output
     assert "  0.9000 → 0.1000  q" in output
     assert "test_it.test_search[R@100] has no baseline; accept the present scores: pytest --lexbench-update" in output
-
-
-def test_pytest_plugin_is_light():
-    """The plug-in loads at every start of pytest, so it imports nothing heavy."""
-    program = "import sys, lexbench.pytest_plugin; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert (HEAVY - {"rich"}).isdisjoint(done.stdout.split())
-    assert not any(name.startswith("lexbench.") and name != "lexbench.pytest_plugin" for name in done.stdout.split())

@@ -17,7 +17,6 @@ from tiny import ended
 from lexbench import catalog, registry, suites
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
-from lexbench.errors import InvalidFile
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
@@ -26,7 +25,6 @@ from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
 from lexbench.results import Counts, Exposure, Tie, file_name, load, save, write_results
-from lexbench.storage.atomic import json_bytes
 from lexbench.table import escape
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -372,11 +370,8 @@ def test_notes_of_a_table():
 
 
 def test_results_survive_the_disk(tmp_path):
-    """An equal result is loaded, and a damaged file is named with the place in it."""
+    """The result that is loaded equals the one that was saved."""
     one = result("bm25")
     save(one, tmp_path / "r.json")
 
     assert load(tmp_path / "r.json") == one
-    (tmp_path / "r.json").write_bytes(json_bytes(one).replace(b'"depth": 10', b'"depth": "ten"'))
-    with pytest.raises(InvalidFile, match=r"r\.json: .* at `\$\.depth`"):
-        load(tmp_path / "r.json")

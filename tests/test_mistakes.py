@@ -25,6 +25,7 @@ LONE = {
     "broken.toml": "schema = 1\n[suite\n",
     "wrong.toml": 'schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n',
     "result.json": "{}",
+    "deep.json": '{"system": "a", "dataset": "b", "contract": "c", "depth": "ten"}',
     "board/words.csv": "a,b\n1,x\n",
     "board/high.csv": "system,dataset,score\na,b,high\n",
     "board/one.csv": "model,A\none,1\n",
@@ -127,6 +128,7 @@ CANNOT_BE = {  # exit code 2
     # results
     "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
     "compare bm25 result.json": "result.json: Object missing required field",
+    "compare bm25 deep.json": "deep.json: Expected `int`, got `str` - at `$.depth`",
     "compare bm25 empty --margin 0": "margin",
     "compare bm25 empty --lists --margin .1": "--margin compares scores",
     "compare bm25 empty -k 3": "-k is a setting of --lists",

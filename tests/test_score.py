@@ -1,4 +1,4 @@
-"""`lexbench score`: slices, runs of the store, compressed and damaged files."""
+"""`lexbench score`: slices, runs of the store, precision of scores, compressed and damaged files."""
 
 import bz2
 import gzip
@@ -8,11 +8,13 @@ import time
 import fruit
 import numpy as np
 import pytest
+import pytrec_eval
 import tiny
 from tiny import answer, ended
 
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.slices import read_slices
+from lexbench.retrievers.run_file import RunFile
 
 
 @pytest.fixture
@@ -127,3 +129,53 @@ def test_lines_may_end_as_on_windows(files, capsys):
     """A carriage return before the end of a line, and words after the tag, are ignored."""
     (files / "x.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b" more words\r\n"))
     ended(capsys, 0, "score", "x.run", "--qrels", "x.qrels")
+
+
+CLOSE = "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 1 t\n"  # a and b are one number as float32
+SCORE_CLOSE = ["score", "close.run", "--qrels", "close.qrels", "-m"]
+
+
+@pytest.fixture
+def close(files):
+    """Write a run whose scores of a and b are equal as float32, and judgements of a and c as relevant."""
+    (files / "close.run").write_text(CLOSE)
+    (files / "close.qrels").write_text("q 0 a 1\nq 0 c 1\n")
+    return files / "close.run"
+
+
+@pytest.mark.parametrize(("precision", "mean", "other", "lowest"), [("double", 1.0, 0.5, 1.0), ("float32", 0.5, 1.0, 0.5)])
+def test_scores_are_compared_in_either_precision(close, capsys, precision, mean, other, lowest):
+    """Double is like trec_eval since 2023, float32 like pytrec_eval; ties and the mean in the other precision are shown."""
+    found = answer(capsys, *SCORE_CLOSE, "RR", "--scores", precision, "--json")
+
+    assert (found["precision"], found["means"], found["other_precision"]) == (precision, {"RR": mean}, {"RR": other})
+    assert (found["ties"]["RR"]["lowest"], found["ties"]["RR"]["highest"]) == (lowest, 1.0)
+    if precision == "float32":
+        ranked = {"q": {"a": 12.34567891, "b": 12.3456789, "c": 1.0}}
+        theirs = pytrec_eval.RelevanceEvaluator({"q": {"a": 1, "c": 1}}, {"recip_rank"}).evaluate(ranked)
+        assert theirs["q"]["recip_rank"] == mean
+    else:
+        told = " ".join(ended(capsys, 0, *SCORE_CLOSE, "RR").out.split())
+        assert "as float32, like trec_eval to v9.0.8 of 2020, pytrec_eval" in told
+
+
+def test_orders_that_give_equal_means_need_no_note(close, capsys):
+    """If the order differs only among unjudged documents, or not at all, the other precision is not mentioned."""
+    close.write_text("q Q0 a 1 2 t\nq Q0 x 2 1.00000001 t\nq Q0 y 3 1 t\n")
+
+    assert answer(capsys, *SCORE_CLOSE, "RR", "-m", "nDCG@10", "--json")["other_precision"] == {}
+
+
+def test_measures_deeper_than_a_run_are_named(close, capsys):
+    """R@1000 of lists with three documents is R@3, and a note says so; RR@2 needs no note."""
+    notes = answer(capsys, *SCORE_CLOSE, "R@1000", "-m", "RR@2", "--json")["notes"]
+
+    assert notes == ["the longest list has 3 documents, and R@1000 would look at more"]
+
+
+def test_a_run_file_in_a_suite_is_read_in_either_precision(close):
+    """The setting is part of the file's identity, so the two precisions are never confused."""
+    double, single = RunFile(str(close)), RunFile(str(close), scores="float32")
+
+    assert [double.read("x").scores.dtype, single.read("x").scores.dtype] == [np.float64, np.float32]
+    assert double.file_identity("x") != single.file_identity("x")
