@@ -1,4 +1,4 @@
-"""Recursive graph bisection: an order of documents in which similar ones are close, as engines that skip blocks want it.
+"""Recursive graph bisection: an order of documents in which similar ones are close, for engines that skip blocks.
 
 L. Dhulipala et al., "Compressing graphs and indexes with recursive graph bisection", KDD 2016.
 """

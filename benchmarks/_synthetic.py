@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 VOCABULARY = 30_522
-TERMS = 120  # the mean number of terms a document has
+TERMS = 120  # mean number of terms per document
 SHARD = 50_000  # documents
 SEED = 2026
 TOPICS = Path("data", "msmarco", "topics.msmarco-passage.dev-subset.splade-v3.tsv.gz")

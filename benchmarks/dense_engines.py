@@ -47,7 +47,7 @@ ENGINES = (
 )
 DEPTHS = (10, 1000)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-ALONE = 50  # queries that are asked one by one
+ALONE = 50  # queries that are searched one by one
 Search = Callable[[NDArray[np.float32], int], Any]
 
 

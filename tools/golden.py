@@ -52,7 +52,7 @@ SYSTEMS = {
     "cranfield": LEXICAL + SPARSE + HYBRID + MODELS,
     "scifact": [*LEXICAL[:2], NANO, HYBRID[0]],
 }
-COMMANDS = {  # by dataset: a command whose numbers are recorded, {dataset} being what it is called on the command line
+COMMANDS = {  # by dataset: a command whose numbers are recorded; {dataset} is the dataset's name on the command line
     "pydoc": [
         ["compare", "bm25", NANO, HYBRID[0], "-d", "{dataset}"],
         ["score", "bm25", "-d", "{dataset}", "-m", "nDCG@10", "-m", "AP@1000", "-m", "RR@10"],
@@ -81,7 +81,7 @@ def numbers(value: Any) -> Iterator[str]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a stored file without what may change: keys of other artifacts, and sentences beside scores."""
+    """Return the content of a stored file without the parts that may change: keys of other artifacts, and notes."""
     if path.name == "result.json":
         result = json.loads(path.read_text(encoding="utf-8"))
         return json.dumps({name: result[name] for name in ("means", "query_ids", "per_query")}, sort_keys=True).encode()
@@ -101,13 +101,13 @@ def processor() -> str:
 
 
 def depends_on_processor(row: tuple[str, str, str]) -> bool:
-    """Return whether a row comes of a neural model; a corpus does not, and BM25's results do not."""
+    """Return whether a row is the result of a neural model, which differs between processors."""
     text = " ".join(row)
     return "corpora/" not in text and any(name in text for name in ("lexmae", "model=", "verify"))
 
 
 class Harness:
-    """Runs commands of this checkout with a store of their own."""
+    """Runs commands of this checkout with a separate store."""
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "store"

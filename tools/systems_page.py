@@ -1,6 +1,6 @@
-"""Write docs/systems.md: every system of the catalogue, what to type for it, and what was published of it.
+"""Write docs/systems.md: every system of the catalogue, what to type for it, and its published figures.
 
-Run it as `python tools/systems_page.py` after a change of the catalogue; a test holds the page fresh.
+Run it as `python tools/systems_page.py` after a change of the catalogue. A test checks that the page is up to date.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "systems.md"
 _OWN = ROOT / "lexbench" / "catalog"
 _DEV = ("msmarco-passage/dev/small", "msmarco-passage-titled/dev/small")
-_ELSE = (  # printed where there is nothing on MS MARCO dev, the first that there is
+_ELSE = (  # of a system without figures on MS MARCO dev the first of these is shown
     ("msmarco-document/dev", "RR@100"),
     ("msmarco-passage/trec-dl-2019/judged", "nDCG@10"),
     ("beir/scifact/test", "nDCG@10"),
@@ -29,19 +29,20 @@ _TITLES = {
 _HEAD = """\
 # Systems
 
-Every system that the LexMAE paper (Shen et al., ICLR 2023) names, and some that came later: what to type for it after \
-`lexbench run … -r`, and what was published. `lexbench show model NAME` tells the rest, its settings, licence and all its \
-published scores. This page is made from the files in `lexbench/catalog/` by `tools/systems_page.py`.
+Every system that the LexMAE paper (Shen et al., ICLR 2023) names, and some later ones: what to type after \
+`lexbench run … -r`, and published figures. `lexbench show model NAME` shows the settings, the licence and all published \
+figures of one system. `tools/systems_page.py` makes this page from the files in `lexbench/catalog/`.
 
-- **weights**: *public* ones are fetched from the Hugging Face hub when they are first used; *included* ones are in the \
-package; *bring* means that you give a folder, or a file, and says where it is; *unneeded*, there are none.
-- **MRR@10** and **R@1000** are on the 6,980 dev queries of MS MARCO passages, as others printed them: no figure here is ours. \
-**T**: its passages have their titles, which makes them easier to find; such figures stand under `msmarco-passage-titled`, and \
-are not to be compared with the rest.
-- **else** is one figure of those that have none there.
+- **weights**: *public* weights are downloaded from the Hugging Face hub when they are first used. *Included* weights are in \
+the package. *Bring* means that you give a folder or a file; the cell says where to find it. *Unneeded*: the system has no \
+weights.
+- **MRR@10** and **R@1000** are for the 6,980 dev queries of MS MARCO passages, from the named source. No figure on this page \
+is ours. **T** marks passages with titles, which are easier to find. Their dataset in lexbench is `msmarco-passage-titled`; \
+do not compare them with the others.
+- **elsewhere** is a figure on another dataset, for a system without figures on MS MARCO passages.
 """
-_COLUMNS = ("system", "in the paper", "type", "weights", "MRR@10", "R@1000", "else", "printed by")
-_UNRUN = ("system", "in the paper", "family", "why not", "MRR@10", "R@1000", "else", "printed by")
+_COLUMNS = ("system", "in the paper", "type", "weights", "MRR@10", "R@1000", "elsewhere", "source")
+_UNRUN = ("system", "in the paper", "family", "why not", "MRR@10", "R@1000", "elsewhere", "source")
 
 
 def page() -> str:
