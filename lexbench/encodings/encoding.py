@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,28 +23,19 @@ Advance = Callable[[int], None]
 AHEAD = 2  # shards that are tokenised before they are needed
 
 
-class ShardEncoder:
-    """An encoder with the two steps that make a shard: tokenising, and encoding to the bytes of a file."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    def tokens(self, documents: Sequence[Document]) -> Any:
-        """Return the input of `encoded`; this can run in another thread."""
-        return self._encoder.tokenise_documents(documents)
-
-    def encoded(self, tokens: Any, advance: Advance) -> Callable[[], bytes]:
-        """Encode one shard; return the function that makes its bytes, for another thread."""
-        vectors = self._encoder.encode_tokens(tokens, advance)
-        truncated, storage = self._encoder.truncated(tokens), self._encoder.storage
-        return lambda: packed(vectors, truncated=truncated, storage=storage)
-
-    def content(self, documents: Sequence[Document]) -> bytes:
-        """Return the bytes of the shard of *documents*."""
-        return self.encoded(self.tokens(documents), lambda _count: None)()
+def encode_tokens(encoder: Encoder, tokens: Any, advance: Advance) -> Callable[[], bytes]:
+    """Encode the tokenised documents of one shard; return the function that makes its bytes, for another thread."""
+    vectors = encoder.encode_tokens(tokens, advance)
+    truncated, storage = encoder.truncated(tokens), encoder.storage
+    return lambda: packed(vectors, truncated=truncated, storage=storage)
 
 
-def encode_shards(encoder: ShardEncoder, corpus: Corpus, path: Path, shards: Sequence[range], advance: Advance) -> None:
+def encoded_shard(encoder: Encoder, documents: Sequence[Document]) -> bytes:
+    """Return the bytes of the shard of *documents*."""
+    return encode_tokens(encoder, encoder.tokenise_documents(documents), lambda _count: None)()
+
+
+def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], advance: Advance) -> None:
     """Encode the *shards* of *corpus* and write each into the folder *path*, in order.
 
     Raises LexbenchError, with the id of the document, if one cannot be encoded.
@@ -61,9 +53,9 @@ def encode_shards(encoder: ShardEncoder, corpus: Corpus, path: Path, shards: Seq
         written: tuple[range, Future[None]] | None = None
         for shard in shards:
             for ahead in islice(left, AHEAD - len(queue)):
-                queue.append(tokeniser.submit(lambda some: encoder.tokens(_documents(corpus, some)), ahead))
+                queue.append(tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead))
             with _naming(encoder, corpus, shard):
-                content = encoder.encoded(queue.popleft().result(), advance)
+                content = encode_tokens(encoder, queue.popleft().result(), advance)
             if written:
                 with _naming(encoder, corpus, written[0]):
                     written[1].result()
@@ -74,18 +66,19 @@ def encode_shards(encoder: ShardEncoder, corpus: Corpus, path: Path, shards: Seq
 
 
 @contextmanager
-def _naming(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Iterator[None]:
+def _naming(encoder: Encoder, corpus: Corpus, shard: range) -> Iterator[None]:
     """Let an error that encoding *shard* raises name the document."""
     try:
         yield
     except Exception as error:
-        found = with_document_name(error, corpus, shard, encoder.content)
+        found = with_document_name(error, corpus, shard, partial(encoded_shard, encoder))
         if found is error:
             raise
         raise found from error
 
 
-def _documents(corpus: Corpus, positions: range) -> list[Document]:
+def documents_at(corpus: Corpus, positions: range) -> list[Document]:
+    """Return the documents at some *positions* of *corpus*."""
     return list(corpus.documents(positions.start, positions.stop))
 
 
@@ -105,7 +98,7 @@ def with_document_name(
 
     def fails(positions: range) -> bool:
         try:
-            content(_documents(corpus, positions))
+            content(documents_at(corpus, positions))
         except Exception:  # noqa: BLE001 - any error counts
             return True
         return False

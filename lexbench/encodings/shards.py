@@ -27,7 +27,7 @@ from safetensors.numpy import load_file, save
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import kind_of, offsets_of, ranges, rows_of, stacked
+from lexbench.vectors import canonical, kind_of, offsets_of, ranges, rows_of, stacked
 
 SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that fit into two bytes
@@ -59,9 +59,9 @@ def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> byt
 
     Raises LexbenchError if a value is not a number, or too large for *storage*.
     """
-    arrays, width = _arrays(vectors)
-    name = "weights" if "weights" in arrays else "vectors"
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # infinity is refused below
+        arrays, width = _arrays(vectors)
+        name = "weights" if "weights" in arrays else "vectors"
         arrays[name] = np.ascontiguousarray(arrays[name], np.dtype(storage))
     if not np.isfinite(arrays[name]).all():
         raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
@@ -79,9 +79,7 @@ def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
         if offsets[0] or offsets[-1] != len(vectors.values) or np.any(np.diff(offsets) < 0):
             raise LexbenchError(f"an encoder made offsets that are not those of its {len(vectors.values)} vectors")
         return {"offsets": offsets, "vectors": vectors.values}, vectors.values.shape[1]
-    matrix = scipy.sparse.csr_array(vectors, copy=True)
-    matrix.sum_duplicates()  # also sorts
-    matrix.eliminate_zeros()
+    matrix = canonical(scipy.sparse.csr_array(vectors))
     terms = matrix.indices.astype(np.uint16 if matrix.shape[1] <= _NARROW else np.uint32)
     return {"offsets": matrix.indptr.astype(np.int64), "terms": terms, "weights": matrix.data}, matrix.shape[1]
 

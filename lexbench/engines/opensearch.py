@@ -7,13 +7,15 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
+from weakref import finalize
 
 import numpy as np
 from scipy import sparse
@@ -198,20 +200,6 @@ def _count(client: "Client", name: str) -> int:
 # ---- the client ------------------------------------------------------------------------------------------------------------
 
 
-class _Forgotten:
-    """Mixin of connections: one that is garbage is closed."""
-
-    def __del__(self) -> None:
-        """Close it."""
-        self.close()  # type: ignore[attr-defined] # of the connection that it is mixed into
-
-
-class _Plain(_Forgotten, http.client.HTTPConnection): ...
-
-
-class _Secured(_Forgotten, http.client.HTTPSConnection): ...
-
-
 class Client:
     """A small client, JSON over HTTP: one connection per thread, opened again if the server has closed it."""
 
@@ -229,19 +217,19 @@ class Client:
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"} | _authorisation()
-        self._host, self._port, self._context = parts.hostname, parts.port, None
+        self._connect: Callable[[], http.client.HTTPConnection]
+        self._connect = partial(http.client.HTTPConnection, parts.hostname, parts.port, timeout=_SECONDS)
         if parts.scheme == "https":
-            self._context = ssl.create_default_context(cafile=os.environ.get(VARIABLES[3]) or None)
+            context = ssl.create_default_context(cafile=os.environ.get(VARIABLES[3]) or None)
+            self._connect = partial(http.client.HTTPSConnection, parts.hostname, parts.port, timeout=_SECONDS, context=context)
         self._local = threading.local()
 
     @property
     def _connection(self) -> http.client.HTTPConnection:
         """The connection of this thread."""
         if not hasattr(self._local, "connection"):
-            if self._context:
-                self._local.connection = _Secured(self._host, self._port, timeout=_SECONDS, context=self._context)
-            else:
-                self._local.connection = _Plain(self._host, self._port, timeout=_SECONDS)
+            self._local.connection = self._connect()
+            finalize(self, self._local.connection.close)
         connection: http.client.HTTPConnection = self._local.connection
         return connection
 

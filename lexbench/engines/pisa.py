@@ -16,6 +16,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,15 +24,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import impacts, no_hits, quiet
+from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
-from lexbench.storage.atomic import reserve
 from lexbench.types import Hits, Kind
+from lexbench.vectors import offsets_of, pieces
 
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
 _ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""
 _QUERIES = 256  # searched at a time: PISA needs room for all their hits
+_POSTINGS = 1 << 22  # merged at a time
 _DIGITS = 10  # of the name of a term
 _LEXICONS = {"documents": "doclex", "terms": "termlex"}  # by the file of names, one per line
 _SPARE = 8  # hits fetched beyond k and a sixteenth of k: nearly always enough to see where the last score ends
@@ -150,55 +153,40 @@ def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
 
     If no document has a term, PISA could not index anything, and nothing is written.
     """
-    library = _library()
-    counts: list[NDArray[np.int64]] = []  # per shard: (vocabulary,) postings of each term
-    sizes = [np.empty(0, np.int64)]  # per shard: (n,) terms of each document
-    for shard in shards:
-        matrix = impacts(shard, "pisa")
-        columns = matrix.tocsc()
-        np.save(path / f"shard{len(counts)}-docs.npy", columns.indices.astype(np.uint32) + np.uint32(sum(map(len, sizes))))
-        np.save(path / f"shard{len(counts)}-freqs.npy", columns.data.astype(np.uint32))
-        counts.append(np.diff(columns.indptr).astype(np.int64))
-        sizes.append(np.diff(matrix.indptr).astype(np.int64))
-    lengths = np.concatenate(sizes)
-    totals = np.sum(counts, axis=0) if counts else np.empty(0, np.int64)
-    if totals.any():
-        _invert(path, "docs", counts, totals, np.array([1, len(lengths)], np.uint32))
-        _invert(path, "freqs", counts, totals, np.empty(0, np.uint32))
-        np.concatenate([[len(lengths)], lengths]).astype(np.uint32).tofile(path / "inv.sizes")
-        (path / "fwd.documents").write_text("".join(f"{i}\n" for i in range(len(lengths))), encoding="ascii")
-        terms = "".join(f"{_term_name(term)}\n" for term in np.flatnonzero(totals).tolist())
-        (path / "fwd.terms").write_text(terms, encoding="ascii")
-        for text, binary in _LEXICONS.items():
-            library.build_binlex(str(path / f"fwd.{text}"), str(path / f"fwd.{binary}"))
-    for file in path.glob("shard*.npy"):
-        file.unlink()
+    runs: list[Run] = []
+    postings, terms = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]  # per shard: of each term; of each document
+    with TemporaryDirectory(dir=path) as folder:
+        for shard in shards:
+            matrix = impacts(shard, "pisa")
+            runs.append(write_run(Path(folder, str(len(runs))), matrix.T.tocsr()))
+            postings.append(np.bincount(matrix.indices, minlength=matrix.shape[1]))
+            terms.append(np.diff(matrix.indptr))
+        lengths, totals = np.concatenate(terms), np.sum(postings[1:], axis=0) if runs else postings[0]
+        if totals.any():
+            _write_postings(runs, totals, len(lengths), path)
+            np.append(len(lengths), lengths).astype(np.uint32).tofile(path / "inv.sizes")
+            names = {"documents": range(len(lengths)), "terms": map(_term_name, np.flatnonzero(totals).tolist())}
+            for kind, lexicon in _LEXICONS.items():
+                (path / f"fwd.{kind}").write_text("".join(f"{name}\n" for name in names[kind]), encoding="ascii")
+                _library().build_binlex(str(path / f"fwd.{kind}"), str(path / f"fwd.{lexicon}"))
     return len(lengths)
+
+
+def _write_postings(runs: list[Run], totals: NDArray[np.int64], documents: int, path: Path) -> None:
+    """Write `inv.docs` and `inv.freqs`: the postings of each term, *totals* (vocabulary,) of them, after their number."""
+    with (path / "inv.docs").open("wb") as docs, (path / "inv.freqs").open("wb") as frequencies:
+        np.array([1, documents], np.uint32).tofile(docs)
+        for some in pieces(offsets_of(totals), _POSTINGS):
+            merged = merge_runs(runs, some)
+            present = np.flatnonzero(totals[some])
+            for file, values in ((docs, merged.indices), (frequencies, merged.data)):
+                np.insert(values, merged.indptr[present], totals[some][present]).astype(np.uint32).tofile(file)
 
 
 def _remove_collection(path: Path) -> None:
     """Remove the files that only compressing needs."""
     for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):
         (path / name).unlink(missing_ok=True)
-
-
-def _invert(
-    path: Path, name: str, counts: list[NDArray[np.int64]], totals: NDArray[np.int64], head: NDArray[np.uint32]
-) -> None:
-    """Write `inv.<name>`: every term's postings of all shards one after another, each list after its length."""
-    present = totals > 0
-    ends = len(head) + np.cumsum(totals + present)
-    out = np.memmap(path / f"inv.{name}", np.uint32, "w+", shape=(int(ends[-1]),))
-    reserve(path / f"inv.{name}")
-    out[: len(head)] = head
-    free = ends - totals  # where a term's next posting goes
-    out[free[present] - 1] = totals[present]
-    for number, count in enumerate(counts):
-        values = np.load(path / f"shard{number}-{name}.npy")
-        starts = np.cumsum(count) - count
-        out[np.repeat(free - starts, count) + np.arange(len(values))] = values
-        free = free + count
-    out.flush()
 
 
 def _context(path: Path) -> Any:

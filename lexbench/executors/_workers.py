@@ -7,17 +7,25 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Condition, RLock, Thread
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.encoding import AHEAD, ShardEncoder, culprit, document_name, with_document_name
+from lexbench.encodings.encoding import (
+    AHEAD,
+    culprit,
+    document_name,
+    documents_at,
+    encode_tokens,
+    encoded_shard,
+    with_document_name,
+)
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Encoder, Reranker
@@ -55,36 +63,35 @@ class Holder:
         """Call a method of the object."""
         return getattr(self._thing, method)(*arguments)
 
-
-def answered(holder: Holder, method: str, arguments: tuple[Any, ...]) -> Answer:
-    """Return the answer of a method of *holder*; an error becomes one line, which can be sent to another process."""
-    begin = time.perf_counter()
-    try:
-        value = getattr(holder, method)(*arguments)
-    except LexbenchError as error:
-        return Answer(error=LexbenchError(str(error)))
-    except Exception as error:  # noqa: BLE001 - it is raised in the process that called
-        line = str(error).partition("\n")[0]
-        return Answer(error=LexbenchError(f"a worker failed: {type(error).__name__}: {line}"))
-    return Answer(value, time.perf_counter() - begin)
+    def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
+        """Call `keep` or `call` and return the answer; an error becomes one line, which can be sent to another process."""
+        begin = time.perf_counter()
+        try:
+            value = getattr(self, method)(*arguments)
+        except LexbenchError as error:
+            return Answer(error=LexbenchError(str(error)))
+        except Exception as error:  # noqa: BLE001 - it is raised in the process that called
+            line = str(error).partition("\n")[0]
+            return Answer(error=LexbenchError(f"a worker failed: {type(error).__name__}: {line}"))
+        return Answer(value, time.perf_counter() - begin)
 
 
 class EncodingQueue:
     """An encoder in a worker. While it encodes a shard, a thread tokenises the next and another one packs the last."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._model, self._encoder = encoder, ShardEncoder(encoder)
+        self._encoder = encoder
         self._tokeniser, self._worker, self._packer = (ThreadPoolExecutor(1) for _ in range(3))
         self._shards: deque[Future[bytes]] = deque()
         self._encoded = 0  # documents
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EncodingQueue, (self._model,)
+        return EncodingQueue, (self._encoder,)
 
     def submit(self, documents: Sequence[Document]) -> None:
         """Queue the shard of *documents*."""
-        tokens = self._tokeniser.submit(self._encoder.tokens, documents)
-        content = self._worker.submit(lambda: self._encoder.encoded(tokens.result(), self._count))
+        tokens = self._tokeniser.submit(self._encoder.tokenise_documents, documents)
+        content = self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._count))
         self._shards.append(self._packer.submit(lambda encoded: encoded.result()(), content))
 
     def _count(self, documents: int) -> None:
@@ -102,7 +109,7 @@ class EncodingQueue:
     def content(self, documents: Sequence[Document]) -> bytes:
         """Return the bytes of the shard of *documents*; the shards in the queue are given up."""
         self._worker.shutdown(cancel_futures=True)
-        return self._encoder.content(documents)
+        return encoded_shard(self._encoder, documents)
 
 
 @dataclass(frozen=True)
@@ -211,6 +218,9 @@ class CalledWorker:
             channel.end()
 
 
+Workers: TypeAlias = AbstractContextManager[Sequence[CalledWorker]]
+
+
 @contextmanager
 def workers_with(
     thing: Any, count: int, start: Callable[[], Channel], note: Callable[[str], None]
@@ -296,7 +306,7 @@ class _Encoding:
                 if not self._left or len(held) >= MOST_SHARDS or (held and suspected):
                     return bool(held)
                 held.append(self._left.popleft())
-            worker.call_now("submit", _documents(self._corpus, held[-1]))
+            worker.call_now("submit", documents_at(self._corpus, held[-1]))
 
     def _poison(self, shard: range, encoder: Encoder) -> LexbenchError:
         """Return the error for a *shard* whose workers die; it names the document that kills a worker by itself."""
@@ -304,7 +314,7 @@ class _Encoding:
         def kills(positions: range) -> bool:
             self.workers.append(worker := CalledWorker(self._start, EncodingQueue(encoder), lambda _line: None))
             try:
-                worker.call_now("content", _documents(self._corpus, positions))
+                worker.call_now("content", documents_at(self._corpus, positions))
             except WorkerGone:
                 return True
             except LexbenchError:  # it is raised where the shard is encoded
@@ -363,7 +373,3 @@ def encode_on_workers(
                 thread.join(_PATIENCE)
     if encoding.unfinished and (raised := error()):
         raise raised
-
-
-def _documents(corpus: Corpus, positions: range) -> list[Document]:
-    return list(corpus.documents(positions.start, positions.stop))

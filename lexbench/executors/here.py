@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lexbench.encodings.encoding import ShardEncoder, encode_shards
+from lexbench.encodings.encoding import encode_shards
 from lexbench.plugins import Encoder, Executor
 from lexbench.progress import Progress
 from lexbench.types import Corpus
@@ -16,4 +16,4 @@ class Here(Executor):
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards* in order."""
-        encode_shards(ShardEncoder(encoder.workers()[0]), corpus, path, shards, progress.advance)
+        encode_shards(encoder.workers()[0], corpus, path, shards, progress.advance)

@@ -1,8 +1,8 @@
 """The executor `processes`: processes of this machine encode, search and rerank; a killed one is replaced."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 from multiprocessing import get_context, parent_process
@@ -13,16 +13,7 @@ from threading import Thread
 from typing import Any
 
 from lexbench.errors import CommandError
-from lexbench.executors._workers import (
-    Answer,
-    CalledWorker,
-    Holder,
-    Rerankers,
-    WorkerGone,
-    answered,
-    encode_on_workers,
-    workers_with,
-)
+from lexbench.executors._workers import Answer, Holder, Rerankers, WorkerGone, Workers, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
@@ -60,19 +51,15 @@ class Processes(Executor):
         encoders = [with_threads(one, max(1, len(cores()) // self.workers)) for one in devices]
         return list(islice(cycle(encoders), self.workers))
 
-    @contextmanager
-    def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+    def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> Workers:
         """Start processes with copies of *index*."""
-        with workers_with(index, min(self.workers or len(cores()), shards), _Process, note) as workers:
-            yield workers
+        return workers_with(index, min(self.workers or len(cores()), shards), _Process, note)
 
-    @contextmanager
-    def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
+    def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Workers:
         """Start processes that share the cores."""
         count = self.workers or 1
         copies = Rerankers(tuple(with_threads(one, max(1, len(cores()) // count)) for one in rerankers))
-        with workers_with(copies, count, _Process, note) as workers:
-            yield workers
+        return workers_with(copies, count, _Process, note)
 
 
 class _Process:
@@ -111,7 +98,7 @@ def _hold(pipe: Connection) -> None:
     with suppress(EOFError):
         while True:
             method, arguments = pipe.recv()
-            pipe.send(answered(holder, method, arguments))
+            pipe.send(holder.answer(method, arguments))
 
 
 def _end_with_parent() -> None:

@@ -19,7 +19,6 @@ from lexbench.executors._workers import (
     Holder,
     Rerankers,
     WorkerGone,
-    answered,
     encode_on_workers,
     workers_with,
 )
@@ -181,11 +180,8 @@ class _Actor:
 # ---- in the actors ---------------------------------------------------------------------------------------------------------
 
 
-class HoldingActor:
-    """An actor that holds objects."""
-
-    def __init__(self) -> None:
-        self._holder = Holder()
+class HoldingActor(Holder):
+    """A holder that can compare its machine with that of the caller."""
 
     def differing(self, theirs: Mapping[str, str], same: Identities) -> str:
         """Return a line with the versions here that differ from *theirs*, or a model that is missing or not the same; or ""."""
@@ -202,10 +198,6 @@ class HoldingActor:
             if found != identity:
                 return f"{machine} has other files of {', '.join(model.models())}: copy ours there, to the same place"
         return ""
-
-    def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Call a method of the holder."""
-        return answered(self._holder, method, arguments)
 
 
 def _versions() -> dict[str, str]:

@@ -5,7 +5,6 @@ that the rename survives a power cut; that costs 0.4 ms per file. A `kill -9` ma
 `.tmp`). The store removes it before it uses the folder again.
 """
 
-import errno
 import gzip
 import json
 import os
@@ -96,19 +95,3 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def reserve(path: Path) -> None:
-    """Allocate the disk space of a file that has its final size. Raises OSError if the disk is full.
-
-    Without it, writing to a mapped file on a full disk would kill the process by SIGBUS, without a message.
-    """
-    if not hasattr(os, "posix_fallocate"):
-        return
-    with path.open("r+b") as file:
-        size = os.fstat(file.fileno()).st_size
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # this file system cannot allocate in advance
-                raise

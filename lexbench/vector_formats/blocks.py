@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.reading import lines
+from lexbench.vectors import canonical
 
 ROWS = 4096  # per block
 _LIMIT = 2**31  # weights must be below this in formats of integers
@@ -79,18 +80,6 @@ class TokenVector(NamedTuple):
     weights: list[float] | list[int]
 
 
-def block_of(
-    ids: list[str], data: NDArray[np.float32], terms: NDArray[np.integer], offsets: NDArray[np.integer], width: int
-) -> Block:
-    """Return a block from the arrays of a CSR matrix (n, *width*), in canonical form and without zeros."""
-    matrix = scipy.sparse.csr_array((data, terms, offsets), shape=(len(offsets) - 1, width))
-    if not (matrix.has_canonical_format and matrix.data.all()):
-        matrix = scipy.sparse.csr_array(matrix, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    return Block(ids, matrix)
-
-
 class Row(NamedTuple):
     """One vector of a text file."""
 
@@ -134,13 +123,10 @@ def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, w
                 raise InvalidFile(f"{path}:{row.line}: {error}") from None
             weights += row.vector.values()
             offsets.append(len(terms))
-        yield block_of(
-            [row.text_id for row in batch],
-            _fitted(path, batch, np.array(weights, np.float64), whole=whole),
-            np.array(terms, np.int32),
-            np.array(offsets, np.int64),
-            len(vocabulary),
-        )
+        fitted = _fitted(path, batch, np.array(weights, np.float64), whole=whole)
+        arrays = fitted, np.array(terms, np.int32), np.array(offsets, np.int64)
+        matrix = scipy.sparse.csr_array(arrays, shape=(len(batch), len(vocabulary)))
+        yield Block([row.text_id for row in batch], canonical(matrix))
 
 
 def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole: bool) -> NDArray[np.float32]:
@@ -165,7 +151,7 @@ def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str =
     *whole* is the name of a format that holds only integer weights from 1 to 2^31 - 1. Raises CommandError if a check fails.
     """
     for ids, vectors in blocks:
-        block = block_of(ids, vectors.data, vectors.indices, vectors.indptr, vectors.shape[1])
+        block = Block(ids, canonical(vectors))
         if len(ids) != vectors.shape[0]:
             raise CommandError(f"{len(ids)} ids for {vectors.shape[0]} vectors")
         if vocabulary is not None and vectors.shape[1] > len(vocabulary):

@@ -18,7 +18,8 @@ from scipy import sparse
 
 from lexbench.errors import InvalidFile
 from lexbench.storage import atomic
-from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, block_of, checked
+from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, checked
+from lexbench.vectors import canonical
 
 _EMBEDDINGS, _IDS = "-embeddings.npz", "-ids.txt"
 _ARRAYS = ("data", "indices", "indptr")
@@ -39,7 +40,8 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:  
     for start in range(0, len(ids), ROWS):
         own = offsets[start : start + ROWS + 1]
         inside = slice(int(own[0]), int(own[-1]))
-        yield block_of(ids[start : start + ROWS], data[inside], terms[inside], own - own[0], width)
+        matrix = sparse.csr_array((data[inside], terms[inside], own - own[0]), shape=(len(own) - 1, width))
+        yield Block(ids[start : start + ROWS], canonical(matrix))
 
 
 def _arrays(file: Path) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
