@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import tiny
 
 from lexbench.analysis.stored_results import stored_results
-from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.location import find_folder
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers import _bm25_index as index
@@ -22,8 +22,9 @@ from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import jobs, plan, systems
 from lexbench.storage.store import Store
+from lexbench.testing.executors import files_of
 from lexbench.tokenization import unicode
-from lexbench.types import Document, Hits
+from lexbench.types import Hits
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
@@ -33,21 +34,20 @@ THREE = {"a": "apple banana", "b": "apple, apple; cherry", "c": "apple" + " plum
 
 @pytest.fixture
 def searcher(tmp_path):
-    """Return a function that indexes texts by id and opens the index."""
+    """Return a function that indexes texts by id in the folder "index" and opens the index."""
 
     def make(kind, texts, **settings):
-        corpus = write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "corpus"))
-        retriever = kind(**settings)
-        retriever.build(corpus, folder(tmp_path / "index"))
-        return Ids(retriever.open(tmp_path / "index"), corpus)
+        return Ids(*built(tmp_path, kind(**settings), texts))
 
     return make
 
 
-def folder(path):
-    """Return *path*, made."""
-    path.mkdir()
-    return path
+def built(path, retriever, texts, index="index"):
+    """Index *texts* by id in the folder *index* of *path*; return the opened index and the corpus."""
+    corpus = tiny.corpus(path / f"corpus-{index}", texts)
+    (path / index).mkdir()
+    retriever.build(corpus, path / index)
+    return retriever.open(path / index), corpus
 
 
 class Ids:
@@ -63,34 +63,30 @@ class Ids:
         return [(self.ids[doc], float(score)) for doc, score in zip(found.docs[0], found.scores[0], strict=True) if doc >= 0]
 
 
-@both
-def test_scores_by_hand(kind, searcher):
-    """Scores are idf * tf / (tf + k1 * (1 - b + b * dl / avgdl)), summed, with a length of 41 counted as 40."""
-    # N = 3, avgdl = (2 + 3 + 41) / 3 = 15.3333
-    # idf(apple) = ln(1 + .5 / 3.5) = .133531, idf(banana) = ln(1 + 2.5 / 1.5) = .980829
-    # a: .133531 * 1 / (1 + .9 * (.6 + .4 * 2 / 15.3333)) + .980829 * 1 / (the same, 1.586957) = .702200
-    # b: .133531 * 2 / (2 + .9 * (.6 + .4 * 3 / 15.3333)) = .267063 / 2.610435 = .102306
-    # c: .133531 * 1 / (1 + .9 * (.6 + .4 * 40 / 15.3333)) = .133531 / 2.479130 = .053862 (with 41: .053359)
-    found = searcher(kind, THREE).hits("apple banana")
-
-    assert [doc for doc, _ in found] == ["a", "b", "c"]
-    assert [score for _, score in found] == pytest.approx([0.702200, 0.102306, 0.053862], abs=1.5e-6)
+# N = 3, avgdl = (2 + 3 + 41) / 3 = 15.3333, idf(apple) = ln(1 + .5 / 3.5) = .133531, idf(banana) = ln(1 + 2.5 / 1.5) = .980829
+# a: .133531 * 1 / (1 + .9 * (.6 + .4 * 2 / 15.3333)) + .980829 * 1 / (the same, 1.586957) = .702200
+# b: .133531 * 2 / (2 + .9 * (.6 + .4 * 3 / 15.3333)) = .267063 / 2.610435 = .102306
+# c: .133531 * 1 / (1 + .9 * (.6 + .4 * 40 / 15.3333)) = .133531 / 2.479130 = .053862 (with 41: .053359)
+BY_HAND = {"a": 0.702200, "b": 0.102306, "c": 0.053862}
 
 
 @both
-def test_repeated_query_terms(kind, searcher):
-    """A query term that is repeated counts as often."""
-    found = searcher(kind, THREE)
+@pytest.mark.parametrize(
+    ("texts", "query", "settings", "expected"),
+    [
+        pytest.param(THREE, "apple banana", {}, BY_HAND, id="a length of 41 counts as 40"),
+        pytest.param({**THREE, "d": "the of", "e": ""}, "apple banana", {}, BY_HAND, id="documents without terms do not count"),
+        pytest.param(THREE, "banana banana", {}, {"a": 2 * 0.980829 / 1.586957}, id="a repeated query term"),
+        pytest.param(THREE, "apple", {"k1": 0.0}, dict.fromkeys("abc", 0.133531), id="without frequencies"),
+        pytest.param({"a": "the"}, "apple", {}, {}, id="no terms at all"),
+    ],
+)
+def test_scores_by_hand(kind, searcher, texts, query, settings, expected):
+    """Scores are idf * tf / (tf + k1 * (1 - b + b * dl / avgdl)), summed, best first."""
+    found = searcher(kind, texts, **settings).hits(query)
 
-    assert dict(found.hits("banana banana"))["a"] == pytest.approx(2 * dict(found.hits("banana"))["a"])
-
-
-@both
-def test_empty_documents(kind, searcher):
-    """A document without terms is counted neither in N nor in the average length."""
-    found = searcher(kind, {**THREE, "d": "the of", "e": ""})
-
-    assert [score for _, score in found.hits("apple banana")] == pytest.approx([0.702200, 0.102306, 0.053862], abs=1.5e-6)
+    assert [doc for doc, _ in found] == list(expected)
+    assert dict(found) == pytest.approx(expected, abs=1.5e-6)
 
 
 @both
@@ -105,39 +101,21 @@ def test_unmatched_documents(kind, searcher):
 
 
 @both
-def test_ties_as_anserini(kind, searcher):
-    """Of equal scores the smaller id comes first, at the cut too, and each next score is lower by as little as can be."""
-    found = searcher(kind, dict.fromkeys("bdac", "same text"))
-    scores = [score for _, score in found.hits("text")]
+@pytest.mark.parametrize(("ties", "order", "lowered"), [("anserini", "abcd", True), ("trec_eval", "dcba", False)])
+def test_ties(kind, searcher, ties, order, lowered):
+    """Of equal scores the smaller id comes first as for Anserini, each score lowered a little; the larger as for trec_eval."""
+    found = searcher(kind, dict.fromkeys("bdac", "same text"), ties=ties)
+    scores = [np.float32(score) for _, score in found.hits("text")]
 
-    assert [doc for doc, _ in found.hits("text")] == ["a", "b", "c", "d"]
-    assert [doc for doc, _ in found.hits("text", k=2)] == ["a", "b"]
-    assert scores[1:] == [float(np.nextafter(np.float32(score), np.float32(0))) for score in scores[:-1]]
-
-
-@both
-def test_ties_as_trec_eval(kind, searcher):
-    """With ties="trec_eval" scores stay equal, and the larger id comes first, at the cut too."""
-    found = searcher(kind, dict.fromkeys("bdac", "same text"), ties="trec_eval")
-
-    assert [doc for doc, _ in found.hits("text")] == ["d", "c", "b", "a"]
-    assert [doc for doc, _ in found.hits("text", k=2)] == ["d", "c"]
-    assert len({score for _, score in found.hits("text")}) == 1
-
-
-@both
-def test_k1_of_nothing(kind, searcher):
-    """With k1 = 0 a term counts its idf wherever it occurs."""
-    found = searcher(kind, THREE, k1=0.0)
-
-    assert [score for _, score in found.hits("apple")] == pytest.approx([0.133531] * 3, abs=1e-6)
+    assert [doc for doc, _ in found.hits("text")] == list(order)
+    assert [doc for doc, _ in found.hits("text", k=2)] == list(order[:2])
+    assert scores[1:] == [np.nextafter(score, np.float32(0)) if lowered else score for score in scores[:-1]]
 
 
 @both
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("k1", -1.0, "k1"),
         ("k1", float("inf"), "k1"),
         ("b", 1.5, "b"),
         ("b", float("nan"), "b"),
@@ -149,12 +127,6 @@ def test_impossible_settings(kind, name, value, said):
     """Values that have no meaning are refused by name."""
     with pytest.raises(CommandError, match=said):
         kind(**{name: value})
-
-
-@both
-def test_no_terms_at_all(kind, searcher):
-    """A corpus without any term can be indexed and searched."""
-    assert searcher(kind, {"a": "the"}).hits("apple") == []
 
 
 def test_lengths():
@@ -199,12 +171,9 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
     monkeypatch.setattr(bm25, "_BLOCK", 300)
     monkeypatch.setattr(_bm25_terms, "TermsOfTexts", partial(_bm25_terms.TermsOfTexts, **room))
     monkeypatch.setattr(index, "IndexWriter", partial(index.IndexWriter, run=100))
-    BM25(analyzer=analyzer, threads=threads).build(
-        write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c")
-    )
-    plain, compiled = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("index", "c"))
+    built(tmp_path, BM25(analyzer=analyzer, threads=threads), texts, "compiled")
 
-    assert plain == compiled
+    assert files_of(tmp_path / "compiled") == files_of(tmp_path / "index")
 
 
 LAST = 2**32 - 1  # flips the bits of positions, so that the last comes first
@@ -391,13 +360,10 @@ except CannotStart as error:
 def test_lucene_finds_the_same_in_texts(bread, tmp_path):
     """Of questions and notes about bread, Lucene's hits are ours, float for float."""
     _, source = find_folder(bread)
-    corpus = write_corpus(source.documents(), folder(tmp_path / "corpus"))
+    texts = {document.doc_id: document.text for document in source.documents()}
     queries = [query.text for query in source.queries()]
-    found = []
-    for kind in (BM25, BM25Lucene):
-        kind().build(corpus, folder(tmp_path / kind.__name__))
-        opened = kind().open(tmp_path / kind.__name__)
-        found.append(opened.search(opened.encode(queries), 1000))
+    opened = [built(tmp_path, kind(), texts, kind.__name__)[0] for kind in (BM25, BM25Lucene)]
+    found = [one.search(one.encode(queries), 1000) for one in opened]
 
     assert len(queries) == 35
     assert np.array_equal(found[0].docs, found[1].docs)

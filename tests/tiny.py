@@ -4,6 +4,8 @@ import gzip
 import json
 
 from lexbench.cli import code
+from lexbench.datasets.corpus import write_corpus
+from lexbench.types import Document
 
 DOCUMENTS = {"d1": "the red fox", "d2": "a red red car", "d3": "blue sky"}
 QUERIES = {"q1": "red car", "q2": "green"}
@@ -63,6 +65,12 @@ def install(site, name, entry_points, **modules):
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
     info = {f"{name}-1.dist-info/METADATA": metadata, f"{name}-1.dist-info/entry_points.txt": groups}
     write_files(site, info | {f"{module}.py": text for module, text in modules.items()})
+
+
+def corpus(path, texts):
+    """Write a stored corpus of *texts* by id into the new folder *path*, and open it."""
+    path.mkdir()
+    return write_corpus((Document(*item) for item in texts.items()), path)
 
 
 def run(capsys, *arguments):
