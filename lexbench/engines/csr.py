@@ -27,10 +27,12 @@ class CsrIndex(Index):
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a term with the query."""
-        if self.postings.shape[1]:
-            same_width(queries.shape[1], self.postings.shape[0])
-        k = min(k, self.postings.shape[1])
+        vocabulary, documents = self.postings.shape
+        k = min(k, documents)
         hits = no_hits(queries.shape[0], k)
+        if not documents:  # the vocabulary is unknown
+            return hits
+        same_width(queries.shape[1], vocabulary)
         for start in range(0, queries.shape[0], _QUERIES):
             products = sparse.csr_array(queries[start : start + _QUERIES] @ self.postings)
             products.sort_indices()  # so that the first of equal scores is the lowest position

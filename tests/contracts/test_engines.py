@@ -1,10 +1,12 @@
 """The contract tests of `lexbench.testing.engines` on each engine."""
 
+import numpy as np
 import pytest
 import workbench
 
 from lexbench import registry
 from lexbench.testing import EngineContract
+from lexbench.testing.engines import indexed, vectors
 from lexbench.types import Kind
 
 ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
@@ -31,3 +33,8 @@ class TestEngines(EngineContract):
         if engine.compressed:
             pytest.skip(f"scores are those of compressed vectors: see tests/test_{request.param}.py")
         return engine
+
+    @pytest.mark.parametrize("shards", [(), (np.zeros((0, 2)),)], ids=["none", "empty"])
+    def test_no_documents_are_an_index(self, engine, tmp_path, shards):
+        """Without shards, and with a shard of no documents, nothing is found."""
+        assert indexed(engine, tmp_path, *shards).search(vectors(engine, [[1, 1]] * 3), 5).docs.shape == (3, 0)
