@@ -5,13 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
-from workbench import engine
+from workbench import built, engine
 
 from lexbench import registry
 from lexbench.engines.flat import Flat
 from lexbench.engines.kernels import dense
 from lexbench.engines.kernels.dense import Best, overlap, widen
+from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.testing.engines import vectors
 from lexbench.types import Hits
 
 RNG = np.random.default_rng(12)
@@ -38,11 +40,9 @@ def exact(documents, queries, k):
     return Hits(docs.astype(np.int32), np.take_along_axis(products, docs, axis=1))
 
 
-def opened(engine, path, documents, shards=7):
-    """Build an index and open it."""
-    path.mkdir(exist_ok=True)
-    engine.build(iter(np.array_split(documents, shards)), path)
-    return engine.open(path)
+def opened(engine, path, documents):
+    """Build an index of seven shards and open it."""
+    return built(engine, path, *np.array_split(documents, 7))
 
 
 faiss = partial(engine, "faiss")
@@ -59,6 +59,7 @@ def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k)
     hits = opened(Flat(storage), tmp_path, FEW).search(ASKING[:count], k)
     expected = exact(FEW, ASKING[:count], k)
 
+    assert (tmp_path / "vectors").stat().st_size == FEW.size * np.dtype(storage).itemsize
     assert np.array_equal(hits.docs, expected.docs)
     assert np.array_equal(hits.scores, expected.scores)
 
@@ -97,43 +98,20 @@ def test_every_finite_half_is_widened_as_by_numpy():
     assert np.array_equal(singles.view(np.uint32), halves.view(np.float16).astype(np.float32).view(np.uint32))
 
 
-@pytest.mark.parametrize(("storage", "size"), [("float32", 4), ("float16", 2)])
-def test_flat_stores_float16_or_float32(tmp_path, storage, size):
-    """The index has the size of its numbers, and scores are the products of the stored numbers."""
-    hits = opened(Flat(storage), tmp_path, DOCUMENTS).search(QUERIES, 10)
-    expected = exact(DOCUMENTS.astype(storage).astype(np.float32), QUERIES, 10)
-
-    assert (tmp_path / "vectors").stat().st_size == DOCUMENTS.size * size
-    assert np.allclose(hits.scores, expected.scores, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("engine", ["flat", "faiss"])
-def test_an_empty_corpus_has_no_hits(tmp_path, engine):
-    """No shards, and shards of nothing, make an index that finds nothing."""
-    made = Flat() if engine == "flat" else faiss(factory="IVF8,Flat")
-    for name, shards in (("none", []), ("empty", [DOCUMENTS[:0]])):
-        (tmp_path / name).mkdir()
-        made.build(iter(shards), tmp_path / name)
-        assert made.open(tmp_path / name).search(QUERIES[:3], 5).docs.shape == (3, 0)
-
-
-@pytest.mark.parametrize("engine", ["flat", "faiss"])
-def test_wrong_vectors_are_refused_in_one_line(tmp_path, engine):
-    """Values that are not finite, in documents and queries, and other widths are refused with a reason."""
-    made = Flat() if engine == "flat" else faiss(factory="Flat")
-    index = opened(made, tmp_path / "right", DOCUMENTS[:20])
-    wrong = DOCUMENTS[:3].copy()
+@pytest.mark.parametrize("made", [Flat(), MaxSim(), "faiss"], ids=["flat", "maxsim", "faiss"])
+def test_wrong_vectors_are_refused_in_one_line(tmp_path, made):
+    """Documents and queries with values that are not finite, and documents of several widths, are refused with a reason."""
+    made = faiss(factory="Flat") if made == "faiss" else made
+    wrong, narrow = DOCUMENTS[:3].copy(), DOCUMENTS[:3, :47]
     wrong[1, 5] = np.nan
-    (tmp_path / "wrong").mkdir()
+    right, wrong, narrow = (vectors(made, rows) for rows in (DOCUMENTS[:3], wrong, narrow))
 
     with pytest.raises(LexbenchError, match="a document vector has nan at dimension 5, which is no finite float32 number"):
-        made.build(iter([wrong]), tmp_path / "wrong")
+        built(made, tmp_path / "wrong", wrong)
+    with pytest.raises(LexbenchError, match=f"{type(made).__name__.lower()} got vectors of 48 dimensions and of 47"):
+        built(made, tmp_path / "widths", right, narrow)
     with pytest.raises(LexbenchError, match="a query vector has nan"):
-        index.search(wrong, 1)
-    with pytest.raises(LexbenchError, match="the queries have 47 dimensions and the index has 48"):
-        index.search(QUERIES[:, :47], 1)
-    with pytest.raises(LexbenchError, match=f"{engine} got vectors of 48 dimensions and of 47"):
-        made.build(iter([DOCUMENTS[:3], DOCUMENTS[:3, :47]]), tmp_path / "wrong")
+        built(made, tmp_path / "right", right).search(wrong, 1)
 
 
 def test_flat_refuses_what_its_storage_cannot_hold(tmp_path):
@@ -235,17 +213,14 @@ def test_an_encoder_that_fails_is_not_faiss_that_fails(tmp_path):
         faiss().build(shards(), tmp_path)
 
 
-def test_overlap_by_hand():
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_overlap_by_hand(form):
     """Of the exact two (documents 3 and 2), hits have one and both; of four, a half and all; a fifth counts for nothing."""
     documents = np.array([[0.0], [1], [2], [3], [-1]], np.float32)
     hits = Hits(np.array([[3, 0, -1, -1, -1], [2, 3, 1, 0, 4]], np.int32), np.zeros((2, 5), np.float32))
-    shards = [documents[:2], documents[2:2], documents[2:]]
+    shards = [form(documents[:2]), form(documents[2:2]), form(documents[2:])]
 
-    sparse_ones = [sparse.csr_array(shard) for shard in shards]
-    expected = {2: 0.75, 4: 0.75, 100: 0.7}
-
-    assert overlap(iter(shards), np.ones((2, 1), np.float32), hits, (2, 4, 100)) == expected
-    assert overlap(iter(sparse_ones), sparse.csr_array(np.ones((2, 1), np.float32)), hits, (2, 4)) == {2: 0.75, 4: 0.75}
+    assert overlap(iter(shards), form(np.ones((2, 1), np.float32)), hits, (2, 4, 100)) == {2: 0.75, 4: 0.75, 100: 0.7}
 
 
 def test_overlap_counts_any_of_equals():

@@ -46,8 +46,13 @@ def ensemble(lists, weights, scores="minmax", missing="min", rrf_k=60, depth=100
     """Fuse *lists*, one for each part, of a single query, and return {position: score} in the order of the ranking."""
     searcher = EnsembleSearcher(tuple(Listed() for _ in lists), Rule(weights, scores, missing, rrf_k), depth, None)
     hits = searcher.search([[one] for one in lists], 10)
-    there = hits.docs[0] >= 0
-    return dict(zip(hits.docs[0][there].tolist(), hits.scores[0][there].tolist(), strict=True))
+    return by_position(hits.docs[0], hits.scores[0])
+
+
+def by_position(docs, scores):
+    """Return {position: score} of the documents of one query."""
+    there = docs >= 0
+    return dict(zip(docs[there].tolist(), scores[there].tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -125,11 +130,8 @@ def test_pyserini_gives_the_same_sums(scores):
     theirs = fusion.normalize(runs) if scores == "minmax" else fusion.reciprocal_rank_fusion(runs)
     expected = {int(doc): float(score) for doc, score in zip(theirs.run_data["docid"], theirs.run_data["score"], strict=True)}
     found = EnsembleSearcher((Listed(),) * 3, Rule((1.0,) * 3, scores, "zero", 60), 60, None).search([[o] for o in lists], 60)
-    there = found.docs[0] >= 0
 
-    assert dict(zip(found.docs[0][there].tolist(), found.scores[0][there].tolist(), strict=True)) == pytest.approx(
-        expected, abs=1e-6
-    )
+    assert by_position(found.docs[0], found.scores[0]) == pytest.approx(expected, abs=1e-6)
 
 
 TEXTS = ("red fox", "a red red car", "blue sky", "blue blue car park", "the fox and the sky", "a car", "sky sky sky fox")
@@ -325,45 +327,38 @@ def fused(lists, own=None, *, scores="minmax", missing="min", depth=3):
     )
     encoded = [[one] for one in lists]
     matrix = searcher.score_matrix(encoded if own is None else searcher.without(encoded, np.array([own], np.int32)), depth)
-    there = matrix.docs[0] >= 0
-    return dict(zip(matrix.docs[0][there].tolist(), weighted_sum(matrix, (1, 1))[0][there].tolist(), strict=True))
+    return by_position(matrix.docs[0], weighted_sum(matrix, (1, 1))[0])
 
 
 DENSE = ((0, 0.9), (2, 0.8), (1, 0.1))  # finds the document 1 last
 
 
-def test_the_only_document_of_a_list_that_ended_is_worth_more_than_those_it_lacks():
-    """BM25 finds only document 1: documents that it lacks get 0 on its scale and document 1 gets 1, so 1 is not the last."""
-    found = fused([((1, 7.0),), DENSE], depth=20)
-
-    assert found == pytest.approx({0: 0 + 1, 1: 1 + 0, 2: 0 + 0.7 / 0.8})
-    assert ensemble([((1, 7.0),), DENSE], (1.0, 1.0))[1] == 1  # without that: each of the others has 1 from BM25, too
+ONE = ((1, 7.0),)  # of term scores: finds only document 1
+FULL = ((1, 7.0), (0, 5.0), (3, 2.0))
 
 
 @pytest.mark.parametrize(
-    ("scores", "expected"),
-    [("raw", {0: 0.9, 1: 7.1, 2: 0.8}), ("z", {0: -1 / math.sqrt(2), 1: math.sqrt(2), 2: -1 / math.sqrt(2)})],
+    ("lists", "settings", "expected"),
+    [
+        pytest.param([ONE, DENSE], {}, {0: 0 + 1, 1: 1 + 0, 2: 0 + 0.7 / 0.8}, id="absent documents get 0 before minmax"),
+        pytest.param([ONE, DENSE], {"scores": "raw"}, {0: 0.9, 1: 7.1, 2: 0.8}, id="raw scores add 0"),
+        pytest.param(
+            [ONE, tuple((doc, 1.0) for doc, _ in DENSE)],  # the second list has no deviation, so it adds 0
+            {"scores": "z"},
+            {0: -1 / math.sqrt(2), 1: math.sqrt(2), 2: -1 / math.sqrt(2)},
+            id="absent documents are part of mean and deviation",
+        ),
+        pytest.param([FULL, DENSE], {"depth": 3}, {2: 0.7 / 0.8, 3: 0}, id="a full list has not ended: the rest has its least"),
+        pytest.param([FULL, DENSE], {"depth": 4}, {3: 2 / 7}, id="the same list, ended"),
+        pytest.param([ONE, DENSE], {"scores": "rrf", "missing": "zero"}, {0: 1 / 61}, id="absent documents have no rank"),
+        pytest.param([FULL[:2], DENSE], {"missing": "zero"}, {0: 1, 1: 1, 2: 0.7 / 0.8}, id="zero of the common scale"),
+    ],
 )
-def test_the_scores_of_what_is_absent_are_0_before_they_are_made_comparable(scores, expected):
-    """Raw they are added as 0; for z they are part of the mean and the deviation."""
-    if scores == "raw":
-        assert fused([((1, 7.0),), DENSE], scores=scores, depth=20) == pytest.approx(expected)
-    else:
-        flat = tuple((doc, 1.0) for doc, _ in DENSE)  # of no deviation: adds 0
-        assert fused([((1, 7.0),), flat], scores=scores, depth=20) == pytest.approx(expected, abs=1e-6)
+def test_a_list_of_term_scores_that_ended_gives_absent_documents_0(lists, settings, expected):
+    """Documents that BM25 does not find have no query term, so they get 0 on its scale, and a single hit is not the least."""
+    found = fused(lists, **{"depth": 20, **settings})
 
-
-def test_a_list_as_long_as_was_asked_for_has_not_ended():
-    """Documents behind its last one score at most as much, so they count as the least."""
-    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[2] == pytest.approx(0 + 0.7 / 0.8)
-    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[3] == 0
-    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=4)[3] == pytest.approx(2 / 7)
-
-
-def test_ranks_and_zero_are_as_they_were():
-    """With "rrf" and with missing="zero" nothing is filled: what a list lacks has no rank, or 0 of the common scale."""
-    assert fused([((1, 7.0),), DENSE], scores="rrf", missing="zero", depth=20)[0] == pytest.approx(1 / 61)
-    assert fused([((1, 7.0), (0, 5.0)), DENSE], missing="zero", depth=20) == pytest.approx({0: 1, 1: 1, 2: 0.7 / 0.8})
+    assert {doc: found[doc] for doc in expected} == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_query_itself_is_left_out_before_scores_are_made_comparable():

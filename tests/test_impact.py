@@ -173,14 +173,6 @@ def test_threads_cannot_change_an_answer(tmp_path):
         assert np.array_equal(one.search(some, 20).scores, three.search(some, 20).scores)
 
 
-@pytest.mark.parametrize("shards", [[], [sparse.csr_array((0, 4), dtype=np.float32)]], ids=["none", "empty"])
-def test_no_documents_are_an_index(tmp_path, shards):
-    """Nothing is found in nothing."""
-    index = indexed(tmp_path, *shards)
-
-    assert index.search(sparse.csr_array(np.ones((2, 4), np.float32)), 5).docs.shape == (2, 0)
-
-
 def test_sums_that_float32_cannot_hold_are_ordered_exactly_and_then_by_position(tmp_path):
     """2**24 and 2**24 + 1 are one float32: of the best two both are found, the lower position first; of one, the larger sum."""
     documents = sparse.csr_array(np.array([[4096, 0], [4096, 1], [1, 0]], np.float32))

@@ -7,6 +7,7 @@ from typing import ClassVar
 import fruit
 import numpy as np
 import pytest
+import workbench
 
 from lexbench import api
 from lexbench.contracts import contract_of
@@ -76,10 +77,7 @@ class Letters(Encoder):
 
 def built(path, vectors, **settings):
     """Build an index of one shard and open it."""
-    path.mkdir(exist_ok=True)
-    engine = MaxSim(**settings)
-    engine.build(iter([vectors]), path)
-    return engine.open(path)
+    return workbench.built(MaxSim(**settings), path, vectors)
 
 
 def test_a_shard_reads_back_as_it_was(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import rank_feature_server
 from scipy import sparse
-from workbench import engine
+from workbench import built, engine
 
 from lexbench import registry
 from lexbench.engines import qdrant
@@ -88,8 +88,7 @@ def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
     Opening an index that the server has lost says which folder to remove. Where nobody listens there is one line.
     """
     made = OpenSearch(search_server.url)
-    made.build(iter([sparse.csr_array(np.array([[3.0, 0.0], [0.0, 2.0]], np.float32))]), tmp_path)
-    index = made.open(tmp_path)
+    index = built(made, tmp_path, sparse.csr_array(np.array([[3.0, 0.0], [0.0, 2.0]], np.float32)))
     assert index.transfer == 0.0
     index.search(sparse.csr_array(np.array([[1.0, 1.0]], np.float32)), 2)
 
@@ -136,9 +135,7 @@ def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypat
 
 def test_sums_beyond_what_float32_has_are_refused(tmp_path):
     """One more than 2**24 could be rounded: the query is refused; at 2**24 it is answered."""
-    made = engine("qdrant")
-    made.build(iter([sparse.csr_array(np.array([[4096.0, 1.0]], np.float32))]), tmp_path)
-    index = made.open(tmp_path)
+    index = built(engine("qdrant"), tmp_path, sparse.csr_array(np.array([[4096.0, 1.0]], np.float32)))
 
     assert index.search(sparse.csr_array(np.array([[4096.0, 0.0]], np.float32)), 1).scores.tolist() == [[2**24]]
     with pytest.raises(LexbenchError, match=r"a score could be 16,777,217, and above 16,777,216 .* quantise more coarsely"):
@@ -150,10 +147,8 @@ def test_learned_vectors_have_the_lists_of_csr(search_server, tmp_path):
     documents, queries = (sparse.csr_array(rows.astype(np.float32)) for rows in (learned(400), learned(405)[400:]))
     answers = []
     for made in (Csr(), OpenSearch(search_server.url)):
-        path = tmp_path / type(made).__name__
-        path.mkdir()
-        made.build(iter([documents]), path)
-        answers += [made.open(path).search(queries, k) for k in (10, 20_000)]
+        index = built(made, tmp_path / type(made).__name__, documents)
+        answers += [index.search(queries, k) for k in (10, 20_000)]
     for found, expected in ((answers[2], answers[0]), (answers[3], answers[1])):
         assert np.array_equal(found.docs, expected.docs)
         assert np.array_equal(found.scores, expected.scores)

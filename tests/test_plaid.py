@@ -1,16 +1,16 @@
 """PLAID, of fast-plaid, beside exact late interaction; what needs the library skips where it is not installed."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
+from workbench import built, engine
 
-from lexbench import registry
 from lexbench.engines import plaid as module
 from lexbench.engines.maxsim import MaxSim
 from lexbench.engines.plaid import Plaid
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.notation import Call
 from lexbench.types import MultiVectors
 
 WIDTH, TOPICS = 64, 200
@@ -19,13 +19,12 @@ EMPTY = (0, 7, 8, 1499)  # documents without tokens
 
 @pytest.fixture
 def plaid():
-    """Return what makes the engine; skip where it cannot be had."""
+    """Return a function that makes the engine; skip where fast-plaid or its torch is not installed."""
     try:
-        registry.load("engines", "plaid")
-        Plaid()
+        engine("plaid")
     except CannotStart as missing:
         pytest.skip(str(missing))
-    return lambda **settings: registry.create("engines", Call("plaid", (), tuple(settings.items())))
+    return partial(engine, "plaid")
 
 
 def texts(count, seed, empty=()):
@@ -37,13 +36,6 @@ def texts(count, seed, empty=()):
     values = topics[rng.integers(0, TOPICS, counts.sum())] + rng.normal(size=(counts.sum(), WIDTH)) / 2
     values /= np.linalg.norm(values, axis=1, keepdims=True)
     return MultiVectors(values.astype(np.float32), np.cumsum([0, *counts]))
-
-
-def built(engine, path, *shards):
-    """Build an index and open it."""
-    path.mkdir()
-    engine.build(iter(shards), path)
-    return engine.open(path)
 
 
 def test_it_finds_what_exact_search_finds(plaid, tmp_path):

@@ -17,7 +17,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors import executor, written
 from lexbench.runner.systems import describe, system
 from lexbench.testing import EngineContract
-from lexbench.testing.engines import vectors
+from lexbench.testing.engines import digests_of, indexed, vectors
 
 RNG = np.random.default_rng(5)
 DOCUMENTS, QUERIES = RNG.integers(0, 3, (700, 9)), RNG.integers(0, 3, (25, 9))
@@ -36,9 +36,7 @@ def test_shards_have_the_lists_of_the_whole(tmp_path, engine, shards):
     """Whole numbers tie all the time; with any number of shards, also more than files of vectors, hits are the same."""
     opened = []
     for name, made in (("whole", engine), ("shards", Sharded(engine, shards))):
-        (tmp_path / name).mkdir()
-        made.build((vectors(engine, rows) for rows in np.array_split(DOCUMENTS, 13)), tmp_path / name)
-        opened.append(made.open(tmp_path / name))
+        opened.append(indexed(made, tmp_path / name, *np.array_split(DOCUMENTS, 13)))
     for k in (1, 30, 5000):
         whole, merged = (index.search(vectors(engine, QUERIES), k) for index in opened)
         assert np.array_equal(whole.docs, merged.docs)
@@ -58,12 +56,10 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
     elsewhere = parts.on_workers(executor(text), notes.append)
     found = {}
     for place, made in (("whole", Impact()), ("here", parts), ("there", elsewhere)):
-        (tmp_path / place).mkdir()
-        made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 13)), tmp_path / place)
-        index = made.open(tmp_path / place)
+        index = indexed(made, tmp_path / place, *np.array_split(DOCUMENTS, 13))
         found[place] = [index.search(vectors(made, QUERIES), k) for k in (10, 1000)]
 
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert digests_of(tmp_path / "there") == digests_of(tmp_path / "here")
     for hits, expected in zip(found["there"], found["whole"], strict=True):
         assert np.array_equal(hits.docs, expected.docs)
         assert np.array_equal(hits.scores, expected.scores)
@@ -74,11 +70,9 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
 
 def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
     """A process is killed between two searches: one note says so, and the lists are the same. A missing index is an error."""
-    (tmp_path / "index").mkdir()
     notes, others = [], set(multiprocessing.active_children())
     made = Sharded(Csr(), 3).on_workers(executor("processes(2)"), notes.append)
-    made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path / "index")
-    index = made.open(tmp_path / "index")
+    index = indexed(made, tmp_path / "index", *np.array_split(DOCUMENTS, 6))
     before = index.search(vectors(made, QUERIES), 30)
     children = [child for child in multiprocessing.active_children() if child not in others]
     children[0].kill()
@@ -100,11 +94,6 @@ def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
     assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
 
 
-def contents(folder):
-    """Return the bytes of every file in *folder*, by name."""
-    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
-
-
 def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
     """An engine as a setting is resolved, with its requirements on vectors; anything else is refused."""
     monkeypatch.chdir(tmp_path)
@@ -124,9 +113,7 @@ def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
 
 def test_no_documents_at_all(tmp_path):
     """Without documents nothing is found."""
-    Sharded(Csr()).build(iter([]), tmp_path)
-
-    assert Sharded(Csr()).open(tmp_path).search(sparse.csr_array(np.ones((2, 3), np.float32)), 5).docs.shape == (2, 0)
+    assert indexed(Sharded(Csr()), tmp_path).search(sparse.csr_array(np.ones((2, 3), np.float32)), 5).docs.shape == (2, 0)
 
 
 @pytest.mark.parametrize("text", ["here", "processes(workers=3)", "processes"])

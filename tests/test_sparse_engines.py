@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from scipy import sparse
-from workbench import engine
+from workbench import built, engine
 
 from lexbench.engines.kernels import java
 from lexbench.engines.kernels.checks import quiet
@@ -22,9 +22,7 @@ QUERIES = sparse.csr_array((RNG.integers(1, 100, (30, 300)) * (RNG.random((30, 3
 
 def answer(made, path, *, k=50, documents=DOCUMENTS, queries=QUERIES):
     """Return what an engine finds in an index of its own."""
-    path.mkdir()
-    made.build(iter([documents]), path)
-    return made.open(path).search(queries, k)
+    return built(made, path, documents).search(queries, k)
 
 
 @pytest.mark.parametrize("settings", [{}, {"prune": True}])
@@ -122,9 +120,7 @@ def test_seismic_finds_more_with_a_smaller_heap_factor(tmp_path):
     rng = np.random.default_rng(3)
     documents, queries = (sparse.csr_array(rng.integers(0, 4, (n, 12)).astype(np.float32)) for n in (300, 40))
     best = (queries @ documents.T).toarray().max(axis=1)
-    seismic = engine("seismic")
-    (tmp_path / "index").mkdir()
-    seismic.build(iter([documents]), tmp_path / "index")
+    built(engine("seismic"), tmp_path / "index", documents)
     found = {}
     for factor in (1.0, 0.1):
         hits = engine("seismic", heap_factor=factor).open(tmp_path / "index").search(queries, 1)
@@ -139,11 +135,9 @@ def test_seismic_takes_large_vocabularies_and_real_weights(tmp_path):
 
     A document's weight of 0.1 counts as the nearest number with 11 bits, 0.0999755859375; a query's weight stays as it is.
     """
-    documents = sparse.csr_array(
-        (np.array([1.0, 2], np.float32), np.array([7, 65_543]), np.array([0, 1, 2])), shape=(2, 120_000)
-    )
-    queries = sparse.csr_array(
-        (np.array([1.0, 1], np.float32), np.array([65_543, 119_999]), np.array([0, 1, 2])), shape=(2, 120_000)
+    documents, queries = (
+        sparse.csr_array((np.array(weights, np.float32), np.array(terms), np.array([0, 1, 2])), shape=(2, 120_000))
+        for weights, terms in (([1, 2], [7, 65_543]), ([1, 1], [65_543, 119_999]))
     )
     hits = answer(engine("seismic"), tmp_path / "index", documents=documents, queries=queries, k=2)
 

@@ -1,21 +1,14 @@
-"""Learned weights of a text's own tokens: uniCOIL, and published vectors with fractions."""
-
-import json
+"""Learned weights of a text's own tokens: uniCOIL."""
 
 import checkpoints
 import numpy as np
 import pytest
-import tiny
 import torch
 import transformers
 from checkpoints import uni_coil
 
-from lexbench import api
-from lexbench.analysis.stored_results import stored_results
 from lexbench.encoders.term_weights import TermWeights
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
-from lexbench.runner import plan
-from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
 
@@ -148,33 +141,3 @@ def test_other_models(tmp_path):
         encoder(str(checkpoints.masked_lm(tmp_path / "plain"))).encode_query(["x"])
     with pytest.raises(InvalidFile, match=r"here is tok_proj.weight \(4, 32\), tok_proj.bias \(4,\)|here is tok_proj.bias"):
         encoder(uni_coil(tmp_path / "coil", outputs=4)).encode_query(["x"])
-
-
-def collection(path):
-    """Write a BEIR folder of TEXTS; return its path as text."""
-    documents = {str(i): text for i, text in enumerate(TEXTS)}
-    return str(tiny.write(path, documents, {"q": "sparse neural query"}, [("q", "2", 1)]))
-
-
-def scores(store, engine):
-    """Return the scores by document of the only query, on *engine*."""
-    (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.endswith(f"@{engine}"))
-    run = read_run(folder).run
-    ids = run.table[run.docs].astype(str).tolist()
-    return dict(zip(ids, run.scores.tolist(), strict=True))
-
-
-def test_vectors_of_others_with_fractions(tmp_path):
-    """Fractional weights, e.g. of COIL-tok, are read by format="seismic" and quantised."""
-    vectors = {"0": {"red": 1.5, "fox": 0.25}, "1": {"fox": 2.25}, "2": {}, "3": {"red": 0.5}, "4": {"hen": 1.0}}
-    (tmp_path / "documents.jsonl").write_text(
-        tiny.lines({"id": name, "contents": "", "vector": one} for name, one in vectors.items())
-    )
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"id": "q", "vector": {"red": 1.0, "fox": 2.0}}) + "\n")
-    files = f'documents="{tmp_path}/documents.jsonl",queries="{tmp_path}/queries.jsonl"'
-    name = f'vectors({files},format="seismic")|quantize(4)@impact'
-    store = api.Store(tmp_path / "store")
-    (done,) = api.jobs.run(plan.plan_dataset(collection(tmp_path / "set"), [name], ["RR@10"], 10), store)
-
-    assert done.error is None
-    assert scores(store, "impact") == {"0": 6 * 4 + 1 * 8, "1": 9 * 8, "3": 2 * 4}

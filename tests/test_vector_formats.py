@@ -151,58 +151,46 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content, message):
         Vocabulary.from_file(tmp_path / "v.txt")
 
 
-@pytest.mark.parametrize("name", JSON)
+# A numeric id, another field, a weight of 0, a blank line; a query without terms, repeated white space.
+FINE = b'{"id": 7, "more": [1], "vector": {"d": 1, "##b": 0, "a": 2}}\n \n', (["7"], [{"a": 2.0, "d": 1.0}])
+TOPICS = b"q1\t\nq2\ta  d a\r\n", (["q1", "q2"], [{}, {"a": 2.0, "d": 1.0}])
+NO_VECTORS = [
+    (b'{"id": "x", "vector": {"a": 1}', "Input data was truncated"),
+    (b'{"id": "x"}', "Object missing required field `vector`"),
+    (b'{"vector": {}}', "Object missing required field `id`"),
+    (b'{"id": 1.5, "vector": {}}', r"Expected `int \| str`, got `float`"),
+    (b'{"id": "x", "vector": {"a": "1"}}', "Expected `float`, got `str`"),
+    (b'{"id": "x", "vector": [1]}', "Expected `object`, got `array`"),
+    (b'{"id": "x", "vector": {"a": 1e39}}', r"the weight 1e\+39 of 'a' is not a "),
+    (b"<html>", "JSON is malformed"),
+    (b'{"id": "\xff", "vector": {}}', ""),
+]
+WHOLE_ONLY = "v.jsonl:3: the weight .* of 'd' is not a whole number from 0 that float32 holds"
+
+
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("name", "fine", "found", "line", "message"),
     [
-        ('{"id": "x", "vector": {"a": 1}', r"v\.jsonl:3: Input data was truncated"),
-        ('{"id": "x"}', r"v\.jsonl:3: Object missing required field `vector`"),
-        ('{"vector": {}}', r"v\.jsonl:3: Object missing required field `id`"),
-        ('{"id": 1.5, "vector": {}}', r"v\.jsonl:3: Expected `int \| str`, got `float`"),
-        ('{"id": "x", "vector": {"a": "1"}}', r"v\.jsonl:3: Expected `float`, got `str`"),
-        ('{"id": "x", "vector": [1]}', r"v\.jsonl:3: Expected `object`, got `array`"),
-        ('{"id": "x", "vector": {"a": 1e39}}', r"v\.jsonl:3: the weight 1e\+39 of 'a' is not a "),
-        ("<html>", r"v\.jsonl:3: JSON is malformed"),
-        (b'{"id": "\xff", "vector": {}}', r"v\.jsonl:3: "),
+        *(
+            ("anserini", *FINE, json.dumps({"id": 1, "vector": {"a": 1, "d": weight}}).encode(), WHOLE_ONLY)
+            for weight in (0.5, -1, 16777217)
+        ),
+        ("anserini-topics", *TOPICS, b"q3 a\n", r"v\.tsv:3: a query is an id, a tab and tokens"),
+        ("anserini-topics", *TOPICS, b"\ta\n", r"v\.tsv:3: a query is an id, a tab and tokens"),
+        ("anserini-topics", *TOPICS, b"q3\t\xff\n", r"v\.tsv:3: 'utf-8' codec can't decode"),
+        ("anserini-topics", *TOPICS, b"q3\tx\n", r"v\.tsv:3: token 'x' is not one of the 4"),
+        *((name, *FINE, line, rf"v\.jsonl:3: {message}") for name in JSON for line, message in NO_VECTORS),
     ],
 )
-def test_a_line_that_is_no_vector_is_refused(tmp_path, name, line, message):
-    """The error message names the file, the line and the fault."""
-    line = line if isinstance(line, bytes) else line.encode()
-    fine = b'{"id": 7, "more": [1], "vector": {"d": 1, "##b": 0, "a": 2}}\n \n'  # a numeric id, another field, 0, a blank line
-    (tmp_path / "v.jsonl").write_bytes(fine)
-    assert read(name, tmp_path / "v.jsonl") == (["7"], [{"a": 2.0, "d": 1.0}])
-    (tmp_path / "v.jsonl").write_bytes(fine + line + b"\n")
+def test_a_line_that_is_no_vector_is_refused(tmp_path, name, fine, found, line, message):
+    """The error message names the file, the line and the fault; the lines before it are read, also queries without terms."""
+    path = tmp_path / NAMES[name]
+    path.write_bytes(fine)
+    assert read(name, path) == found
+    path.write_bytes(fine + line + b"\n")
     with pytest.raises(InvalidFile, match=message) as caught:
-        read(name, tmp_path / "v.jsonl")
+        read(name, path)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("weight", [0.5, -1, 16777217])
-def test_anserini_holds_whole_weights(tmp_path, weight):
-    """A weight that is negative, no whole number or more than float32 can tell is refused with line and token."""
-    (tmp_path / "v.jsonl").write_text(json.dumps({"id": 1, "vector": {"a": 1, "d": weight}}), encoding="utf-8")
-
-    with pytest.raises(InvalidFile, match=r"v\.jsonl:1: the weight .* of 'd' is not a whole number from 0 that float32 holds"):
-        read("anserini", tmp_path / "v.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"q1\ta a\nq2 a\n", r"v\.tsv:2: a query is an id, a tab and tokens"),
-        (b"\ta\n", r"v\.tsv:1: a query is an id, a tab and tokens"),
-        (b"q1\t\xff\n", r"v\.tsv:1: 'utf-8' codec can't decode"),
-        (b"q1\tx\n", r"v\.tsv:1: token 'x' is not one of the 4"),
-    ],
-)
-def test_a_line_that_is_no_topic_is_refused(tmp_path, content, message):
-    """The error message names the file, the line and the fault; queries without terms, of other tools, are read."""
-    (tmp_path / "v.tsv").write_bytes(b"q1\t\nq2\ta  d a\r\n")
-    assert read("anserini-topics", tmp_path / "v.tsv") == (["q1", "q2"], [{}, {"a": 2.0, "d": 1.0}])
-    (tmp_path / "v.tsv").write_bytes(content)
-    with pytest.raises(InvalidFile, match=message):
-        read("anserini-topics", tmp_path / "v.tsv")
 
 
 @every

@@ -73,6 +73,13 @@ def searched(bench, retriever, k=1000):
     return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
 
 
+def built(engine, path, *shards):
+    """Build an index of *shards* of vectors in the folder *path* and open it."""
+    path.mkdir(exist_ok=True)
+    engine.build(iter(shards), path)
+    return engine.open(path)
+
+
 def engine(name, **settings):
     """Make an engine; skip the test if its extra is not installed."""
     return available(lambda: registry.create("engines", Call(name, kwargs=tuple(settings.items()))))
