@@ -23,7 +23,7 @@ from lexbench.notation import parse as parse_part
 from lexbench.runner import systems
 
 PACKAGED = Path(catalog.__file__).parent
-OWN = sorted(path.stem for path in PACKAGED.glob("*.toml"))  # without those of packages that are installed beside lexbench
+OWN = sorted(path.stem for path in PACKAGED.glob("*.toml"))  # without the models of other installed packages
 MODELS = {name: catalog.model(name) for name in OWN}
 FACTS = tomllib.loads((Path(__file__).parent / "data" / "catalog.toml").read_text(encoding="utf-8"))
 
@@ -63,7 +63,7 @@ def call(text):
 
 
 def test_every_file_reads():
-    """Hub ids look like those of the hub and are in one file only; included weights are beside their file."""
+    """Ids of the hub have its form, and each is in one file only. Included weights are in the folder of their file."""
     ids = [found.settings[key] for found in MODELS.values() for key in ("model", "query_model") if key in found.settings]
     included = {
         name: ids.pop(ids.index(found.settings["model"])) for name, found in MODELS.items() if found.weights == "included"
@@ -78,8 +78,8 @@ def test_every_file_reads():
 
 
 @pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].encoder])
-def test_its_settings_are_those_of_its_encoder(name, tmp_path):
-    """The settings of a file, and those that it requires, are settings of its encoder, which can be made from them."""
+def test_settings_of_a_model_exist_in_its_encoder(name, tmp_path):
+    """The encoder has all settings that a file gives or requires, and can be made with them."""
     found = MODELS[name]
     try:
         plugin = registry.load("rerankers" if found.family == "reranker" else "encoders", found.encoder)
@@ -106,7 +106,7 @@ def calls(part):
 
 
 @pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].run])
-def test_what_is_typed_reads(name):
+def test_the_suggested_system_can_be_typed(name):
     """The system of a file parses. Each name in it is a plug-in or a model, and has the settings that are given."""
     for each, groups in calls(parse_part(MODELS[name].run)):
         group, plugin = next(((group, each.name) for group in groups if each.name in registry.names(group)), ("", ""))
@@ -137,7 +137,7 @@ ADORE, COSTA = 'adore(model="FOLDER", query_model="FOLDER")', 'costa(model="FOLD
         ("costa", COSTA, f"{SUITE} msmarco_doc -r '{COSTA}'"),  # all its figures are of documents
     ],
 )
-def test_a_family_of_weights_is_typed_with_its_engine(name, typed, command):
+def test_the_suggested_system_has_an_engine(name, typed, command):
     """Sparse vectors go to `impact`, a reranker comes after BM25; the command runs a suite in which the model has figures."""
     assert catalog.model(name).run == typed
     assert command in (None, catalog.command(catalog.model(name)))
@@ -287,7 +287,7 @@ BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "").r
 
 
 def test_files_of_a_users_models_say_what_to_type(folder):
-    """A file for the user's weights names their folder; one for a system of several parts says which expression to type."""
+    """A file can name the folder of the user's weights, or the expression to type for a system of several parts."""
     (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace("me/mine", "/weights"))
     assert catalog.expand(Call("mine")) == call('sparse_mlm(model="/weights", document_length=200)')
     (folder / "mine.toml").write_text(BARE.replace('"WEIGHTS"', '"unneeded"\nsystem = "bm25(k1=2.0)"'))
@@ -324,7 +324,7 @@ def install(tmp_path, monkeypatch):
 
 
 def test_a_package_adds_models_by_an_entry_point(install):
-    """TOML files beside the module of an entry point of `lexbench.models` are models; the module is not imported."""
+    """TOML files in the folder of an entry point's module are models; the module is not imported."""
     install("their_models", "their_models")
 
     assert catalog.model("mine").settings["model"] == "me/mine"

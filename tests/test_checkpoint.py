@@ -238,7 +238,7 @@ def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
 
 
 def test_training_arguments_are_never_opened(tmp_path):
-    """training_args.bin, a pickle, is not read; neither is a .bin beside safetensors."""
+    """training_args.bin, a pickle, is not read, and neither is a .bin next to safetensors."""
     folder = checkpoints.masked_lm(tmp_path / "model", form="fine_tuned")
     for name in ("training_args.bin", "pytorch_model.bin"):
         (folder / name).write_bytes(pickle.dumps(checkpoints.Pickled(tmp_path / "written")))

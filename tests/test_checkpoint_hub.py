@@ -39,14 +39,14 @@ print(json.dumps([str(folder), *map(str, sorted(transformer_folder(folder).iterd
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "/no/where", "a/b/c"])
-def test_a_folder_that_is_not_there(name):
-    """The hub is not asked for a name that can only be a folder."""
+def test_a_missing_folder(name):
+    """A name that can only be a folder is not looked up on the hub."""
     with pytest.raises(MissingData) as raised:
         fetch(name)
     assert str(raised.value) == f"no folder {name}; {COPY}"
 
 
-def test_a_folder_is_taken_as_it_is(tmp_path):
+def test_a_folder_needs_no_hub(tmp_path):
     """A folder has no revisions, and a file is no folder."""
     (tmp_path / "file").touch()
 
@@ -145,7 +145,7 @@ def hub(tmp_path_factory):
         yield running
 
 
-def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
+def test_only_needed_files_are_downloaded(hub):
     """Settings, tokenizer and one form of weights are downloaded once, safetensors rather than pickles."""
     hub.served.clear()
     names = ["org/safe", "org/old", "org/st"]
@@ -180,7 +180,7 @@ def test_an_adapter_comes_with_its_model(hub):
     assert "no adapter_model.safetensors (an adapter_model.bin is a pickle, which lexbench does not read)" in messages[1]
 
 
-def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
+def test_any_pipeline_of_sentence_transformers_can_be_a_teacher(hub):
     """Any pipeline can be downloaded, e.g. as a teacher; only encoding with it is refused."""
     hub.served.clear()
     ((place, *files),) = hub.run(FIND)
@@ -193,8 +193,8 @@ def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
     assert "a model of Transformer and Pooling; lexbench takes sentence-transformers models of" in message
 
 
-def test_what_the_hub_does_not_give_is_said_in_one_line(hub):
-    """A missing name, revision, permission or connection: each error says what to do."""
+def test_errors_of_the_hub_say_what_to_do(hub):
+    """The error for a missing name, revision, permission or connection says what to do."""
     names = [("org/none", None), ("no such", None), ("org/safe", "v9"), ("org/gated", None), ("org/shut", None)]
     answers = hub.ask(*names)
 

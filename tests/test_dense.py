@@ -66,7 +66,7 @@ def test_pooling(tmp_path, architecture, pooling):
 
 
 def test_documents_are_cut_to_their_own_length(folder):
-    """Documents are cut to their own length, and those that were cut are counted."""
+    """Documents are cut to document_length, and cut documents are counted."""
     tokens = dense(folder).tokenise_documents([Document("", text) for text in TEXTS])
 
     assert tokens.truncated == 1
@@ -86,7 +86,7 @@ def test_titles_as_pairs(folder, types):
     assert np.abs(other.encode_tokens(other.tokenise_documents(TITLED)) - expected).max() > 0.01
 
 
-def test_queries_of_a_model_with_type_ids_are_all_of_type_0(folder):
+def test_all_tokens_of_a_query_have_type_0(folder):
     """All tokens of a query have type 0."""
     encoder = dense(folder, titles="pair", type_ids=True)
 
@@ -147,8 +147,8 @@ def test_ance(ance):
 
 
 @pytest.mark.parametrize(("asked", "there"), [("none", "linear_layernorm"), ("linear", "linear_layernorm"), ("linear", "none")])
-def test_a_head_is_neither_left_out_nor_made_up(ance, folder, asked, there):
-    """A checkpoint with another head than the setting says is refused with what to type."""
+def test_another_head_than_that_of_the_checkpoint_is_refused(ance, folder, asked, there):
+    """If the checkpoint has another head than the setting, the error says what to type."""
     model = folder if there == "none" else ance
     with pytest.raises(CommandError, match=f'the head behind its pooling is "{there}" and not "{asked}"; type head="{there}"'):
         dense(model, pooling="cls", head=asked).encode_query(["x"])
@@ -248,8 +248,8 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
         ("modules.json", None, "a model of Transformer and Pooling and Weird; the encoder `dense` takes"),
     ],
 )
-def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
-    """A folder that needs an unknown way of encoding is refused in one line."""
+def test_folders_that_lexbench_cannot_encode_with(tmp_path, folder, file, change, message):
+    """A folder that needs another way of encoding is refused in one line."""
     checkpoints.sentence_transformer(tmp_path / "st", folder, pooling="cls", layers=["Dense"])
     path = tmp_path / "st" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
@@ -264,7 +264,7 @@ def test_pooling_has_no_default(folder):
         systems.system(f'dense(model="{folder}")')
 
 
-def test_settings_of_our_own(tmp_path, folder):
+def test_a_table_of_settings_in_config_json(tmp_path, folder):
     """A table `lexbench` in config.json has settings; typed ones win, and a note says so."""
     own = shutil.copytree(folder, tmp_path / "own")
     checkpoints.reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
@@ -297,7 +297,7 @@ def test_from_text_to_table(run, folder):
     assert shown.notes[1].endswith(": 6 of 6 texts were cut to the encoder's maximum length")
 
 
-def test_an_approximate_engine_says_what_it_misses(run, folder):
+def test_an_approximate_engine_reports_its_recall_of_exact(run, folder):
     """A result of `faiss` has its recall of exact; one of `flat` has none."""
     pytest.importorskip("faiss")
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
@@ -308,7 +308,7 @@ def test_an_approximate_engine_says_what_it_misses(run, folder):
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
     both = ["scored on train: there are no judgements called test", of_qrels]
     assert [result.notes for result in results] == [[*both, line], both, [*both, line]]
-    assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # of an ensemble it says nothing
+    assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # an ensemble has none
     weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
     assert [result.sizes["model"] for result in results] == [weights] * 3  # what several parts share counts once
 
@@ -378,7 +378,7 @@ def test_a_causal_folder_of_sentence_transformers_states_its_settings(tmp_path):
         Dense.checkpoint_defaults({"model": str(saved)})
 
 
-def test_what_such_models_cannot_do_is_said(tmp_path):
+def test_settings_that_causal_models_cannot_have(tmp_path):
     """Titles need a separator, `skip` a mean, and code of a model is not run; the mean is of all tokens."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     with pytest.raises(CommandError, match=r"dense\(titles='pair'\): .* has no token that separates texts; leave it out"):

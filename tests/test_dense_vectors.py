@@ -57,7 +57,7 @@ def test_published_layouts_are_read(layout, tmp_path):
 
 
 @needs_pyarrow
-def test_numbers_are_float32_whatever_they_were(tmp_path):
+def test_vectors_become_float32(tmp_path):
     """Columns of float64 and float16 become float32; the files of a folder are read by name."""
     import pyarrow as pa
     from pyarrow.parquet import write_table
@@ -73,7 +73,7 @@ def test_numbers_are_float32_whatever_they_were(tmp_path):
     assert blocks[1].vectors.tolist() == [[0.5, 2.0]]
 
 
-def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
+def test_looked_up_vectors_are_searched_and_scored(tmp_path, monkeypatch, capsys):
     """Runs rank by dot product, or by cosine."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     tiny.write(tmp_path, {"d1": "a", "d2": "b", "10": "c"}, {"q1": "x"}, [("q1", "d1", 1)])
@@ -102,14 +102,14 @@ def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
         ([{"docid": "d", "vector": [1]}, {"qid": "e", "vector": [1]}], "it has not both docid and vector"),
     ],
 )
-def test_what_does_not_read_is_said_in_a_line(lines, said, tmp_path):
+def test_files_that_are_no_dense_vectors_are_refused(lines, said, tmp_path):
     """Rows without ids or vectors, sparse ones, and vectors of several lengths are refused."""
     write_rows(tmp_path / "a.jsonl", lines)
     with pytest.raises(InvalidFile, match=said):
         list(read_dense(tmp_path / "a.jsonl"))
 
 
-def test_an_id_that_has_two_vectors_is_refused(tmp_path):
+def test_two_vectors_of_one_id_are_refused(tmp_path):
     """An id with two vectors, in one file or two, is refused."""
     write_rows(tmp_path / "documents/a.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "queries.jsonl", [*rows(QUERIES, "qid", "vector"), {"qid": "q1", "vector": [9.0, 9.0]}])
@@ -123,7 +123,7 @@ def test_an_id_that_has_two_vectors_is_refused(tmp_path):
         found(encoder(tmp_path, "documents", "queries.jsonl"), ["d2"])
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_missing_vectors_are_named(tmp_path):
     """Missing ids, unknown files, and queries of another width are refused."""
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "queries.jsonl", rows({"q1": [1.0, 2.0, 3.0]}, "qid", "vector"))

@@ -32,7 +32,7 @@ def serve(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["openai", "tei"])
 def test_vectors_come_in_the_order_of_the_texts(serve, kind):
-    """Each text has its vector, with its prompt, in whatever order the server answers."""
+    """Each text has the vector of its prompt and text, in any order of the server's answers."""
     server = serve()
     encoder = Endpoint(server.url, "m", kind, query_prompt="query: ", batch=2, parallel=3)
     expected = np.array([numbers(f"query: {text}") for text in TEXTS], np.float32)
@@ -42,8 +42,8 @@ def test_vectors_come_in_the_order_of_the_texts(serve, kind):
     np.testing.assert_allclose(lengths, 1, rtol=1e-6)
 
 
-def test_a_busy_server_is_asked_again(serve):
-    """A busy server is asked again up to *retries* times; then there is one line."""
+def test_requests_to_a_busy_server_are_repeated(serve):
+    """A request to a busy server is repeated up to *retries* times; then there is an error of one line."""
     server = serve(fail=[503, 429, 500])
     assert Endpoint(server.url, "m").encode_query(["a"]).shape == (1, 8)
     assert len(server.requests) == 4
@@ -52,7 +52,7 @@ def test_a_busy_server_is_asked_again(serve):
         Endpoint(server.url, "m", retries=2).encode_query(["a"])
 
 
-def test_a_server_that_is_not_there_is_one_line(serve):
+def test_an_unreachable_server_is_one_line(serve):
     """A server that cannot be reached is an error of one line."""
     server = serve()
     server.close()
@@ -77,7 +77,7 @@ def test_a_wrong_answer_is_one_line(serve, broken, message):
         Endpoint(server.url, "m").encode_query(["a", "b"])
 
 
-def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatch):
+def test_the_api_key_comes_from_the_environment_and_is_never_printed(serve, monkeypatch):
     """The key is sent as a bearer token; errors name its variable and not its value."""
     server = serve(key="sesame")
     encoder = Endpoint(server.url, "m", key="MY_KEY")
@@ -92,7 +92,7 @@ def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatc
     assert "sesame" not in repr(encoder) + str(encoder.identity())
 
 
-def test_what_a_server_says_of_itself_is_in_the_key(serve):
+def test_the_description_of_a_server_is_a_key_fact(serve):
     """Servers with the same description share a key; one without a description has its own."""
     same, again, other, mute = serve(seed=1), serve(seed=1), serve(seed=2), serve(mute=True)
     digests = [Endpoint(server.url, "m").identity() for server in (same, again, other, mute)]
@@ -115,7 +115,7 @@ def test_sparse_vectors_of_a_server(serve):
 
 
 @pytest.mark.parametrize("kind", ["jina", "tei"])
-def test_scores_of_a_served_reranker_are_of_their_pairs(serve, kind):
+def test_each_pair_has_its_own_score(serve, kind):
     """A server answers best first; each pair gets the score of its own document."""
     documents = [Document(str(at), text) for at, text in enumerate(TEXTS)]
     scores = EndpointReranker(serve().url, "m", kind, batch=3).score(["q"] * 4 + ["r"] * 3, documents)
@@ -124,7 +124,7 @@ def test_scores_of_a_served_reranker_are_of_their_pairs(serve, kind):
 
 
 @pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://me:secret@host"])
-def test_what_is_no_address_is_refused(url):
+def test_a_wrong_address_is_refused(url):
     """An address is http or https, without a name or password in it."""
     with pytest.raises(CommandError, match="endpoint"):
         Endpoint(url)
@@ -137,7 +137,7 @@ def test_what_is_no_address_is_refused(url):
         ('rerank(bm25, endpoint_reranker(url="{url}", model="m"), k=20)', "/rerank", "scores"),
     ],
 )
-def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, capsys, case):
+def test_a_run_with_a_served_model_has_a_note(serve, bread, tmp_path, monkeypatch, capsys, case):
     """A run with a served model is stored, and has a note that the model cannot be pinned."""
     system, route, what = case
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))

@@ -57,7 +57,7 @@ def test_a_router_is_encoded_as_sentence_transformers_does(router):
     assert ours.notes()[-1] == "queries are looked up in a table of 199 weighted tokens; no model runs for them"
 
 
-def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
+def test_a_table_of_weights_in_the_folder_of_a_model(bert, tmp_path):
     """A folder may have idf.json (OpenSearch); a given file wins, and its digest is in the key."""
     with pytest.raises(MissingData, match=r"it has no weights for queries .*give query_weights="):
         encoder(bert)
@@ -87,7 +87,7 @@ def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
         ('{"query": -1.0}', "a weight of a token is negative or no number"),
     ],
 )
-def test_a_wrong_table_is_one_line(bert, tmp_path, content, message):
+def test_a_wrong_table_is_refused(bert, tmp_path, content, message):
     """A file that is no table of weights for this vocabulary is refused in one line."""
     (tmp_path / "table.json").write_text(content)
     with pytest.raises(InvalidFile) as error:

@@ -72,7 +72,7 @@ def test_a_row_does_not_depend_on_others():
         assert whole(states[:, :0]).shape == (2, 0, 33)
 
 
-def test_what_is_not_a_number_stays_so():
+def test_nan_and_infinity_stay():
     """A state with NaN or infinity gives NaN or infinity for every output."""
     states = torch.ones(3, 16)
     states[1, 3], states[2, 4] = torch.nan, torch.inf
@@ -84,7 +84,7 @@ def test_what_is_not_a_number_stays_so():
     assert quantised_states(states).scales.isfinite().tolist() == [True, False, False]
 
 
-def test_the_largest_of_each_text_is_that_of_all_its_products():
+def test_the_largest_products_of_each_text():
     """The largest values have the bits of a maximum over all layers; empty texts are skipped, and NaN stays."""
     layers = [Int8Linear(torch.randn(outputs, 48), torch.randn(outputs)) for outputs in (33, 20)]
     lengths, states = [3, 0, 1, 4], torch.randn(8, 48)
@@ -100,7 +100,7 @@ def test_the_largest_of_each_text_is_that_of_all_its_products():
         assert found.isnan().all(1).tolist() == [False, False, False, True]
 
 
-def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
+def test_a_fused_layer_of_bert(tmp_path):
     """A fused layer gives the result of torch's steps with int8 products, with and without a mask."""
     files = masked_lm_files(checkpoints.masked_lm(tmp_path / "model"))
     layer = load_masked_lm(files, dtype=torch.float32).body.encoder.layer[0]

@@ -103,7 +103,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("attend", [False, True])
-def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
+def test_queries_are_padded_with_masks_that_have_vectors(model, attend):
     """All 32 positions of a query have a vector, with or without attention to [MASK]; attention changes them."""
     found = encoder(model, attend_to_masks=attend).encode_query(TEXTS)
 
@@ -173,8 +173,8 @@ def test_folders_of_pylate_are_read(tmp_path, expansion):
     same(made.encode_document(TEXTS[:4]), theirs.encode_document(TEXTS[:4]))
 
 
-def test_what_is_no_such_model_is_refused(model, tmp_path):
-    """A missing projection, an unknown marker, another similarity, too many positions, prompts, skiplists: one line each."""
+def test_unsupported_models_are_refused(model, tmp_path):
+    """The error for a missing projection, another similarity, a prompt or an own skiplist names the fault."""
     for error, message, folder, settings in (
         (InvalidFile, r"linear\.weight \(dimensions, 32\).* give a ColBERT", colbert(tmp_path / "bare", dimensions=0), {}),
         (CommandError, r"no token '\[Q\]'; type query_marker=", model, {"query_marker": "[Q]"}),

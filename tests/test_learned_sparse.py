@@ -88,7 +88,7 @@ def test_systems_of_one_encoder_are_encoded_once(finished):
     assert len(list((place / "indexes").iterdir())) == 4
 
 
-def test_the_result_says_what_the_vectors_weigh(finished):
+def test_the_result_has_the_size_of_the_vectors(finished):
     """Top-K keeps at most K terms but for ties, takes three bytes per term, and needs fewer postings."""
     results, _ = finished
     for k in (8, 2):
@@ -106,7 +106,7 @@ def test_the_result_says_what_the_vectors_weigh(finished):
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
 @pytest.mark.usefixtures("bread_suite")
-def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
+def test_exported_vectors_can_be_read_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
     """Exported vectors, read again as `vectors`, give the same scores."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
 
@@ -126,7 +126,7 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, mo
     assert again["work"] == first["work"]
 
 
-def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
+def test_vectors_for_impact_are_quantised(checkpoint):
     """For `impact` vectors are quantised by default, and the recipe says so."""
     recipes = [
         system(f'splade(model="{checkpoint}"){rest}', name="s").retriever.transforms

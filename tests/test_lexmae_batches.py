@@ -50,7 +50,7 @@ def test_the_order_is_shuffled():
 
 @pytest.mark.parametrize("lengths", [None, np.arange(10) % 4])
 def test_resuming_changes_nothing(lengths):
-    """Draws from 17 on are the same if training resumes there, in whatever order they are requested."""
+    """Draws from 17 on are the same if training resumes there, in any order of requests."""
     whole = taken(Draws(chosen, 10, 40, 3, batch=4, lengths=lengths))
     resumed = Draws(chosen, 10, 40, 3, batch=4, lengths=lengths)
     assert [resumed[draw] for draw in range(17, 40)] == whole[17:]

@@ -75,7 +75,7 @@ ENCODINGS = [
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
-def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
+def test_the_encoder_takes_its_settings_from_the_folder(draft, encoding):
     """The encoder takes positions, titles and lengths from the folder; typed settings override them."""
     finished(draft, replace(RECIPE, encoding=encoding))
     own = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
@@ -154,7 +154,7 @@ SCORES = """\
 | pydoc/test | nDCG@10 | 0.2500 | 0.2000 to 0.3000 | lexbench list |"""
 
 
-def test_the_card_says_what_was_given_and_nothing_else(draft):
+def test_the_card_has_the_given_facts_and_no_others(draft):
     """Data, training, selection and scores appear if they are given; a resumed training says which steps its time covers.
 
     The card says that the model is a re-training.
@@ -174,7 +174,7 @@ def test_the_card_says_what_was_given_and_nothing_else(draft):
 
 
 def test_the_recipe_is_there_in_full(draft):
-    """The TOML in the card parses to the recipe, whatever its strings contain."""
+    """The TOML in the card parses to the recipe, also with hostile strings."""
     recipe = replace(RECIPE, name=HOSTILE, description=f"{HOSTILE}\n```\n# no heading")
     tokens = MarkdownIt().parse(finished(draft, recipe))
     (found,) = (token.content for token in tokens if token.type == "fence" and token.info == "toml")
@@ -183,7 +183,7 @@ def test_the_recipe_is_there_in_full(draft):
     assert "\ndecoder_share = 0.5\n" in found
 
 
-def test_hostile_names_are_shown_as_they_are(draft):
+def test_hostile_names_are_plain_text(draft):
     """Names with Markdown or HTML are shown as plain text: no links, tags or additional cells."""
     recipe = replace(RECIPE, name=HOSTILE, description=HOSTILE)
     data = Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
@@ -204,7 +204,7 @@ def test_hostile_names_are_shown_as_they_are(draft):
     assert [row.count("<td") for row in rows] == [0, 4]
 
 
-def test_programs_read_the_same_facts(draft):
+def test_training_json_has_the_facts_of_the_card(draft):
     """training.json reads back to the same facts and is written again as the same bytes; a missing or cut one is one line."""
     with pytest.raises(InvalidFile, match=r"training\.json: .*No such file"):
         card.read(draft)

@@ -105,7 +105,7 @@ def test_the_card_counts_what_was_seen(place):
     assert asked.selection.held_out == 0.2
 
 
-def test_what_is_finished_is_not_made_again(trained, place, capfd):
+def test_finished_parts_are_not_made_again(trained, place, capfd):
     """The same command gives the same output and leaves every file unchanged."""
     before = {path: path.stat().st_mtime_ns for path in (place / "out").rglob("*")}
     exit_code = code(["train", "all", "tiny.toml"])
@@ -127,7 +127,7 @@ def test_what_is_finished_is_not_made_again(trained, place, capfd):
         ("seed=1", ("pretrained", "seed: there 42, asked 1")),
     ],
 )
-def test_another_recipe_does_not_take_a_finished_folder_for_its_own(place, capfd, setting, said):
+def test_a_folder_of_another_recipe_is_refused(place, capfd, setting, said):
     """The first different setting is named with both values and a remedy, and nothing is trained."""
     exit_code = code(["train", "all", "tiny.toml", "--set", setting])
     out, err = capfd.readouterr()
@@ -138,7 +138,7 @@ def test_another_recipe_does_not_take_a_finished_folder_for_its_own(place, capfd
     assert not list((place / "out").glob("*.training"))
 
 
-def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
+def test_settings_of_later_parts_and_hardware_can_change(place):
     """Settings of later stages, later selection, hardware and names do not invalidate a finished model."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 

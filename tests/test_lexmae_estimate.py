@@ -108,7 +108,7 @@ def test_sizes_that_are_unknown():
     assert total([1, 2]) == 3
 
 
-def test_contracts_say_their_sizes():
+def test_sizes_of_contracts():
     """pydoc/dev has 5,048 documents, 50 queries, and 148 + 111 judgements of grade 2 or more."""
     assert collections.dataset_size("pydoc/dev") == Size(5048, 50, 259)
     assert collections.corpus_size("pydoc/dev") == Size(5048, None, None)

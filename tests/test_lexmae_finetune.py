@@ -143,7 +143,7 @@ def test_a_stage_trains_on_a_part_of_the_queries(place):
     ("teacher", "is_system"),
     [("bm25", True), ("cross-encoder/ms-marco-MiniLM-L-6-v2", False), ("a-name-that-nobody-has", False), (None, False)],
 )
-def test_what_a_teacher_is(teacher, is_system):
+def test_a_teacher_is_a_system_or_a_reranker(teacher, is_system):
     """An expression is a teaching system; any other name is a reranker."""
     assert (negatives.teaching_system(teacher) is not None) == is_system
 
@@ -172,7 +172,7 @@ def test_documents_are_cut_in_turn():
     torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_weights_of_words_have_a_learning_rate_of_their_own():
+def test_weights_of_words_have_a_separate_learning_rate():
     """term_rate applies to the projection's bias and the exact terms, and to nothing else."""
     tuner, *_ = tuned(ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0), term_rate=5.0)
     named = {name.removeprefix("encoder.").removeprefix("language_model.") for name in tuner.rates}
@@ -197,7 +197,7 @@ def test_trained_weights_are_averaged_with_the_start(asked):
     assert encoder.exact_terms.predicted.unique().tolist() == [3.0]
 
 
-def test_a_text_head_is_trained_on_the_texts_of_a_stage(asked, stage, tmp_path):
+def test_training_of_a_text_head(asked, stage, tmp_path):
     """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
     initial = start.make(asked, Silent())
     (encoder, tokenizer), settings = load_encoder(initial), TextHead(terms=6, texts=20, steps=3)
@@ -294,7 +294,7 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     assert np.diff(cut.documents(texts).indptr).tolist() == [1] * 5
 
 
-def test_a_model_that_is_not_there(place):
+def test_a_missing_model_is_named_with_its_command(place):
     """A missing model is named together with the command that trains it."""
     asked = recipe.read(place / "tiny.toml", ["output=none"])
 

@@ -17,7 +17,7 @@ DOCUMENTS = [[1.0, 1.0, 0.0], [0.0, 0.0, 5.0], [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]]
 
 
 def test_masked_language_modelling():
-    """Of 3 words and 6 positions, three are masked: the mean over positions of -ln P of what they were, with the bias.
+    """The loss is the mean of -ln P(word) over the masked positions, here three of six, with three words and a bias.
 
     Logits ln 2, 0, 0 and bias 0, 0, ln 3: the words' odds are 2 : 1 : 3. Logits 0, 0, 0 there: 1 : 1 : 3.
     """
@@ -68,7 +68,7 @@ def test_scores_keep_their_precision(contrast, dtype):
     ids=["own", "in the batch", "another query's document that is relevant is no negative"],
 )
 def test_contrast(scores, contrast, relevant, odds):
-    """A query's relevant document is the first of its own, in a batch column 0 and column 2; the loss is the mean of -ln."""
+    """The loss is the mean of -ln of the odds of each query's first document, which in a batch is in column 0 or 2."""
     relevant = None if relevant is None else torch.tensor(relevant, dtype=torch.bool)
     found = losses.contrastive(torch.tensor(scores), contrast, relevant)
     assert float(found) == pytest.approx(-sum(map(math.log, odds)) / 2)

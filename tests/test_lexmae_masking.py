@@ -132,7 +132,7 @@ def test_fresh_and_extend():
     assert differing["extend"] == 0
 
 
-def test_what_a_recipe_asks_for():
+def test_settings_of_a_recipe_reach_the_masking():
     """All settings of a recipe reach the masking."""
     asked = {"encoder_share": 0.2, "decoder_share": 0.6, "corruption": "extend"}
     assert Masking.from_recipe(pretraining(**asked), MASK, 100) == Masking(MASK, 100, **asked)

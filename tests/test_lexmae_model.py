@@ -182,7 +182,7 @@ def test_without_a_decoder_it_is_masked_language_modelling():
     assert all(name.startswith("encoder.") for name, _ in model.named_parameters())
 
 
-def test_usage_is_what_anothers_bag_of_words_costs():
+def test_usage_is_the_cost_of_another_texts_bottleneck():
     """Usage is the decoder's loss with the next text's bottleneck minus that with its own."""
     model = autoencoder()
     inputs = batch(model)

@@ -119,7 +119,7 @@ def test_a_training_set_that_is_named_twice(tmp_path):
         negatives.mine(recipe(tmp_path, [folder, folder]), 1, Silent())
 
 
-def test_folders_stand_in_the_notation_whole(tmp_path):
+def test_any_folder_name_can_be_filled_in(tmp_path):
     """Folders with quotes, braces and backslashes survive, at any depth of an expression."""
     asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
     paths = Paths(asked)
@@ -154,7 +154,7 @@ negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Silent())
 """
 
 
-def test_killed_mining_goes_on(tmp_path, monkeypatch):
+def test_killed_mining_resumes(tmp_path, monkeypatch):
     """A kill -9 costs no finished search, and the result is the same bytes."""
     folder, flushes, sync = write(tmp_path / "fruit"), [], atomic.sync
     monkeypatch.setattr(negatives, "_QUERIES", 1)

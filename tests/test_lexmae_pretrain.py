@@ -46,7 +46,7 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
     assert last["encoder_loss"] == pytest.approx(without[-1]["encoder_loss"], abs=0.3)
 
 
-def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, capsys):
+def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, capsys):
     """The next command repeats the options, so that it continues from this model."""
     enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
@@ -59,7 +59,7 @@ def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, caps
     assert code(following.split()[2:]) == 0
 
 
-def test_the_decoder_lies_beside_the_model(pretrained):
+def test_the_decoder_is_a_separate_file(pretrained):
     """The decoder is a separate file with its own weights only."""
     decoder = safetensors.torch.load_file(pretrained["softmax"] / "decoder.safetensors")
     model = safetensors.torch.load_file(pretrained["softmax"] / "model.safetensors")

@@ -168,7 +168,7 @@ def test_parts_come_in_the_order_of_the_paper(recipe):
         (["stage2.queries=['beir/scifact/test']"], "type beir/scifact/train"),
     ],
 )
-def test_no_model_is_trained_or_chosen_on_a_test(recipe, overrides, said):
+def test_test_queries_are_refused(recipe, overrides, said):
     """Test queries are refused for training and selection, with an alternative to type."""
     with pytest.raises(CannotStart) as caught:
         check_selection(recipe(WHOLE, *overrides))

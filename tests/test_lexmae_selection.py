@@ -123,7 +123,7 @@ def test_held_out_queries(tmp_path, kept):
 
 
 @pytest.mark.parametrize(("share", "taken"), [(0.001, 0), (0.9999, 3)])
-def test_a_share_that_takes_none_or_all(tmp_path, kept, share, taken):
+def test_a_share_of_no_or_all_queries_is_refused(tmp_path, kept, share, taken):
     """A share that holds out no query, or all, is refused."""
     train = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
     with pytest.raises(CannotStart, match=rf"held_out={share} takes {taken} of the 3 queries of fruit; give another share"):

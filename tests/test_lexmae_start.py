@@ -47,7 +47,7 @@ def headless(tmp_path):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_model_is_taken_as_it_is(tmp_path, architecture):
+def test_the_start_is_the_given_model(tmp_path, architecture):
     """The start gives the logits of the recipe's model, computed by transformers."""
     given = checkpoints.masked_lm(tmp_path / "given", architecture)
 
@@ -84,7 +84,7 @@ def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.no_grad():
         states = body(**tokenizer(TEXTS, padding=True, return_tensors="pt")).last_hidden_state
-    # GELU passes x + 10 on as it is, but for 1e-5 where a state is as low as -6.
+    # GELU of x + 10 is x + 10, except for 1e-5 where a state is as low as -6.
     plain = functional.layer_norm(states, states.shape[-1:]) @ body.get_input_embeddings().weight.detach().T
     found = logits(folder)
     bias = (found - plain).mean()
@@ -114,7 +114,7 @@ def test_other_architectures_are_refused(tmp_path):
 
 
 def test_a_finished_start_is_not_made_again(tmp_path):
-    """An existing start is returned as it is; a draft of a killed process does not matter."""
+    """An existing start is returned unchanged; the draft of a killed process is replaced."""
     given = checkpoints.masked_lm(tmp_path / "given", "bert")
     (tmp_path / "out" / "start.draft").mkdir(parents=True)
     (tmp_path / "out" / "start.draft" / "model.safetensors").write_text("cut off")
@@ -181,7 +181,7 @@ def test_a_smaller_vocabulary_keeps_what_the_corpora_use(tmp_path, texts, archit
 
 
 def test_a_smaller_vocabulary_needs_texts_and_room(tmp_path, texts):
-    """Texts can be those of a stage; without texts, with too small a number and for other tokenizers it is refused."""
+    """The texts can be those of a stage. Without texts, with too small a number or another tokenizer it is refused."""
     bert, roberta = (str(checkpoints.masked_lm(tmp_path / name, name)) for name in ("bert", "roberta"))
     sections = {"pretrain": pretraining(corpora=(texts,)), "stage1": stage(steps=1, queries=(texts,), start="start")}
     by_corpus, by_stage = (

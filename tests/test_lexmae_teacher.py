@@ -1,4 +1,4 @@
-"""Teachers: their scores equal those of a few lines of transformers or sentence-transformers."""
+"""Teachers: their scores are those of transformers or sentence-transformers."""
 
 import checkpoints
 import pytest
@@ -67,8 +67,8 @@ def test_a_dual_encoder_scores_by_cosine(tmp_path, pooling, layers):
     torch.testing.assert_close(load(tmp_path / "saved")(QUERIES, DOCUMENTS), expected, atol=1e-4, rtol=0)
 
 
-def test_what_is_no_teacher_is_refused(tmp_path):
-    """A masked-language model and an empty folder are refused, each in one line, by the encoder and before it."""
+def test_models_that_cannot_teach_are_refused(tmp_path):
+    """A masked-language model and an empty folder are each refused in one line."""
     (tmp_path / "empty").mkdir()
     for place, kind, said in (
         (checkpoints.masked_lm(tmp_path / "mlm", "bert"), CommandError, "does not say how it pools"),

@@ -80,8 +80,8 @@ def test_large_vocabularies(tmp_path, tokens, kind):
     assert found[0].tolist() == [2, tokens - 1, 3]
 
 
-def test_a_second_call_reads_nothing(tmp_path):
-    """A tokenised corpus is taken from the store, whatever the tokenizer was used for in between."""
+def test_tokens_are_stored(tmp_path):
+    """A tokenised corpus is read from the store, even if the tokenizer was used with other settings in between."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
     store = Store(tmp_path / "store")
@@ -92,7 +92,7 @@ def test_a_second_call_reads_nothing(tmp_path):
     assert again.starts.tolist() == found.starts.tolist()
 
 
-def test_what_changes_the_tokens_is_cut_anew(tmp_path):
+def test_settings_that_change_the_tokens(tmp_path):
     """Another length, title setting, tokenizer or truncation side has its own tokens."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")

@@ -83,7 +83,7 @@ CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
     ids=["pretrain", "finetune"],
 )
 def test_kills_change_nothing(place, command, kills, resumed):
-    """After kill -9 at every kind of moment log and weights are byte for byte those of an uninterrupted training."""
+    """After kill -9 at any moment the resumed training has the log and the weights of an uninterrupted one, byte for byte."""
     name = "pretrained" if command[1] == "pretrain" else "stage1"
     process = Process(place, code, [*command, "--output", f"whole {name}"])
     assert process.code() == 0, process.said
@@ -171,7 +171,7 @@ def test_two_processes_train_together(place):
 
 @pytest.mark.slow
 def test_two_processes_that_are_killed_resume(place):
-    """After a kill of both, log and weights are those of two processes that nobody killed."""
+    """If both are killed and resumed, log and weights are those of an uninterrupted training."""
     for output, function, ended in (("calm", [code], 0), ("again", [killed_at, *BETWEEN], KILLED), ("again", [code], 0)):
         first, second = together(place, function, [*ALONE, "--output", output])
         assert (first.code(), second.code()) == (ended, ended), first.said + second.said
@@ -309,7 +309,7 @@ class Diverging(Point):
         return found | {"loss": found["loss"] * (float("nan") if self.steps > 4 else 1.0)}
 
 
-def test_a_loss_that_is_no_number_ends_training(tmp_path):
+def test_nan_ends_training(tmp_path):
     """A NaN loss ends training with advice, without a checkpoint of such weights."""
     message = r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
     with pytest.raises(LexbenchError, match=message):
@@ -331,7 +331,7 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
     assert fitted(tmp_path)[1].resumed == 2
 
 
-def test_one_training_a_folder(place, monkeypatch):
+def test_one_training_per_folder(place, monkeypatch):
     """A second process in the same folder, or another recipe, is refused."""
     enter(place, monkeypatch)
     asked, state = recipe.read(place / "tiny.toml"), place / "claimed"

@@ -49,8 +49,8 @@ def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
     assert positives(pickle.loads(pickle.dumps(found))) == positives(found)
 
 
-def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
-    """For pydoc, whose contract says 2, documents of grade 1 are not positives."""
+def test_relevance_starts_at_the_grade_of_the_contract(kept):
+    """The contract of pydoc says 2, so documents of grade 1 are not positives."""
     found = open_training_set("pydoc/dev", kept, Silent())
     grades = {(row.query_id, row.doc_id): row.grade for row in found.dataset.topics.judgements}
 
@@ -61,7 +61,7 @@ def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
     assert 1 in grades.values()
 
 
-def test_training_never_takes_the_test_split_unasked(tmp_path, kept):
+def test_the_test_split_must_be_named(tmp_path, kept):
     """A folder is opened at `train`; without it, only at named qrels or at the only ones if they are not `test`."""
     path = write(tmp_path / "fruit")
     qrels = path / "qrels"

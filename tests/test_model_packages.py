@@ -37,7 +37,7 @@ def installed(request, tmp_path_factory):
     return request.param, wheel, folder / "site"
 
 
-def test_a_wheel_holds_the_model_and_is_small(installed):
+def test_a_wheel_has_the_model_and_is_small(installed):
     """A wheel has weights, exact terms, tokenizer, card, notice and catalogue entry, in at most 50 MB."""
     name, wheel, _ = installed
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -47,7 +47,7 @@ def test_a_wheel_holds_the_model_and_is_small(installed):
     assert wheel.stat().st_size <= MOST
 
 
-def test_lexbench_knows_and_runs_it_by_its_name(installed):
+def test_an_installed_model_runs_by_its_name(installed):
     """An installed model is in the catalogue, with licence and command; a question has its own words and similar ones."""
     name, _, site = installed
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(MODELS.parent)])}

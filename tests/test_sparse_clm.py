@@ -55,8 +55,8 @@ def test_vectors_are_those_of_transformers(folder, attention, pooling):
     np.testing.assert_allclose(made.encode_query(TEXTS).toarray(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_settings_change_what_they_say(tmp_path):
-    """Each setting does what it says: scaled logits, prompts, positions, document_terms."""
+def test_each_setting_has_its_effect(tmp_path):
+    """Logits can be scaled, prompts added, positions left out, and terms limited."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     scaled = expected(folder, TEXTS, bidirectional=True, last=False, scaled=True)
     made = encoder(folder, attention="bidirectional", logits="scaled")
@@ -92,7 +92,7 @@ def test_long_texts_are_cut_at_their_end(tmp_path):
     np.testing.assert_allclose(made.encode_tokens(tokens).toarray()[:1], wanted, rtol=1e-5)
 
 
-def test_what_cannot_be_is_said_in_a_line(tmp_path):
+def test_unsupported_settings_and_models_are_refused(tmp_path):
     """Titles, long texts, other kinds of models, an adapter without weights, and misfits are refused."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     for settings, line in (

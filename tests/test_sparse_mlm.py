@@ -86,7 +86,7 @@ def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_splade_is_that_of_sentence_transformers(tmp_path, dtype):
+def test_splade_has_the_vectors_of_sentence_transformers(tmp_path, dtype):
     """The settings of SPLADE give the vectors of a SparseEncoder."""
     sparse_encoder = pytest.importorskip("sentence_transformers").SparseEncoder
     folder = checkpoints.masked_lm(tmp_path / "splade", form="sparse_encoder")
@@ -220,7 +220,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("setting", REFUSED)
-def test_what_the_model_or_the_machine_cannot_do_is_refused(folder, setting):
+def test_limits_of_the_model_and_the_machine(folder, setting):
     """More tokens than positions, a missing device, and a model that gives texts most terms are refused in one line."""
     value, error, message = REFUSED[setting]
     with pytest.raises(error, match=message):
@@ -243,7 +243,7 @@ print(precision_note(Hardware(precision="bf16", device="cpu")), [precision_note(
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
-def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folder, tmp_path):
+def test_a_note_about_an_emulated_dtype_comes_before_the_work(folder, tmp_path):
     """With AVX2 alone, runs, rerankers and training have a note on slow bfloat16 and float16, and none on float32."""
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "LEXBENCH_STORE": str(tmp_path)}
     command = [sys.executable, "-c", _SLOW, str(folder), str(Path(__file__).with_name("data") / "bread")]

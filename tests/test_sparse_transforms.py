@@ -109,7 +109,7 @@ def test_quantize_to_eight_bits():
 
 
 @pytest.mark.parametrize("side", ["document", "query"])
-def test_an_empty_vector_becomes_the_term_that_is_asked_for(side):
+def test_an_empty_vector_becomes_the_given_term(side):
     """Rows that are empty or become so get {empty: 1}, others nothing; without the setting they stay empty."""
     vectors = matrix([0, 0, 0.001], [0, 0, 0], [0, 0.5, 0], [0, 0, 0])
 
@@ -120,7 +120,7 @@ def test_an_empty_vector_becomes_the_term_that_is_asked_for(side):
         getattr(Quantize(empty=3), side)(vectors)
 
 
-def test_sparsify_then_quantise_is_the_papers_order():
+def test_pruning_comes_before_quantising():
     """Ties come of quantising: 0.502 and 0.498 are one weight after it and two before, so the order tells."""
     vectors = matrix([0.498, 0.502, 0.1])
 
@@ -154,8 +154,8 @@ def test_prune_query_by_hand(k, expected):
         (PruneQuery(k=2).query, [0, 2, 0, 4]),
     ],
 )
-def test_untidy_vectors_are_put_in_order_first(transformed, expected):
-    """Columns in any order, a term twice, a stored zero, float64: weights are those of the sum, and the input stays untidy."""
+def test_untidy_vectors_are_tidied_first(transformed, expected):
+    """Columns in any order, repeated terms, stored zeros and float64 are accepted; repeated terms are added."""
     given_, before = untidy(), untidy()
     found = transformed(given_)
 
@@ -183,8 +183,8 @@ def test_untidy_vectors_are_put_in_order_first(transformed, expected):
         (lambda: PruneQuery(0), r"prune_query\(0\) keeps nothing"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(make, message):
-    """One line says which setting it is and what it may be."""
+def test_impossible_settings_are_refused(make, message):
+    """The error has one line, with the setting and its possible values."""
     with pytest.raises(CommandError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)

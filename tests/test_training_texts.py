@@ -91,7 +91,7 @@ SENTENCES = (
 )
 
 
-def test_queries_of_all_kinds_are_drawn_and_are_not_in_their_texts():
+def test_queries_of_all_kinds_are_removed_from_their_texts():
     """All four kinds of queries occur, and a text always gives the same one.
 
     The part that a query is made from is removed from its text, and enough text is left. For docstrings the first sentence is
@@ -118,7 +118,7 @@ def test_queries_of_all_kinds_are_drawn_and_are_not_in_their_texts():
     assert whole == pytest.approx(58, abs=25)  # phrases, and three sentences of ten
 
 
-def test_texts_are_fit_once():
+def test_unfit_and_repeated_texts_are_left_out():
     """Short texts, texts with few letters, and duplicates are left out."""
     good = Text("a", "", "one two three four five six seven eight")
     texts = [
@@ -131,7 +131,7 @@ def test_texts_are_fit_once():
     assert list(training_texts.fit(texts, set(), 8)) == [good]
 
 
-def test_what_is_written_is_a_collection_to_train_on(tmp_path):
+def test_the_output_is_a_training_collection(tmp_path):
     """The result is a BEIR folder in which each query has its own text as relevant, with a digest of the files."""
     texts = {str(number): Text(f"{number}", "How hearts beat", f"{SENTENCES} {number}") for number in range(5)}
     queries, digest = training_texts.write(tmp_path, "manuals", texts)

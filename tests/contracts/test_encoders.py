@@ -246,7 +246,7 @@ FAULTY = {  # the check that finds a fault, and the faulty method
 
 
 class TestLengths(EncoderContract):
-    """An encoder that keeps the rules passes, whatever else it does."""
+    """An encoder that keeps the rules passes."""
 
     plugin = Lengths
 
@@ -256,7 +256,7 @@ def test_a_fault_is_found(fault):
     """An encoder that breaks a rule fails the check of that rule."""
     check, changed = FAULTY[fault]
     encoder = type("Faulty", (Lengths,), changed)
-    made = []  # kept, so that each has a number of its own
+    made = []  # kept alive, so that no two have the same id()
     case = EncoderCase(lambda **settings: made.append(encoder(**settings)) or made[-1])
     test, given = getattr(EncoderContract, f"test_{check}"), {"case": case, "encoder": case.make()}
     arguments = {name: given[name] for name in signature(test).parameters if name in given}
