@@ -3,6 +3,7 @@
 import checkpoints
 import numpy as np
 import pytest
+import tiny
 import torch
 import transformers
 from checkpoints import uni_coil
