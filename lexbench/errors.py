@@ -15,7 +15,7 @@ A message is one line: what was wrong, what exists, what to type next. `lexbench
 of others pass through `visible` before they are shown, in messages and tables, and long ones through `shortened`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 
@@ -38,6 +38,11 @@ def visible(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return *text*, cut to *most* characters, of which the last is then `…`."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first *most* of *names*, separated by commas, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def echoed(text: str) -> str:

@@ -198,6 +198,19 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
+def by_dataset(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return *results* by dataset, in their order."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.dataset, []).append(result)
+    return groups
+
+
+def measures_of(results: Iterable[Result]) -> list[str]:
+    """Return the measures of all *results*, each once."""
+    return list(dict.fromkeys(measure for result in results for measure in result.means))
+
+
 R = TypeVar("R")
 
 _SCHEMA = 1  # of both kinds of files

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL, SEED
-from lexbench.errors import CannotStart
+from lexbench.errors import CannotStart, listed
 from lexbench.table import Table, interval_cell, number
 
 _FEWEST = 5  # datasets to draw from; with fewer no difference over datasets is significant
@@ -178,8 +178,7 @@ def _faults(board: Board) -> Iterator[str]:
         for status in ("in-domain", "corpus seen"):
             seen = [system for system, cells in board.cells.items() if dataset in cells and cells[dataset].seen == status]
             if seen:
-                more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-                yield f"seen of {dataset} in training: {status}: {', '.join(seen[:_SHOWN])}{more}"
+                yield f"seen of {dataset} in training: {status}: {listed(seen, _SHOWN)}"
 
 
 def predict(board: Board, small: Names, large: Names = ()) -> Table:

@@ -16,7 +16,7 @@ from lexbench import measures
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.notation import parse
-from lexbench.results import Result
+from lexbench.results import Result, by_dataset, measures_of
 from lexbench.runner.judging import STAMP, Judging
 from lexbench.table import Table, heading, number
 from lexbench.trec.ids import text_of
@@ -34,12 +34,11 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
     The notes name the gap, the pool, and what the unjudged documents could change. A dataset with complete judgements gets
     none.
     """
-    for dataset in dict.fromkeys(result.dataset for result in results):
+    for dataset, group in by_dataset(results).items():
         contract = find_contract(dataset)
         if contract and contract.judging and contract.judging.complete:
             continue
-        group = [result for result in results if result.dataset == dataset]
-        for measure in dict.fromkeys(name for result in group for name in result.means if name.startswith("Judged")):
+        for measure in (name for name in measures_of(group) if name.startswith("Judged")):
             shares = {result.system: result.means[measure] for result in group if measure in result.means}
             least, most = min(shares, key=lambda name: shares[name]), max(shares, key=lambda name: shares[name])
             if shares[most] - shares[least] > GAP:

@@ -13,7 +13,7 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.records import read_records, title_text
 from lexbench.errors import MissingData
-from lexbench.results import EXPOSURES, Exposure, Result
+from lexbench.results import EXPOSURES, Exposure, Result, by_dataset
 from lexbench.runner.exposure import exposures_of
 from lexbench.table import Table
 
@@ -60,9 +60,9 @@ def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[st
 def tables(found: SeenInTraining) -> list[Table]:
     """Return one table per system, with the evidence as notes, and one for the texts of folders."""
     shown = []
-    for system, by_dataset in found.exposure.items():
-        rows = tuple((dataset, seen.status) for dataset, seen in by_dataset.items())
-        evidence = dict.fromkeys(f"{dataset}: {line}" for dataset, seen in by_dataset.items() for line in seen.because)
+    for system, exposures in found.exposure.items():
+        rows = tuple((dataset, seen.status) for dataset, seen in exposures.items())
+        evidence = dict.fromkeys(f"{dataset}: {line}" for dataset, seen in exposures.items() for line in seen.because)
         shown.append(Table(f"seen in training: {system}", ("dataset", "exposure"), rows, tuple(evidence)))
     if found.overlap:
         counts = tuple(
@@ -76,8 +76,8 @@ def tables(found: SeenInTraining) -> list[Table]:
 
 def notes(results: Sequence[Result]) -> Iterator[str]:
     """Yield notes for each dataset that a system may have seen in training: which systems, and the evidence."""
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        known = [(result.system, result.exposure) for result in results if result.dataset == dataset and result.exposure]
+    for dataset, group in by_dataset(results).items():
+        known = [(result.system, result.exposure) for result in group if result.exposure]
         by_status = {status: [system for system, seen in known if seen.status == status] for status in EXPOSURES}
         if len(by_status["zero-shot"]) < len(known):
             groups = [f"{status}: {', '.join(systems)}" for status, systems in by_status.items() if systems]

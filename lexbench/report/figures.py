@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import require, shortened
+from lexbench.errors import listed, require, shortened
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
-from lexbench.results import Result
+from lexbench.results import Result, by_dataset
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
     require("export figures", ["matplotlib"], "figures")
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        group = [result for result in results if result.dataset == dataset]
+    for dataset, group in by_dataset(results).items():
         measure, name = headline(group), dataset.replace("/", "-")
         systems = systems_of({result.system: {dataset: result} for result in group})
         kept = [one.k if one.base is not None else 0 for one in systems]
@@ -89,8 +88,7 @@ def missing(results: Iterable[Result]) -> list[str]:
     if len(untimed) == len(results):
         lines.append("no figure of speed: no result has timings; to measure them, type: lexbench run suite NAME --time")
     elif untimed:
-        more = f" and {len(untimed) - _NAMED} more" if len(untimed) > _NAMED else ""
-        lines.append(f"not in the figures of speed, because they have no timings: {', '.join(untimed[:_NAMED])}{more}")
+        lines.append(f"not in the figures of speed, because they have no timings: {listed(untimed, _NAMED)}")
     if not any("index" in result.sizes for result in results):
         lines.append("no figure of index bytes: no result has an index")
     return lines

@@ -12,7 +12,7 @@ import msgspec
 
 from lexbench import measures
 from lexbench.report.timings import rate, single_stream
-from lexbench.results import EXPOSURES, Result, Timing
+from lexbench.results import EXPOSURES, Result, Timing, measures_of
 from lexbench.suites import Aggregate, Mean
 from lexbench.table import heading, number
 
@@ -116,7 +116,7 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
 def details(systems: Mapping[str, Result]) -> Grid:
     """Return all measures, latencies and sizes of *systems* on one dataset."""
     first = next(iter(systems.values()))
-    measured = list(dict.fromkeys(measure for result in systems.values() for measure in result.means))
+    measured = measures_of(systems.values())
     timings = comparable_timings(systems)
     columns = [
         *(Column(*_heads([name]), ranked=not name.startswith("Judged"), keep=90 - at) for at, name in enumerate(measured)),
@@ -235,7 +235,7 @@ def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
 
 def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
     """Return the measures of the main table by kind: headline, the first RR, both recalls at their largest common cutoff."""
-    measured = list(dict.fromkeys(name for result in results for name in result.means))
+    measured = measures_of(results)
     chosen: dict[str, str] = {}
     for name in measured:
         if kind_of(name) == "RR":

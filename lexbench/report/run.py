@@ -9,7 +9,7 @@ from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import EXPOSURES, Result, Vectors, Work
+from lexbench.results import EXPOSURES, Result, Vectors, Work, by_dataset, measures_of
 from lexbench.suites import Suite
 from lexbench.table import Table, heading, number
 
@@ -41,12 +41,12 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
 def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     """Return one table with all measures for one dataset or system, otherwise one table per measure."""
     systems = list(dict.fromkeys(result.system for result in results))
-    datasets = list(dict.fromkeys(result.dataset for result in results))
+    datasets = list(by_dataset(results))
     if len(datasets) == 1:
         return [_by_measure(datasets[0], results, [result.system for result in results], "system", None)]
     if len(systems) == 1:
         return [_by_measure(systems[0], results, [result.dataset for result in results], "dataset", suite)]
-    measured = list(dict.fromkeys(measure for result in results for measure in result.means))
+    measured = measures_of(results)
     whole = suite is not None and suite.headline in measured and len(results[0].means) == len(suite.measures)
     shown = [suite.headline] if suite and whole else measured  # measures that were asked for with -m are all shown
     by_measure = [_by_system(measure, results, systems, datasets, suite) for measure in shown]
@@ -70,7 +70,7 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
 
 def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], what: str, suite: Suite | None) -> Table:
     """Return one row per result, named by *labels*, with all its measures; then the means over datasets of *suite*."""
-    measured = list(dict.fromkeys(measure for result in results for measure in result.means))
+    measured = measures_of(results)
     rows = [
         (name, *(score_value(result, measure).text for measure in measured))
         for name, result in zip(labels, results, strict=True)
@@ -125,7 +125,7 @@ def names(results: Sequence[Result]) -> list[str]:
 
 def _data_issues(results: Sequence[Result]) -> Iterator[str]:
     """Yield one note with the number of known data issues of each dataset, and where to read about them."""
-    contracts = [find_contract(dataset) for dataset in dict.fromkeys(result.dataset for result in results)]
+    contracts = map(find_contract, by_dataset(results))
     known = {contract.id: len(contract.defects) for contract in contracts if contract and contract.defects}
     if len(known) == 1:
         ((dataset, count),) = known.items()
@@ -141,11 +141,11 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
     Missing measures are left out. Systems beyond the ninth are counted in a note; `--json` has all.
     """
     tables = []
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        group = {result.system: result for result in results if result.dataset == dataset}
+    for dataset, of_dataset in by_dataset(results).items():
+        group = {result.system: result for result in of_dataset}
         shown = {name: result for name, result in group.items() if not _is_twin(result)}
-        headline = next((name for result in shown.values() for name in result.means if kind_of(name) == "nDCG"), "")
-        headline = headline or next(name for result in shown.values() for name in result.means)
+        measured = measures_of(shown.values())
+        headline = next((name for name in measured if kind_of(name) == "nDCG"), measured[0])
         grid = summary({name: {dataset: result} for name, result in shown.items()}, [dataset], headline)
         kept = [at for at, column in enumerate(grid.columns) if column.keep >= 50]  # noqa: PLR2004 - see `summary`
         rows = tuple((row.name, *(row.values[at].text for at in kept)) for row in grid.rows[:_MOST])
@@ -184,8 +184,8 @@ def _vector_tables(results: Sequence[Result]) -> list[Table]:
     """Return tables of sparse and dense vectors per dataset. Except for index bytes they are the same on every machine."""
     kinds = (("sparse", _SPARSE_HEADER, _sparse_row, _SPARSE_LEGEND), ("dense", _DENSE_HEADER, _dense_row, _DENSE_LEGEND))
     shown = []
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
+    for dataset, of_dataset in by_dataset(results).items():
+        group = [(result, result.vectors) for result in of_dataset if result.vectors is not None]
         for kind, header, row, legend in kinds:
             of_kind = [(result, vectors) for result, vectors in group if bool(vectors.dimensions) == (kind == "dense")]
             if of_kind:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from lexbench.results import Result, Timing
+from lexbench.results import Result, Timing, by_dataset
 from lexbench.table import Table, number
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
@@ -48,8 +48,8 @@ def single_stream(result: Result) -> list[Timing]:
 def timing_tables(results: Sequence[Result]) -> list[Table]:
     """Return the timing tables of each dataset. One table has only timings with the same conditions and machine."""
     groups: dict[tuple[str, str, str], list[_Timed]] = {}
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        for result, timing in ((one, timing) for one in results if one.dataset == dataset for timing in one.timings):
+    for dataset, group in by_dataset(results).items():
+        for result, timing in ((one, timing) for one in group for timing in one.timings):
             groups.setdefault((dataset, conditions(timing), timing.fingerprint), []).append((result, timing))
     tables = []
     for (dataset, *_), timed in groups.items():

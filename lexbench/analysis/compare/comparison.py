@@ -25,7 +25,7 @@ from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
 from lexbench.runner.soundness import check, check_comparable
@@ -343,8 +343,7 @@ def _notes(
     """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
     left = sorted({name for system in systems for name in system.results} - set(chosen))
     if left and not all_asked:
-        more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
-        yield f"left out, because some systems have no result there: {', '.join(left[:_LISTED])}{more}"
+        yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
     for group in chosen.values():
         for system, entry in zip(systems, group, strict=True):
             yield from (

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from html import escape as in_xml
 
-from lexbench.errors import visible
+from lexbench.errors import listed, visible
 from lexbench.report.grid import Grid
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board, Section
@@ -67,8 +67,7 @@ def _footer(board: Board) -> str:
     stamps = ", ".join(_code(panel.stamp) for section in board.suites for panel in section.datasets)
     every = sorted(line for section in board.suites for line in section.made)
     made = list(dict.fromkeys(f"{line.partition(',')[0].partition(';')[0]} ({line.partition('; ')[2]})" for line in every))
-    more = f" and {len(made) - _MACHINES} more" if len(made) > _MACHINES else ""
-    return "\n".join([*lines, f"Contracts: {stamps}. Made with {escape(', '.join(made[:_MACHINES]))}{more}.\n"])
+    return "\n".join([*lines, f"Contracts: {stamps}. Made with {escape(listed(made, _MACHINES))}.\n"])
 
 
 def _code(text: str) -> str:

@@ -16,7 +16,7 @@ from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_v
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
 from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, testable
 from lexbench.report.run import WIDE_TIE, names
-from lexbench.results import EXPOSURES, Result
+from lexbench.results import EXPOSURES, Result, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import DATASETS, Aggregate, Suite, suite_names
@@ -346,8 +346,7 @@ def _systems(group: Sequence[Result]) -> list[str]:
 
 def _options(suite: Suite, results: Sequence[Result]) -> list[str]:
     """Return the options for measures, depth and timing, a line each."""
-    measures = dict.fromkeys(name for result in results for name in result.means)
-    lines = [" ".join(f"-m {_quoted(name)}" for name in measures)]
+    lines = [" ".join(f"-m {_quoted(name)}" for name in measures_of(results))]
     if results[0].depth != suite.depth:
         lines.append(f"--depth {results[0].depth}")
     timings = [timing for result in results for timing in result.timings]
