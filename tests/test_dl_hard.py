@@ -1,4 +1,4 @@
-"""Twenty published runs with what trec_eval printed for them: every per-query value of every measure that we share."""
+"""Twenty published runs have the values that trec_eval printed for them: every query of every measure that we share."""
 
 from pathlib import Path
 
@@ -20,16 +20,10 @@ OURS = (
     | {f"success_{k}": f"Success(rel=2)@{k}" for k in (1, 5, 10)}
 )
 THROUGH_IR_MEASURES = {
-    "Rprec": "Rprec(rel=2)",
-    "bpref": "Bpref(rel=2)",
-    "infAP": "infAP(rel=2)",
-    "num_ret": "NumRet",
-    "num_rel_ret": "NumRet(rel=2)",
-    "set_P": "SetP(rel=2)",
-    "set_recall": "SetR(rel=2)",
-    "set_map": "SetAP(rel=2)",
+    "Rprec": "Rprec(rel=2)", "bpref": "Bpref(rel=2)", "infAP": "infAP(rel=2)", "num_ret": "NumRet",
+    "num_rel_ret": "NumRet(rel=2)", "set_P": "SetP(rel=2)", "set_recall": "SetR(rel=2)", "set_map": "SetAP(rel=2)",
     "set_F": "SetF(rel=2)",
-} | {f"iprec_at_recall_{i / 10:.2f}": f"IPrec(rel=2)@{i / 10}" for i in range(11)}
+} | {f"iprec_at_recall_{i / 10:.2f}": f"IPrec(rel=2)@{i / 10}" for i in range(11)}  # fmt: skip
 DOC = """bm25 bm25+bert-mp bm25+bert-mp(zs) bm25+electra-mp bm25+parade-bert bm25+parade-electra bm25+t5-mp(zs) bm25+rm3
     bm25+rm3+bert-mp bm25+rm3+bert-mp(zs) bm25+rm3+electra-mp bm25+rm3+parade-bert bm25+rm3+parade-electra bm25+rm3+t5-mp(zs)"""
 PASSAGE = "bm25 bm25+bert(zs) bm25+t5(zs) bm25+rm3 bm25+rm3+bert(zs) bm25+rm3+t5(zs)"
@@ -75,8 +69,8 @@ def test_every_value_is_the_one_that_trec_eval_printed(folder, name):
 
 
 @pytest.mark.parametrize("name", RUNS[::5])
-def test_measures_that_ir_measures_computes_for_us_are_trec_evals_too(folder, name):
-    """On strictly decreasing scores its providers see the order that trec_eval saw."""
+def test_measures_of_ir_measures_have_the_values_of_trec_eval(folder, name):
+    """Its providers get strictly decreasing scores, so they see the same order as trec_eval."""
     scores, expected = scored(folder, name, THROUGH_IR_MEASURES)
     for theirs, ours in THROUGH_IR_MEASURES.items():
         values = np.array([float(expected[theirs][query]) for query in scores.query_ids])

@@ -1,4 +1,4 @@
-"""What a user without a clone gets."""
+"""The wheel and the source distribution."""
 
 import os
 import subprocess
@@ -12,26 +12,22 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+def built(kind, out):
+    """Build a "wheel" or an "sdist" from this checkout into the folder *out*, and return its file."""
+    command = [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (file,) = out.iterdir()
+    return file
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build the wheel from this checkout."""
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    return next(out.glob("*.whl"))
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory):
-    """Build the source distribution from this checkout."""
-    out = tmp_path_factory.mktemp("sdist")
-    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    return next(out.glob("*.tar.gz"))
+    """Build the wheel."""
+    return built("wheel", tmp_path_factory.mktemp("dist"))
 
 
 def files(folder):
-    """Return the paths of all files in a folder of the checkout, relative to it, but for what Python and numba keep there."""
+    """Return the paths of all files in a folder of the checkout, relative to it, without caches of Python and numba."""
     found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(ROOT / folder).as_posix() for path in found}
 
@@ -57,10 +53,10 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
 
 
 @pytest.fixture(scope="module")
-def unpacked(sdist, tmp_path_factory):
-    """Unpack the source distribution far from the checkout; return its folder."""
+def unpacked(tmp_path_factory):
+    """Build the source distribution and unpack it outside the checkout; return its folder."""
     place = tmp_path_factory.mktemp("unpacked")
-    with tarfile.open(sdist) as archive:
+    with tarfile.open(built("sdist", tmp_path_factory.mktemp("sdist"))) as archive:
         archive.extractall(place, filter="data")
     (folder,) = place.iterdir()
     return folder
@@ -77,7 +73,7 @@ def pytest_in(folder, *arguments):
 
 
 def test_the_sdist_carries_what_its_tests_load(unpacked):
-    """It has all that the wheel is made of and every file that a test could load, and tests that load some of them pass."""
+    """The source distribution has every file that the wheel or a test needs, and tests that load some of them pass."""
     for folder in ("tests", "docs", "tools", "leaderboard", "benchmarks"):
         assert all((unpacked / folder / name).is_file() for name in files(folder))
     (unpacked / "tests" / "test_where.py").write_text(
@@ -93,7 +89,7 @@ def test_the_sdist_carries_what_its_tests_load(unpacked):
 
 @pytest.mark.slow
 def test_all_tests_pass_in_the_sdist(unpacked):
-    """There the whole suite passes but for this file, which would build again."""
+    """All tests pass in the source distribution, except those of this file, which would build again."""
     assert " passed" in pytest_in(unpacked, "--ignore", "tests/test_packaging.py")
 
 
