@@ -4,7 +4,7 @@
     {"id": "d1", "expansion": "…"}                          the text may be called text or contents
     d1<TAB>text                                             if the name ends in .tsv
 
-Files may be compressed (.gz). A line holds the text that is added to a document, not the document itself.
+Files may be compressed (.gz). A line has the text that is added to a document, not the document itself.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
 from lexbench.storage.reading import lines
-from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.trec.ids import RowsById, encode
 
 _AT_ONCE = 1 << 16  # ids that are Python objects at a time
 
@@ -57,21 +57,15 @@ class Expansions:
             spool.flush()
             self._texts = mmap(spool.fileno(), 0, access=ACCESS_READ) if ends[-1] else b""  # a map outlives its file
         self._ends = np.frombuffer(ends, np.int64)
-        self.ids, codes = factorize(np.concatenate(ids))
-        if len(self.ids) < len(codes):
-            twice = self.ids[np.argmax(np.bincount(codes) > 1)].decode()
-            raise InvalidFile(f"{path}: document {twice!r} has two lines; write all that is added to it in one")
-        self._lines = np.empty(len(codes), np.int64)
-        self._lines[codes] = np.arange(len(codes))
+        problem = f"{path}: document {{}} has two lines; write all that is added to it in one"
+        self._lines = RowsById(np.concatenate(ids), problem)
+        self.ids = self._lines.ids
 
     def find(self, doc_ids: Sequence[str]) -> list[str | None]:
         """Return the expansion of each document, in order; None if the file has none."""
-        codes = lookup(self.ids, encode(doc_ids))
-        starts, stops = self._ends[self._lines[codes]], self._ends[self._lines[codes] + 1]
-        return [
-            self._texts[start:stop].decode() if code >= 0 else None
-            for code, start, stop in zip(codes.tolist(), starts.tolist(), stops.tolist(), strict=True)
-        ]
+        found = self._lines.find(doc_ids)
+        bounds = zip(found.tolist(), self._ends[found].tolist(), self._ends[found + 1].tolist(), strict=True)
+        return [self._texts[start:stop].decode() if line >= 0 else None for line, start, stop in bounds]
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:

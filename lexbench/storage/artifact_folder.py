@@ -1,4 +1,4 @@
-"""The content of the folder of an artifact: its manifest, its measurement, and the references and notes of an index.
+"""The content of an artifact's folder: its manifest, its measurement, and the references and notes of an index.
 
 An artifact is a finished folder in the store, named by a digest of its key facts. Its manifest is written last and lists the
 sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and notes into theirs.
@@ -53,9 +53,9 @@ def seal(draft: Path, kind: str, facts: KeyFacts) -> None:
 
 
 class Manifest(dict[str, tuple[int, str]]):
-    """A manifest: the bytes and the SHA-256 of each file, by its name below the folder; and the key facts."""
+    """A manifest: the bytes and the SHA-256 of each file, by its path in the folder; and the key facts."""
 
-    key_facts: KeyFacts
+    key_facts: dict[str, Any]
 
     @classmethod
     def parse(cls, content: bytes | None, kind: str, key: str) -> "Manifest":
@@ -63,7 +63,7 @@ class Manifest(dict[str, tuple[int, str]]):
         try:
             values = json.loads(content or b"")
             manifest = cls({str(name): (int(fact["bytes"]), str(fact["sha256"])) for name, fact in values["files"].items()})
-            manifest.key_facts = values["key_facts"]
+            manifest.key_facts = dict(values["key_facts"])
             own = digest(manifest.key_facts), values["kind"], values["schema"]
         except _DAMAGED as error:
             raise LexbenchError(f"{MANIFEST} cannot be read ({error})") from None
@@ -127,11 +127,8 @@ def measured_text(folder: Path) -> bytes | None:
 
 
 def key_facts_of(folder: Path) -> dict[str, Any]:
-    """Return the key facts of an artifact."""
-    facts = json.loads((folder / MANIFEST).read_bytes())["key_facts"]
-    if not isinstance(facts, dict):
-        raise LexbenchError(f"{folder / MANIFEST}: the key facts are no table")
-    return facts
+    """Return the key facts of an artifact. Raises LexbenchError if its manifest is damaged."""
+    return Manifest.read(folder).key_facts
 
 
 def size(folder: Path, part: str = "") -> int:

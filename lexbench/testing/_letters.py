@@ -25,7 +25,8 @@ def as_kind(kind: Kind, rows: NDArray[np.float32]) -> Any:
     """Return *rows* as vectors of *kind*. As MultiVectors, a row of zeros is a text without vectors, any other row has one."""
     if kind is Kind.SPARSE:
         return sparse.csr_array(rows)
-    return rows if kind is Kind.DENSE else MultiVectors(rows[rows.any(axis=1)], offsets_of(rows.any(axis=1)))
+    full = np.any(rows, axis=1)
+    return rows if kind is Kind.DENSE else MultiVectors(rows[full], offsets_of(full.astype(np.int64)))
 
 
 class Tokens(NamedTuple):

@@ -1,7 +1,7 @@
 """Document ids as bytes of one width, and as codes into a table of them.
 
 A table is unique and sorted in descending byte order, so the smaller code is the document that trec_eval puts first.
-Ids are compared as UTF-8 bytes, as C's strcmp does; this is also the order of their code points. An id that is not UTF-8
+Ids are compared as UTF-8 bytes, like C's strcmp does; this is also the order of their code points. An id that is not UTF-8
 is allowed: as text it has half of a surrogate pair for each undecodable byte (PEP 383).
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError
 
 MANY = 1_600_000  # ids; from here on, loading numba costs less time than it saves
 _TABLE = 1 << 25  # most entries of a table of ids; it takes five bytes each
@@ -25,7 +25,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def text_of(encoded: bytes) -> str:
-    """Return an id as text, whatever its bytes are; `bytes_of` gives them back."""
+    """Return an id as text, also if its bytes are not UTF-8; `bytes_of` gives them back."""
     return encoded.decode(errors="surrogateescape")
 
 
@@ -33,7 +33,7 @@ def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
     """Return *ids* (n,) as bytes of one width. Raises LexbenchError if one has a NUL, which numpy would cut off."""
     encoded = list(map(bytes_of, ids))
     if nul := next((name for name in encoded if b"\0" in name), None):
-        raise LexbenchError(f"the id {text_of(nul)!r} has a NUL in it, and so can stand in no file")
+        raise LexbenchError(f"the id {text_of(nul)!r} has a NUL in it, so no file can hold it")
     return np.array(encoded, dtype=np.bytes_)
 
 
@@ -82,6 +82,26 @@ def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int
     codes = len(table) - after
     present = fits & (table[np.minimum(codes, len(table) - 1)] == short)
     return np.where(present, codes, -1)
+
+
+class RowsById:
+    """The row numbers of a table by id. Raises InvalidFile, with *problem* about the repeated id, if two rows have one id.
+
+    *problem* has {} in the place of the id.
+    """
+
+    def __init__(self, ids: NDArray[np.bytes_], problem: str) -> None:
+        self.ids, codes = factorize(ids)  # (distinct,) descending
+        if len(self.ids) < len(ids):
+            repeated = text_of(self.ids[np.argmax(np.bincount(codes) > 1)])
+            raise InvalidFile(problem.replace("{}", repr(repeated)))
+        self._rows = np.empty(len(ids), np.int64)
+        self._rows[codes] = np.arange(len(ids))
+
+    def find(self, ids: Iterable[str]) -> NDArray[np.int64]:
+        """Return the row of each of *ids* (n,), -1 if there is none."""
+        codes = lookup(self.ids, encode(ids))
+        return np.where(codes >= 0, self._rows[codes], -1)
 
 
 def check_writable(ids: NDArray[np.bytes_], what: str) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, require
 from lexbench.storage.reading import lines
-from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats.blocks import Block
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
@@ -32,27 +32,20 @@ _ROWS = 4096  # in memory at once
 _SHOWN = 3  # ids in an error message
 
 
-class _RowsById:
-    """The row numbers of a table by id."""
+def _rows_by_id(ids: Sequence[str], where: Path) -> RowsById:
+    """Return the rows of vectors by their *ids*. Raises InvalidFile, which names the file *where*, if two have one id."""
+    problem = f"{where}: two vectors have the id {{}}, and nobody can tell which counts; keep one of them"
+    return RowsById(encode(ids), problem)
 
-    def __init__(self, ids: Sequence[str], where: Path) -> None:
-        """Take the *ids* of all rows. Raises InvalidFile, which names the file *where*, if two rows have the same id."""
-        self.ids, codes = factorize(encode(ids))  # (distinct,) sorted, in bytes
-        if len(self.ids) < len(ids):
-            twice = self.ids[np.argmax(np.bincount(codes) > 1)].decode()
-            raise InvalidFile(f"{where}: two vectors have the id {twice!r}, and nobody can tell which counts; keep one of them")
-        self._rows = np.empty(len(self.ids), np.int64)
-        self._rows[codes] = np.arange(len(ids))
 
-    def find(self, ids: Sequence[str], complaint: str) -> NDArray[np.int64]:
-        """Return the rows (n,) of *ids*. Raises LexbenchError, *complaint* and the first missing ids, if some are missing."""
-        codes = lookup(self.ids, encode(ids))
-        missing = [ids[index] for index in np.flatnonzero(codes < 0).tolist()]
-        if missing:
-            more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
-            raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
-        rows: NDArray[np.int64] = self._rows[codes]
-        return rows
+def _find(table: RowsById, ids: Sequence[str], complaint: str) -> NDArray[np.int64]:
+    """Return the rows (n,) of *ids*. Raises LexbenchError, *complaint* and the first missing ids, if some are missing."""
+    rows = table.find(ids)
+    missing = [ids[index] for index in np.flatnonzero(rows < 0).tolist()]
+    if missing:
+        more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
+        raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
+    return rows
 
 
 class VectorTable:
@@ -74,12 +67,12 @@ class VectorTable:
             self._arrays = _mapped(weights, np.float32), _mapped(terms, np.int32)
         self.tokens = tokens()
         self._offsets = np.concatenate(ends)
-        self._rows = _RowsById(ids, where)
+        self._rows = _rows_by_id(ids, where)
         self.ids = self._rows.ids
 
     def find(self, ids: Sequence[str], complaint: str) -> "scipy.sparse.csr_array":
         """Return the vectors (n, width) of *ids*. Raises LexbenchError, *complaint* and the first missing ids."""
-        rows = self._rows.find(ids, complaint)
+        rows = _find(self._rows, ids, complaint)
         matrix: Any = scipy.sparse.csr_array((*self._arrays, self._offsets), shape=(len(self._offsets) - 1, self.width))
         vectors: scipy.sparse.csr_array = matrix[rows]
         return vectors
@@ -99,11 +92,11 @@ class DenseTable:
                 ids += rows.ids
                 rows.vectors.tofile(kept)
             self._vectors = _mapped(kept, np.float32).reshape(len(ids), self.width)
-        self._rows = _RowsById(ids, path)
+        self._rows = _rows_by_id(ids, path)
 
     def find(self, ids: Sequence[str], complaint: str) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of *ids*. Raises LexbenchError, *complaint* and the first missing ids."""
-        found: NDArray[np.float32] = np.asarray(self._vectors[self._rows.find(ids, complaint)])
+        found: NDArray[np.float32] = np.asarray(self._vectors[_find(self._rows, ids, complaint)])
         return found
 
 

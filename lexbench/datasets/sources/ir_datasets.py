@@ -1,7 +1,7 @@
 """Datasets of the ir_datasets library, which downloads missing data and checks its downloads.
 
-This module adds what the library lacks: silence, giving up within seconds without a network, one kind of error, and a check of
-archives that the user put into its folder (IR_DATASETS_HOME, by default ~/.ir_datasets).
+This module adds what the library lacks: it prints nothing, gives up within seconds without a network, raises one kind of error,
+and checks archives that the user put into the library's folder (IR_DATASETS_HOME, by default ~/.ir_datasets).
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from lexbench.contracts import Contract
 from lexbench.datasets.records import document
@@ -47,7 +47,7 @@ class IrDatasets(Source):
         looked = ", ".join(str(folder) for folder in (*folders, home_folder() / contract.corpus))
         if offline():
             raise missing(contract, f"looked in {looked}; LEXBENCH_OFFLINE forbids to fetch it")
-        if contract.source.url and (reason := unreachable(contract.source.url)):
+        if contract.source.url and (reason := unreachable(urljoin(contract.source.url, "/"))):
             raise missing(contract, f"looked in {looked}; {reason}")
         return source
 
@@ -142,14 +142,9 @@ def home_folder() -> Path:
     return Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
 
 
-def unreachable(url: str) -> str:
-    """Return why the server of *url* cannot be reached, or ""."""
-    parts = urlsplit(url)
-    return _why_unreachable(f"{parts.scheme}://{parts.netloc}/")
-
-
 @cache
-def _why_unreachable(server: str) -> str:
+def unreachable(server: str) -> str:
+    """Return why a server, e.g. "https://example.org/", cannot be reached, or ""."""
     # In a thread, because looking up a name and proxies ignore time-outs.
     reasons = [f"{server} did not answer in {_TIMEOUT:.0f} s"]
     thread = Thread(target=lambda: reasons.append(_ask(server)), daemon=True)
@@ -168,7 +163,7 @@ def _ask(server: str) -> str:
         with urllib.request.urlopen(request, timeout=_TIMEOUT):  # noqa: S310
             return ""
     except (urllib.error.HTTPError, http.client.HTTPException):
-        return ""  # it answers, if not to this
+        return ""  # the server answers, although it refuses this request
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return f"{urlsplit(server).hostname}: {getattr(reason, 'strerror', None) or reason}"
@@ -183,7 +178,8 @@ def _library(home: str) -> Any:
     os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
     import ir_datasets
 
-    # The folder that it has used since its import, from where it keeps one qrels file: its public way would fetch the file.
+    # The folder that the library uses since its import is known only from the place of a qrels file. Its public method for
+    # that would download the file.
     judgements = ir_datasets.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001
     taken = Path(judgements.path(force=False)).parents[2]
     if taken != Path(home):
