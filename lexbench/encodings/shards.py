@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import canonical, kind_of, offsets_of, ranges, rows_of, stacked
+from lexbench.vectors import canonical, kind_of, offsets_of, ranges, stacked
 
 SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that fit into two bytes
@@ -102,17 +101,12 @@ class Encodings:
 
     def truncated(self) -> int:
         """Return the number of texts that were cut to the encoder's length."""
-        return sum(_facts(file)[1] for file in self.files)
+        return sum(int(dict(_mapped(file))["facts"][1]) for file in self.files)
 
 
 def read_shard(file: Path) -> Any:
     """Return the vectors (n, width) of one shard as float32."""
-    arrays = load_file(file)
-    if "vectors" in arrays:
-        values = arrays["vectors"].astype(np.float32, copy=False)
-        return MultiVectors(values, arrays["offsets"]) if "offsets" in arrays else values
-    parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
-    return scipy.sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
+    return _vectors(load_file(file))
 
 
 def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
@@ -120,21 +114,26 @@ def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
     shards, starts = np.unique(positions // SHARD, return_index=True)
     within = np.split(positions % SHARD, starts[1:])
     files = (shard_file(path, range(shard * SHARD, (shard + 1) * SHARD)) for shard in shards.tolist())
-    blocks = [_rows(dict(_mapped(file)), rows) for file, rows in zip(files, within, strict=True)]
-    return stacked(blocks)
+    return stacked([_vectors(_rows(dict(_mapped(file)), rows)) for file, rows in zip(files, within, strict=True)])
 
 
-def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
-    """Return the vectors of *rows* of the shard with these *arrays*."""
-    if "offsets" not in arrays:
-        return arrays["vectors"][rows].astype(np.float32, copy=False)
+def _vectors(arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return the vectors (n, width) that the *arrays* of a shard stand for, as float32."""
     if "vectors" in arrays:
-        values, offsets = rows_of(MultiVectors(arrays["vectors"], arrays["offsets"]), rows)
-        return MultiVectors(values.astype(np.float32, copy=False), offsets)
+        values = arrays["vectors"].astype(np.float32, copy=False)
+        return MultiVectors(values, arrays["offsets"]) if "offsets" in arrays else values
+    parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
+    return scipy.sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
+
+
+def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+    """Return the *arrays* of a shard, cut to some of its *rows*."""
+    if "offsets" not in arrays:
+        return {"vectors": arrays["vectors"][rows]}
     offsets = offsets_of(np.diff(arrays["offsets"])[rows])
     entries = ranges(arrays["offsets"][rows], offsets)
-    parts = (arrays["weights"][entries].astype(np.float32), arrays["terms"][entries].astype(np.int32), offsets)
-    return scipy.sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
+    kept = {name: arrays[name][entries] for name in ("vectors", "terms", "weights") if name in arrays}
+    return kept | {"offsets": offsets, "facts": arrays["facts"]}
 
 
 def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -145,9 +144,3 @@ def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     content = np.memmap(file, np.uint8, "r", 8 + length)
     for name, fact in header.items():
         yield name, content[slice(*fact["data_offsets"])].view(_TYPES[fact["dtype"]]).reshape(fact["shape"])
-
-
-def _facts(file: Path) -> list[int]:
-    with safe_open(file, framework="numpy") as shard:
-        facts: list[int] = shard.get_tensor("facts").tolist()
-    return facts

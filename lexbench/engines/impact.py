@@ -1,6 +1,5 @@
 """Exact sparse search on quantised weights: postings are added up at the speed of the first-level cache."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.checks import impacts, in_threads, no_hits, ordered, same_width
+from lexbench.engines.kernels.checks import impacts, in_threads, map_bytes, no_hits, ordered, read_facts, same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -69,14 +68,11 @@ class ImpactIndex(Index):
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
-        facts = json.loads((path / "facts.json").read_bytes())
-        if facts.get("layout", 1) != _LAYOUT:
-            raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
+        facts = read_facts(path, "impact", _LAYOUT)
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
-        # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
-        packed = (np.asarray(np.memmap(path / f"{name}.bin", np.uint8, "c")) for name in ("gaps", "weights"))
-        bitmaps = np.asarray(np.load(path / "bitmaps.npy", mmap_mode="c"))
+        packed = (map_bytes(path / f"{name}.bin") for name in ("gaps", "weights"))
+        bitmaps = np.asarray(np.load(path / "bitmaps.npy", mmap_mode="c"))  # mode "c" as in `map_bytes`
         self._arrays: tuple[Any, ...] = (*packed, bitmaps, np.load(path / "starts.npy"), self._window, self.documents)
         self.search(scipy.sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
 

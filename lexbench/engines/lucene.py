@@ -94,9 +94,7 @@ class LuceneIndex(Index):
         hits = no_hits(queries.shape[0], min(k, self._reader.documents))
         for row, query in enumerate(self.prepare(queries)):
             if query is not None and hits.docs.shape[1]:
-                docs, scores = self._reader.numbers(self.retrieve([query], hits.docs.shape[1])[0])
-                hits.docs[row, : len(docs)] = docs
-                hits.scores[row, : len(scores)] = scores
+                self._reader.fill(hits, row, self.retrieve([query], hits.docs.shape[1])[0])
         return hits
 
 

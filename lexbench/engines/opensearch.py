@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar
@@ -170,25 +169,18 @@ def _request(terms: list[int], weights: list[int], k: int) -> dict[str, Any]:
 
 
 def _send(client: "Client", name: str, matrix: sparse.csr_array, first: int) -> int:
-    """Send the documents of one shard that have weights; return their number."""
-    lines: list[Any] = []
-    sent = 0
-
-    def flush() -> None:
-        if lines and (answer := client.ask("POST", f"/{name}/_bulk", lines)).get("errors"):
+    """Send the documents of one shard that have weights, *first* being the position of its first; return their number."""
+    rows = np.flatnonzero(np.diff(matrix.indptr)).tolist()
+    for at in range(0, len(rows), _BULK):
+        lines: list[Any] = []
+        for row in rows[at : at + _BULK]:
+            own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+            weights = dict(zip(matrix.indices[own].tolist(), matrix.data[own].tolist(), strict=True))
+            lines += [{"index": {"_id": str(first + row)}}, {"p": first + row, "v": weights}]
+        if (answer := client.ask("POST", f"/{name}/_bulk", lines)).get("errors"):
             wrong = next(item for item in answer["items"] if "error" in item["index"])
             raise LexbenchError(f"opensearch at {client.url} refused a document: {json.dumps(wrong)[:200]}")
-        lines.clear()
-
-    for row, (start, stop) in enumerate(pairwise(matrix.indptr.tolist())):
-        if stop > start:
-            terms, weights = matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist()
-            lines += [{"index": {"_id": str(first + row)}}, {"p": first + row, "v": dict(zip(terms, weights, strict=True))}]
-            sent += 1
-        if len(lines) >= 2 * _BULK:
-            flush()
-    flush()
-    return sent
+    return len(rows)
 
 
 def _count(client: "Client", name: str) -> int:

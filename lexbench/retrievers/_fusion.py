@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
-from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
-from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever
+from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
+from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.storage.artifact_folder import write_references
 from lexbench.types import Corpus, Hits, Query
@@ -24,8 +24,21 @@ from lexbench.types import Corpus, Hits, Query
 _FEWEST = 2
 
 
+class CombinedRetriever(Retriever):
+    """Base class of retrievers that search with the indexes of their members."""
+
+    @property
+    def _name(self) -> str:
+        """The retriever's name in expressions."""
+        return type(self).__name__.lower()
+
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the members read the corpus
+        """Write the names of the folders that searching reads into *path*."""
+        write_references(path, self.search_inputs(context))
+
+
 @dataclass(frozen=True)
-class WeightedFusion(Retriever):
+class WeightedFusion(CombinedRetriever):
     """Several retrievers whose scores are normalised by *scores* and added with *weights* (default: 1 each).
 
     Weights "tuned" are chosen on the queries that the dataset's contract names for tuning. Weights "oracle" are chosen on the
@@ -72,20 +85,11 @@ class WeightedFusion(Retriever):
             raise CommandError(f"{self._name} of {len(self.members)} retrievers takes as many weights; {len(listed)} given")
         return tuple(map(float, numbers)) or (1.0,) * len(self.members)
 
-    @property
-    def _name(self) -> str:
-        """What the user typed."""
-        return type(self).__name__.lower()
-
     def _rule(self, missing: str = "min") -> Rule:
         """Return how the lists become one. Raises CommandError while the weights are not chosen yet."""
         if isinstance(self.weights, str):
             raise CommandError(f'{self._name}(weights="{self.weights}"): they are chosen in a run; here type weights=[…]')
         return Rule(self.weights, self.scores, missing, self.rrf_k)
-
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the members read the corpus
-        """Write the names of the folders that searching reads into *path*."""
-        write_references(path, self.search_inputs(context))
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folders that scoring given documents reads."""
@@ -111,15 +115,15 @@ def must_rescore(name: str, members: Sequence[Any]) -> None:
         must_rescore(name, member.members)
 
 
-class CandidateRanker:
-    """Mixin of retrievers that rank only the best *k* documents of their first member, the candidates."""
+class CandidateRanker(CombinedRetriever):
+    """Base class of retrievers that rank only the top *k* documents of their first member, the candidates."""
 
     k: int
 
     def check_candidates(self) -> None:
         """Raise CommandError unless there is a candidate."""
         if self.k < 1:
-            raise CommandError(f"{type(self).__name__.lower()}(k={self.k}): a whole number from 1, e.g. k=100")
+            raise CommandError(f"{self._name}(k={self.k}): a whole number from 1, e.g. k=100")
 
     @property
     def candidates(self) -> int:
@@ -129,8 +133,7 @@ class CandidateRanker:
     def check_depth(self, depth: int) -> None:
         """Raise CommandError if not all candidates are kept: their recall would be unknown."""
         if depth < (k := self.k):
-            name = type(self).__name__.lower()
-            raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
+            raise CommandError(f"{self._name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
 
 
 class FusedQueries(list[Any]):
@@ -189,3 +192,15 @@ class FusionRescorer(OpenedMembers, Rescorer):
         """Return the normalised scores of *docs* (queries, n) by each member."""
         scores = [member.score(queries, docs) for member, queries in zip(self.members, encoded, strict=True)]
         return score_matrix(docs, scores, self.rule)
+
+
+@dataclass(frozen=True)
+class FusionSearcher(OpenedMembers, Searcher):
+    """Ranks documents by the weighted sums of the members' scores. A subclass defines `score_matrix`."""
+
+    rule: Rule
+
+    def search(self, encoded: Sequence[Any], k: int) -> Hits:
+        """Return the top *k* documents of each query."""
+        matrix = self.score_matrix(encoded, k)
+        return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)

@@ -4,7 +4,6 @@ S. E. Robertson et al., "Okapi at TREC-3", 1994, in the variant of Lucene (C. Ka
 2020). The defaults are those of Anserini. A query term counts as often as it is repeated.
 """
 
-import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.checks import in_threads
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.engines.kernels.checks import in_threads, map_bytes, read_facts
+from lexbench.errors import CommandError
 from lexbench.plugins import BuildContext, Rescorer, Searcher
 from lexbench.registry import at_search, optional, runtime
 from lexbench.retrievers._bm25_settings import ANSERINI, RepeatedText, Settings
@@ -218,16 +217,12 @@ class BM25Searcher(Searcher, Rescorer):
         self._loops: Any = _bm25_search
         self._settings = settings
         self._flip = _POSITION if settings.lower_position_first else np.uint64(0)
-        facts = json.loads((path / "facts.json").read_bytes())
-        if facts.get("layout", 1) != LAYOUT:
-            raise LexbenchError(f"{path} is an index of another version of lexbench, which bm25 cannot read; build it again")
+        facts = read_facts(path, "bm25", LAYOUT)
         arrays = (np.load(path / f"{name}.npy") for name in ("sizes", "lengths", "classes", "length_classes"))
         sizes, lengths, classes, used = arrays
         average = facts["occurrences"] / facts["nonempty"] if facts["nonempty"] else 1.0
-        # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
-        packed = np.asarray(np.memmap(path / "postings.bin", np.uint8, "c"))
         norms = _bm25_search.inverse_norms(used, average, settings.k1, settings.b)
-        self._index = packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes, classes, norms
+        self._index = map_bytes(path / "postings.bin"), np.cumsum(lengths, dtype=np.int64) - lengths, sizes, classes, norms
         self._documents = len(classes)
         self._idf = _bm25_search.idf(sizes, facts["nonempty"])
         terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]

@@ -91,14 +91,12 @@ class LuceneSearcher(Searcher):
     def search(self, encoded: list[Any], k: int) -> Hits:
         """Return the best *k* documents of each query, of those that have a term of it."""
         documents = self._reader.documents
-        docs, scores = no_hits(len(encoded), k)
+        hits = no_hits(len(encoded), k)
         for row, query in enumerate(encoded):
-            found, values = self._reader.numbers(self._reader.searcher.search(query, max(1, min(k, documents))))
-            docs[row, : len(found)] = found
-            scores[row, : len(values)] = values
-        if not self._settings.lower_position_first:
-            docs = np.where(docs < 0, docs, documents - 1 - docs)
-        return self._settings.settled(Hits(docs, scores))
+            self._reader.fill(hits, row, self._reader.searcher.search(query, max(1, min(k, documents))))
+        if not self._settings.lower_position_first:  # the index was written backwards
+            hits = hits._replace(docs=np.where(hits.docs < 0, hits.docs, documents - 1 - hits.docs))
+        return self._settings.settled(hits)
 
 
 def _analyser(name: str) -> Any:

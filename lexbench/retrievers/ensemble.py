@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lexbench.errors import CommandError
-from lexbench.fusion import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext, Searcher
+from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import FusionRescorer, OpenedMembers, WeightedFusion, must_rescore, search_without
+from lexbench.retrievers._fusion import FusionRescorer, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.storage.artifact_folder import read_references
-from lexbench.types import Hits
 
 _MISSING = ("min", "rescored", "zero")
 
@@ -75,18 +74,12 @@ class Ensemble(WeightedFusion):
 
 
 @dataclass(frozen=True)
-class EnsembleSearcher(OpenedMembers, Searcher):
-    """The opened members, all of them searched."""
+class EnsembleSearcher(FusionSearcher):
+    """The opened members. All of them are searched, to *depth*, or to k if that is more."""
 
-    rule: Rule
     depth: int
     rescorer: FusionRescorer | None  # of the same members, if missing documents are rescored
     absent_is_zero: tuple[bool, ...] = ()  # of each member; () is False for all
-
-    def search(self, encoded: Sequence[Any], k: int) -> Hits:
-        """Return the best *k*; each member is searched to *depth*, or to *k* if that is more."""
-        matrix = self.score_matrix(encoded, k)
-        return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:
         """Return the normalised scores of all documents of all lists."""

