@@ -22,15 +22,14 @@ def command(name: str, systems: Sequence[str], results: Path | None, *, as_json:
     """
     from lexbench import suites
     from lexbench.analysis.verify.published import published_scores
-    from lexbench.analysis.verify.verdicts import as_json_document, diagnose, measured, summary, tables, verify
+    from lexbench.analysis.verify.verdicts import as_json_document, diagnosed, measured, summary, tables, verify
     from lexbench.datasets.location import find_dataset
     from lexbench.runner.plan import kind_of
 
     store = answer_store()
     suite = suites.suite(name) if kind_of(name) == "suite" else suites.of_datasets(name, [find_dataset(name)[0].id])
-    verification = verify(measured(suite, store, results, systems), published_scores())
-    causes = {number: diagnose(check, store) for number, check in enumerate(verification.off)}
-    print_answer(as_json_document(verification, causes), lambda: tables(verification, causes), as_json=as_json)
+    verification = diagnosed(verify(measured(suite, store, results, systems), published_scores()), store)
+    print_answer(as_json_document(verification), lambda: tables(verification), as_json=as_json)
     if not as_json:
         say(summary(verification))
     click.get_current_context().exit(0 if verification.holds and not store.damaged else 1)

@@ -125,12 +125,13 @@ def details(systems: Mapping[str, Result]) -> Grid:
     rows = []
     for name, result in systems.items():
         timing = timings.get(name)
+        built = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
         latencies = [getattr(timing.stages["e2e"], part) if timing else None for part in ("p50", "p99")]
         values = [
             *(score_value(result, measure) for measure in measured),
             rate_value(timing),
             *(_value(None if one is None else one * 1000, ".3g") for one in latencies),
-            _value(seconds_to_build(result), ",.1f"),
+            _value(sum(built) if built and not result.measured.resumed else None, ",.1f"),  # resumed: of the last process only
             *_size_values([result]),
         ]
         rows.append(Row(name, tuple(values), ranked=not result.is_bound))
@@ -146,12 +147,6 @@ def comparable_timings(systems: Mapping[str, Result]) -> dict[str, Timing]:
         return {}
     most = max(counts, key=lambda group: (counts[group], group[1], group[0]))
     return {name: one for name, of in timings.items() for one in of if (one.fingerprint, one.k) == most}
-
-
-def seconds_to_build(result: Result) -> float | None:
-    """Return the seconds of encoding and indexing; None if unknown, or known only for the last of several processes."""
-    seconds = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
-    return sum(seconds) if seconds and not result.measured.resumed else None
 
 
 def score_names(datasets: Sequence[str], headline: str) -> list[str]:

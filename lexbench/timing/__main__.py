@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,11 +19,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _report_pass() -> None:
-    sys.stdout.write(f"{DONE_LINE}\n")
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
@@ -32,7 +28,7 @@ if __name__ == "__main__":
         elif isinstance(task, EncodingTask):
             encoding_speed.measure(task)
         else:
-            measuring.measure(task, _report_pass)
+            measuring.measure(task, partial(print, DONE_LINE, flush=True))
     except LexbenchError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)

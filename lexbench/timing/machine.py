@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.environment import cores
@@ -57,6 +59,7 @@ def performance() -> dict[str, Any]:
     lines = _text(Path("/proc/cpuinfo")).partition("\n\n")[0].splitlines()  # of the first processor
     cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     flags = cpu.get("flags", cpu.get("Features", "")).split()
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     facts: dict[str, Any] = {
         "processor": environment.facts()["processor"],
         "stepping": cpu.get("stepping"),
@@ -80,7 +83,7 @@ def performance() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip(),
         "gpus": _gpus(),
         "python": platform.python_version(),
-        "blas": _blas(),
+        "blas": f"{blas.get('name')} {blas.get('version')}",
         **{name: version for name, version in environment.versions().items() if name in _SOFTWARE},
     }
     return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
@@ -112,13 +115,6 @@ def _gpus() -> list[str]:
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model")]
     driver = _text(Path("/proc/driver/nvidia/version")).partition("\n")[0]
     return [*models, driver] if models else []
-
-
-def _blas() -> str:
-    import numpy as np
-
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return f"{blas.get('name')} {blas.get('version')}"
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
@@ -51,15 +52,12 @@ def select(
 
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
-    stored: list[StoredResult] | None = None
 
+    @cache  # reading a store or a large folder is slow, so it is read once, and only if a name needs it
     def at_hand() -> list[StoredResult]:
-        nonlocal stored
-        if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
-            systems = _of_path(folder) if folder else []
-            stored = [entry for system in systems for group in system.results.values() for entry in group]
-            stored = stored if folder else list(stored_results(store))
-        return stored
+        if folder is None:
+            return list(stored_results(store))
+        return [entry for system in _of_path(folder) for group in system.results.values() for entry in group]
 
     known = {} if folder else store.names()
     paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]

@@ -1,11 +1,11 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -27,22 +27,6 @@ from lexbench.trec.runs import Run, without_self_matches
 _HEADER = ("system", "measure", "measured", "published", "difference", "verdict", "source")
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A rule under which the run has the published score."""
-
-    what: str  # e.g. "with grade 2 as the lowest relevant grade"
-    mean: float
-
-    def __str__(self) -> str:
-        """Return the cause as the end of a sentence about the run."""
-        return f"would be {self.mean:.4f} {self.what}"
-
-
-# By position in `Verification.off`: the possible causes, or why the cause is unknown.
-Causes: TypeAlias = Mapping[int, Sequence[Cause] | str]
-
-
 class Verdict(StrEnum):
     """The outcome of a check."""
 
@@ -62,6 +46,8 @@ class Check:
     published: tuple[PublishedScore, ...]  # the first is the one that is shown
     verdict: Verdict
     spread: tuple[str, str] = ("", "")  # the lowest and the highest published score of the same mean, as printed
+    causes: tuple[str, ...] = ()  # if it is off: rules that explain it, e.g. "would be 0.3333 with ..."
+    unexplained: str = ""  # why the cause is unknown
 
     @property
     def measured(self) -> float:
@@ -97,14 +83,10 @@ class Verification:
     unmatched: tuple[tuple[Result, str], ...]  # results and measures without a published score
 
     @property
-    def off(self) -> tuple[Check, ...]:
-        """The checks whose verdict is off."""
-        return tuple(check for check in self.checks if check.verdict is Verdict.OFF)
-
-    @property
     def holds(self) -> bool:
         """Whether something was compared and nothing is off."""
-        return not self.off and any(check.verdict is Verdict.OK for check in self.checks)
+        verdicts = {check.verdict for check in self.checks}
+        return Verdict.OK in verdicts and Verdict.OFF not in verdicts
 
 
 def verify(results: Sequence[Result], published: Sequence[PublishedScore]) -> Verification:
@@ -162,12 +144,12 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
     return [entry.result for entry in (chosen_systems(systems, entries) if systems else entries)]
 
 
-def tables(verification: Verification, causes: Causes) -> list[Table]:
+def tables(verification: Verification) -> list[Table]:
     """Return one table per dataset."""
     shown = []
     for dataset in dict.fromkeys(check.result.dataset for check in verification.checks):
         checks = [check for check in verification.checks if check.result.dataset == dataset]
-        notes = [_cause_note(check, causes[number]) for number, check in enumerate(verification.off) if check in checks]
+        notes = [_cause_note(check) for check in checks if check.verdict is Verdict.OFF]
         notes += [
             f"{_name(check)}: {check.published[0].printed} ({check.published[0].source.name}) does not count: {check.reason}"
             for check in checks
@@ -190,13 +172,11 @@ def _name(check: Check) -> str:
     return f"{check.result.system}, {check.measure}"
 
 
-def _cause_note(check: Check, causes: Sequence[Cause] | str) -> str:
-    allowed = f"{_name(check)}: off by more than {check.tolerance:.4g}"
-    if isinstance(causes, str):
-        return f"{allowed}; {causes}"
-    if not causes:
-        return f"{allowed}; scoring its run under other rules does not explain it"
-    return f"{allowed}; the run {', or '.join(map(str, causes))}"
+def _cause_note(check: Check) -> str:
+    why = check.unexplained or "scoring its run under other rules does not explain it"
+    if check.causes:
+        why = f"the run {', or '.join(check.causes)}"
+    return f"{_name(check)}: off by more than {check.tolerance:.4g}; {why}"
 
 
 def summary(verification: Verification) -> str:
@@ -208,9 +188,8 @@ def summary(verification: Verification) -> str:
     return f"{verdicts or 'nothing could be compared'}{rest}"
 
 
-def as_json_document(verification: Verification, causes: Causes) -> dict[str, Any]:
+def as_json_document(verification: Verification) -> dict[str, Any]:
     """Return the verification for `--json`."""
-    found = {id(check): causes[number] for number, check in enumerate(verification.off) if number in causes}
     return {
         "checks": [
             _what(check.result, check.measure)
@@ -225,7 +204,7 @@ def as_json_document(verification: Verification, causes: Causes) -> dict[str, An
                     {"source": score.source.name, "where": score.where, "called": score.called, "rules": score.source.protocol}
                     for score in check.published
                 ],
-                "causes": [said] if isinstance(said := found.get(id(check), ()), str) else list(map(str, said)),
+                "causes": [check.unexplained] if check.unexplained else list(check.causes),
             }
             for check in verification.checks
         ],
@@ -243,21 +222,28 @@ _GRADES = (1, 2, 3)  # relevance thresholds in use
 _RECALLS = ("R", "RCap", "Success")
 
 
-def diagnose(check: Check, store: Store) -> list[Cause] | str:
-    """Return the rules that explain a check that is off, or a text that says why the cause is unknown."""
+def diagnosed(verification: Verification, store: Store) -> Verification:
+    """Return *verification* with the causes of the checks that are off, or why a cause is unknown."""
+    checks = (_diagnosed(check, store) if check.verdict is Verdict.OFF else check for check in verification.checks)
+    return replace(verification, checks=tuple(checks))
+
+
+def _diagnosed(check: Check, store: Store) -> Check:
     run = run_behind(StoredResult(check.result, None), partial(stored_results, store))
     if run is None:
-        return f"the cause is unknown, because its run is not in the store {store.root}"
+        return replace(check, unexplained=f"the cause is unknown, because its run is not in the store {store.root}")
     try:
-        return causes(run, open_dataset(contract_of(check.result.dataset)).qrels, check.published[0])
+        qrels = open_dataset(contract_of(check.result.dataset)).qrels
     except CannotStart as error:
-        return f"the cause is unknown: {error}"
+        return replace(check, unexplained=f"the cause is unknown: {error}")
+    return replace(check, causes=tuple(causes(run, qrels, check.published[0])))
 
 
-def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
-    """Return the rules under which *run* has the published *score* within its tolerance."""
-    candidates = [Cause(what, mean) for what, mean in _variants(run, qrels, score.measure)]
-    return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance(len(qrels.query_ids))]
+def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[str]:
+    """Return the rules under which *run* has the published *score* within its tolerance, each as "would be MEAN with RULE"."""
+    close = score.tolerance(len(qrels.query_ids))
+    variants = _variants(run, qrels, score.measure)
+    return [f"would be {mean:.4f} {rule}" for rule, mean in variants if abs(mean - score.value) <= close]
 
 
 def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, float]]:
