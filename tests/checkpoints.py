@@ -57,12 +57,7 @@ tiny_bert = masked_lm
 
 def cross_encoder(path, architecture="bert", *, labels=1, seed=0, vocabulary=None, **config) -> Path:
     """Write a tiny *ForSequenceClassification with random weights into *path*, and return that."""
-    sizes = {"vocab_size": len(vocabulary or VOCABULARY), "max_position_embeddings": 64, **SIZES, **config}
-    if architecture == "roberta":
-        sizes["vocab_size"] = len(_bytes())
-    if architecture == "modernbert":
-        sizes |= _special_ids(VOCABULARY)
-    config = transformers.AutoConfig.for_model(architecture, num_labels=labels, **sizes)
+    config = _configuration(architecture, vocabulary, num_labels=labels, **config)
     model = transformers.AutoModelForSequenceClassification.from_config(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -202,15 +197,7 @@ def reconfigure(folder, name="config.json", **settings) -> Path:
 
 def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn.Module:
     """Return a *ForMaskedLM of transformers whose parameters are all random and different."""
-    tokens = len(vocabulary or VOCABULARY) if architecture != "roberta" else len(_bytes())
-    sizes = {"vocab_size": tokens, "max_position_embeddings": 64, **SIZES, **config}
-    if architecture == "distilbert":
-        names = {"num_hidden_layers": "n_layers", "num_attention_heads": "n_heads", "hidden_size": "dim"}
-        names["intermediate_size"] = "hidden_dim"
-        sizes = {names.get(name, name): value for name, value in sizes.items()}
-    if architecture == "modernbert":
-        sizes |= _special_ids(vocabulary or VOCABULARY)
-    model = transformers.AutoModelForMaskedLM.from_config(transformers.AutoConfig.for_model(architecture, **sizes))
+    model = transformers.AutoModelForMaskedLM.from_config(_configuration(architecture, vocabulary, **config))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -218,10 +205,28 @@ def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn
     return model.eval()
 
 
-def _special_ids(vocabulary) -> dict[str, int]:
-    """Return the special tokens in a ModernBERT's configuration."""
-    roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
-    return {f"{role}_token_id": vocabulary.index(token) for role, token in roles.items()}
+def _configuration(architecture, vocabulary, **config) -> transformers.PretrainedConfig:
+    """Return the configuration of a tiny model of one of ARCHITECTURES."""
+    vocabulary = vocabulary or VOCABULARY
+    tokens = len(_bytes()) if architecture == "roberta" else len(vocabulary)
+    sizes = {"vocab_size": tokens, "max_position_embeddings": 64, **SIZES, **config}
+    if architecture == "distilbert":
+        names = {"num_hidden_layers": "n_layers", "num_attention_heads": "n_heads", "hidden_size": "dim"}
+        names["intermediate_size"] = "hidden_dim"
+        sizes = {names.get(name, name): value for name, value in sizes.items()}
+    if architecture == "modernbert":
+        roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
+        sizes |= {f"{role}_token_id": vocabulary.index(token) for role, token in roles.items()}
+    return transformers.AutoConfig.for_model(architecture, **sizes)
+
+
+def logits(folder, texts, **settings) -> torch.Tensor:
+    """Return the logits (texts, length, vocabulary) by transformers, which must find every tensor that it needs."""
+    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True, **settings)
+    assert not found["missing_keys"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        return model.eval()(**tokenizer(texts, padding=True, return_tensors="pt")).logits
 
 
 def write_tokenizer(path, architecture="bert", vocabulary=None) -> None:

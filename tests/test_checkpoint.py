@@ -28,27 +28,13 @@ def load(folder, **settings):
     return load_masked_lm(masked_lm_files(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
 
 
-def tokens(tokenizer):
-    """Return the ids and mask of TEXTS, padded."""
-    encoded = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    return encoded["input_ids"], encoded["attention_mask"]
-
-
 def logits(folder, **settings):
     """Return the logits (texts, length, vocabulary) of TEXTS by lexbench."""
     model = load(folder, **settings)
-    states = model.body(*tokens(model.tokenizer)).last_hidden_state
+    tokens = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    states = model.body(tokens["input_ids"], tokens["attention_mask"]).last_hidden_state
     product = model.transform(states) @ model.weight.T
     return product if model.bias is None else product + model.bias
-
-
-def reference(folder, **settings):
-    """Return the logits of TEXTS by transformers, which must have found every key."""
-    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True, **settings)
-    assert not found["missing_keys"]
-    ids, mask = tokens(transformers.AutoTokenizer.from_pretrained(folder))
-    with torch.no_grad():
-        return model.eval()(input_ids=ids, attention_mask=mask).logits
 
 
 PRECISIONS = [*((one, dtype) for one in checkpoints.ARCHITECTURES for dtype in (torch.float32, torch.bfloat16))]
@@ -58,7 +44,7 @@ PRECISIONS = [*((one, dtype) for one in checkpoints.ARCHITECTURES for dtype in (
 def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architecture, dtype):
     """The parts compute what the *ForMaskedLM of transformers computes, and have the requested dtype."""
     folder = checkpoints.masked_lm(tmp_path, architecture)
-    expected = reference(folder, dtype=dtype, attn_implementation="sdpa")
+    expected = checkpoints.logits(folder, TEXTS, dtype=dtype, attn_implementation="sdpa")
     tolerance = CLOSE if dtype == torch.float32 else {"atol": 0.05, "rtol": 0.02}
     loaded = load(folder, dtype=dtype)
 
@@ -105,7 +91,7 @@ SAME_MODEL = [  # architecture, form, change of the tensors
 @pytest.mark.parametrize(("architecture", "form", "change"), SAME_MODEL)
 def test_every_form_of_a_checkpoint_gives_the_same_logits(tmp_path, architecture, form, change):
     """The same weights give the logits of transformers in every form, with safetensors and with a pickle."""
-    expected = reference(checkpoints.masked_lm(tmp_path / "plain", architecture))
+    expected = checkpoints.logits(checkpoints.masked_lm(tmp_path / "plain", architecture), TEXTS)
     folder = rewrite(checkpoints.masked_lm(tmp_path / "other", architecture, form=form), change)
 
     torch.testing.assert_close(logits(folder), expected, **CLOSE)
@@ -116,7 +102,7 @@ def test_an_untied_projection_is_kept(tmp_path):
     """Without tie_word_embeddings the projection is a separate tensor, which must be there."""
     folder = checkpoints.masked_lm(tmp_path, tie_word_embeddings=False)
 
-    torch.testing.assert_close(logits(folder), reference(folder), **CLOSE)
+    torch.testing.assert_close(logits(folder), checkpoints.logits(folder, TEXTS), **CLOSE)
     assert not torch.equal(load(folder).weight, load(folder).body.embeddings.word_embeddings.weight)
     rewrite(folder, without("cls.predictions.decoder.weight"))
     with pytest.raises(InvalidFile, match=r"1 missing \(cls.predictions.decoder.weight\)$"):
@@ -126,7 +112,7 @@ def test_an_untied_projection_is_kept(tmp_path):
 def test_shards_are_one_model(tmp_path):
     """Weights may be in several safetensors files; a missing one is an error."""
     folder = checkpoints.masked_lm(tmp_path)
-    whole = reference(folder)
+    whole = checkpoints.logits(folder, TEXTS)
     transformers.AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder, max_shard_size="20KB")
     (folder / "model.safetensors").unlink(missing_ok=True)
 
@@ -155,7 +141,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
 def test_a_model_in_a_subfolder(tmp_path):
     """modules.json may say that the model is in a subfolder."""
     folder = checkpoints.masked_lm(tmp_path / "model", form="sparse_encoder_5")
-    whole = reference(folder)
+    whole = checkpoints.logits(folder, TEXTS)
     (folder / "0_MLMTransformer").mkdir()
     for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
         (folder / name).rename(folder / "0_MLMTransformer" / name)
@@ -254,7 +240,7 @@ def test_code_in_a_folder_is_not_run(tmp_path):
     (folder / "evil.py").write_text(f"import os; os.mkdir({str(tmp_path / 'written')!r})\n")
     classes = {"AutoConfig": "evil.C", "AutoModelForMaskedLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
     reconfigure(folder, auto_map=classes)
-    whole = reference(checkpoints.masked_lm(tmp_path / "same"))
+    whole = checkpoints.logits(checkpoints.masked_lm(tmp_path / "same"), TEXTS)
 
     torch.testing.assert_close(logits(folder), whole, **CLOSE)
     reconfigure(folder, "tokenizer_config.json", auto_map=classes)

@@ -93,15 +93,14 @@ def test_the_api_key_comes_from_the_environment_and_is_never_printed(serve, monk
 
 
 def test_the_description_of_a_server_is_a_key_fact(serve):
-    """Servers with the same description share a key; one without a description has its own."""
-    same, again, other, mute = serve(seed=1), serve(seed=1), serve(seed=2), serve(mute=True)
-    digests = [Endpoint(server.url, "m").identity() for server in (same, again, other, mute)]
-    assert digests[0] == digests[1] != digests[2]
-    assert digests[3]["said"] == "nothing"
-    assert Endpoint(serve(mute=True).url, "m").identity() != digests[3]
-    assert "model-1" in Endpoint(same.url, "m").notes()[0]
+    """The description has no times; a server without a description shares its key with no other."""
+    described, mute, other = serve(seed=1), serve(mute=True), serve(mute=True)
+    key = Endpoint(described.url, "m").identity()
+    assert "model-1" in Endpoint(described.url, "m").notes()[0]
     server_identity.cache_clear()
-    assert Endpoint(same.url, "m").identity() == digests[0]  # the time of a server's start is not what it runs
+    assert Endpoint(described.url, "m").identity() == key
+    assert Endpoint(mute.url, "m").identity()["said"] == "nothing"
+    assert Endpoint(mute.url, "m").identity() != Endpoint(other.url, "m").identity()
 
 
 def test_sparse_vectors_of_a_server(serve):
@@ -131,15 +130,14 @@ def test_a_wrong_address_is_refused(url):
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("system", "route", "what"),
     [
         ('endpoint(url="{url}", model="m")', "/v1/embeddings", "vectors"),
         ('rerank(bm25, endpoint_reranker(url="{url}", model="m"), k=20)', "/rerank", "scores"),
     ],
 )
-def test_a_run_with_a_served_model_has_a_note(serve, bread, tmp_path, monkeypatch, capsys, case):
+def test_a_run_with_a_served_model_has_a_note(serve, bread, tmp_path, monkeypatch, capsys, system, route, what):  # noqa: PLR0917
     """A run with a served model is stored, and has a note that the model cannot be pinned."""
-    system, route, what = case
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))
     server = serve()
     run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", system.format(url=server.url)]

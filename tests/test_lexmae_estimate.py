@@ -1,6 +1,5 @@
 """Estimates of a training, computed by hand for a small shape, and where the sizes come from."""
 
-import gzip
 import json
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="models are in the extra neural")
 
+import tiny
 import torch
 
 import recipes
@@ -119,12 +119,10 @@ def test_sizes_of_contracts():
 def test_folders_are_counted(tmp_path):
     """The split `train` counts; a corpus can be gzipped and one folder up."""
     folder = tmp_path / "all" / "mine"
-    (folder / "qrels").mkdir(parents=True)
-    with gzip.open(folder.parent / "corpus.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps({"_id": str(i), "text": "x"}) + "\n" for i in range(3))
-    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "x"}\n')
-    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\nq\t2\t2\np\t1\t0\n")
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
+    tiny.write(folder, {}, {"q": "x"}, [("q", 1, 1), ("q", 2, 2), ("p", 1, 0)], "train")
+    tiny.write(folder, {}, {"q": "x"}, [("q", 0, 1)], "test")
+    (folder / "corpus.jsonl").unlink()
+    tiny.write_rows(folder.parent / "corpus.jsonl.gz", ({"_id": str(i), "text": "x"} for i in range(3)))
 
     assert collections.dataset_size(str(folder)) == Size(3, 1, 2)
     assert collections.dataset_size(str(folder / "qrels" / "test.tsv")) == Size(3, 1, 1)

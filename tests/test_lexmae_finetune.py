@@ -294,12 +294,9 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     assert np.diff(cut.documents(texts).indptr).tolist() == [1] * 5
 
 
-def test_a_missing_model_is_named_with_its_command(place):
+@pytest.mark.parametrize(("stage", "model", "part"), [(1, "pretrained", "pretrain"), (2, "stage1", "finetune RECIPE")])
+def test_a_missing_model_is_named_with_its_command(place, stage, model, part):
     """A missing model is named together with the command that trains it."""
-    asked = recipe.read(place / "tiny.toml", ["output=none"])
-
-    with pytest.raises(CannotStart, match=r"there is no none/pretrained, .*; type: lexbench train pretrain RECIPE$"):
-        finetune.finetune(asked, 1, Silent())
-    other = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
-    with pytest.raises(CannotStart, match=r"there is no none/stage1, .*; type: lexbench train finetune RECIPE --stage 1$"):
-        finetune.finetune(other, 2, Silent())
+    asked = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
+    with pytest.raises(CannotStart, match=rf"there is no none/{model}, .*; type: lexbench train {part}"):
+        finetune.finetune(asked, stage, Silent())

@@ -29,12 +29,8 @@ def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given
 
 
 def logits(folder):
-    """Return the logits of TEXTS by the model of transformers in *folder*."""
-    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
-    assert not found["missing_keys"]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    with torch.no_grad():
-        return model.eval()(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
+    """Return the logits of TEXTS by transformers."""
+    return checkpoints.logits(folder, TEXTS)
 
 
 @pytest.fixture
@@ -114,30 +110,23 @@ def test_other_architectures_are_refused(tmp_path):
 
 
 def test_a_finished_start_is_not_made_again(tmp_path):
-    """An existing start is returned unchanged; the draft of a killed process is replaced."""
-    given = checkpoints.masked_lm(tmp_path / "given", "bert")
+    """An existing start is returned unchanged, unless another recipe made it; the draft of a killed process is replaced."""
+    given = str(checkpoints.masked_lm(tmp_path / "given"))
     (tmp_path / "out" / "start.draft").mkdir(parents=True)
     (tmp_path / "out" / "start.draft" / "model.safetensors").write_text("cut off")
-    place = made(tmp_path, model=str(given))
+    place = made(tmp_path, model=given)
     (place / "model.safetensors").write_text("mark")
 
-    assert made(tmp_path, model=str(given)) == place
+    assert made(tmp_path, model=given) == place
     assert (place / "model.safetensors").read_text() == "mark"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["start"]
-
-
-def test_a_start_of_another_recipe_is_refused(tmp_path):
-    """A start of another recipe, or a foreign folder, is refused with the first difference and a remedy."""
-    given = checkpoints.masked_lm(tmp_path / "given", "bert")
-    place = made(tmp_path, model=str(given))
-
-    with pytest.raises(CommandError, match=r"another recipe \(weights: there 'keep', asked 'fresh'\); remove it"):
-        made(tmp_path, model=str(given), weights="fresh")
-    with pytest.raises(CommandError, match=r"\(seed: there 42, asked 7\)"):
-        made(tmp_path, model=str(given), seed=7)
+    others = {"weights: there 'keep', asked 'fresh'": {"weights": "fresh"}, "seed: there 42, asked 7": {"seed": 7}}
+    for difference, settings in others.items():
+        with pytest.raises(CommandError, match=rf"another recipe \({difference}\); remove it"):
+            made(tmp_path, model=given, **settings)
     (place / "start.json").unlink()
     with pytest.raises(CommandError, match="is no start that lexbench made; remove it"):
-        made(tmp_path, model=str(given))
+        made(tmp_path, model=given)
 
 
 ALWAYS = (*checkpoints.SPECIAL, *checkpoints.LETTERS, *checkpoints.ENDINGS)
