@@ -12,13 +12,13 @@ from checkpoints import masked_lm, sparsified
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
+from tiny_recipes import stage
 
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
 from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Start, TextHead
 from lexbench.runner import systems
-from recipes import stage
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
 RECIPE = Recipe(

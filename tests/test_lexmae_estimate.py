@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch", reason="models are in the extra neural")
 
 import tiny
+import tiny_recipes
 import torch
 
-import recipes
 from lexbench.errors import MissingData, UnknownName
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.collections import Size
@@ -26,9 +26,11 @@ PRETRAIN, MINE, FINETUNE = Task("pretrain"), Task("mine", 1), Task("finetune", 1
 
 def recipe(stage=None, **settings) -> Recipe:
     """Return a recipe for documents of 10 tokens and queries of 8."""
-    pretrain = recipes.pretraining(corpora=("q",), batch_size=5, steps=2)
-    stage1 = recipes.stage(**{"queries": ("q",), "batch_size": 4, "epochs": 2.0, "documents": 2, **(stage or {})})
-    return recipes.recipe(encoding=Encoding(query_length=8, document_length=10), pretrain=pretrain, stage1=stage1, **settings)
+    pretrain = tiny_recipes.pretraining(corpora=("q",), batch_size=5, steps=2)
+    stage1 = tiny_recipes.stage(**{"queries": ("q",), "batch_size": 4, "epochs": 2.0, "documents": 2, **(stage or {})})
+    return tiny_recipes.recipe(
+        encoding=Encoding(query_length=8, document_length=10), pretrain=pretrain, stage1=stage1, **settings
+    )
 
 
 def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
+import tiny_recipes
 import torch
 from checkpoints import random_model
 from topics import VOCABULARY, enter, write
 
-import recipes
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
@@ -158,7 +158,7 @@ def tuned(terms=None, **settings):
     """Return the tuner of a random model with exact *terms* and other settings, two queries, and four documents."""
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
     generator = np.random.default_rng(0)
-    tuner = FineTuner(encoder, recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings), steps=10)
+    tuner = FineTuner(encoder, tiny_recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings), steps=10)
     return tuner, batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
 
 
@@ -189,7 +189,7 @@ def test_trained_weights_are_averaged_with_the_start(asked):
     with torch.no_grad():
         for parameter in encoder.language_model.parameters():
             parameter.add_(1)
-    stage = recipes.stage(steps=1, start_share=0.25, exact_scale=0.5)
+    stage = tiny_recipes.stage(steps=1, start_share=0.25, exact_scale=0.5)
     finetune.merge_with_start(encoder, initial, stage)
     for one, other in zip(encoder.language_model.parameters(), before.language_model.parameters(), strict=True):
         torch.testing.assert_close(one, other + 0.75)

@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_recipes import pretraining
 
 from lexbench.lexmae.data.masking import IGNORED, Masking, random_share
-from recipes import pretraining
 
 MASK = 4
 CLS, SEP = 2, 3

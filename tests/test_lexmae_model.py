@@ -5,6 +5,7 @@ import math
 import checkpoints
 import pytest
 import torch
+from tiny_recipes import pretraining
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, gelu, layer_norm, linear, softmax
 from transformers import BertConfig
@@ -13,7 +14,6 @@ from transformers.models.bert.modeling_bert import BertLayer
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder, importance
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
-from recipes import pretraining
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
 BOTTLENECKS = ("softmax", "saturated", "none")

@@ -9,9 +9,9 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+import tiny_recipes
 from fruit import JUDGED, ids, write
 
-import recipes
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
@@ -34,8 +34,8 @@ def kept(tmp_path, monkeypatch):
 
 def recipe(tmp_path, queries, **settings):
     """Return a recipe with a first stage only."""
-    stage = recipes.stage(epochs=1, queries=tuple(map(str, queries)), **settings)
-    return recipes.recipe(output=str(tmp_path / "out"), stage1=stage)
+    stage = tiny_recipes.stage(epochs=1, queries=tuple(map(str, queries)), **settings)
+    return tiny_recipes.recipe(output=str(tmp_path / "out"), stage1=stage)
 
 
 def mined(asked, progress=None):

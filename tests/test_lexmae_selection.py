@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="models are in the extra neural")
 
 from fruit import ids, write
+from tiny_recipes import recipe
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
@@ -14,7 +15,6 @@ from lexbench.lexmae.recipe import Selection
 from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
-from recipes import recipe
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from tiny import write_rows
+from tiny_recipes import pretraining, recipe, stage
 from tokenizers import Tokenizer
 from torch.nn import functional
 
@@ -16,7 +17,6 @@ from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe import Start
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Silent
-from recipes import pretraining, recipe, stage
 
 TEXTS = ["sparse retrieval of a document", "the query"]
 ARCHITECTURES = ("bert", "distilbert", "roberta")
