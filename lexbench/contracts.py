@@ -1,4 +1,4 @@
-"""Contracts: the facts that decide a dataset's numbers, one TOML file per dataset. Every result has the stamp of its contract.
+"""Contracts: the facts that determine the scores on a dataset, one TOML file each. Every result has the stamp of its contract.
 
 The files are in `datasets/` of the suite folders. A wrong key or type is an error with its place, e.g. `$.protocol.self_match`.
 """
@@ -15,11 +15,11 @@ from lexbench.errors import CannotStart, InvalidFile, UnknownName
 from lexbench.storage.environment import entries
 from lexbench.storage.reading import Strict, read_toml
 
-MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default where no suite says which
+MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default if no suite names measures
 
 
 class SourceFacts(Strict, frozen=True):
-    """Where the dataset comes from. Files of the user come first, whatever the loader is."""
+    """Where the dataset comes from. Files of the user come first, with any loader."""
 
     loader: str = "ir_datasets"  # a plug-in of the group `sources`; for `ir_datasets` the dataset has the id of that library
     split: str = "test"  # names the qrels file in a folder of files, `qrels/<split>.tsv`
@@ -81,7 +81,7 @@ class Judging(Strict, frozen=True):
 
     by: str  # e.g. "language models"
     pool: tuple[str, ...] = ()  # descriptions of the systems whose results were judged
-    contributors: tuple[str, ...] = ()  # those that lexbench has, by name, e.g. "bm25"
+    contributors: tuple[str, ...] = ()  # the systems of these that lexbench has, by name, e.g. "bm25"
     depth: int | None = None  # documents per list that were judged
     complete: bool = False  # all documents were judged; those not listed are irrelevant
     source: str = ""

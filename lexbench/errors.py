@@ -1,18 +1,18 @@
-"""Errors that users can mend.
+"""Errors that users can fix.
 
     LexbenchError                    1  it ran, and the answer is no
     ├── CommandError                 2  the command line or a file that the user wrote is wrong
-    │   ├── NotationError               a retriever, measure or value does not read
-    │   └── InvalidFile                 a TOML, run or qrels file does not read
+    │   ├── NotationError               a retriever, measure or value cannot be parsed
+    │   └── InvalidFile                 a TOML, run or qrels file cannot be read
     └── CannotStart                  3  nothing was started
         ├── UnknownName                 no such suite, dataset, retriever, engine, ...
         ├── MissingExtra                a package of an optional extra is not installed
-        ├── MissingData                 a dataset is not there and cannot be downloaded
-        ├── ContractMismatch            a dataset is there and is not what its contract says
+        ├── MissingData                 a dataset is missing and cannot be downloaded
+        ├── ContractMismatch            a dataset differs from its contract
         └── NotEnoughDisk
 
 A message is one line: what was wrong, what exists, what to type next. `lexbench.cli` turns the classes into exit codes. Texts
-of others pass through `visible` before they are shown, in messages and tables, and long ones through `shortened`.
+from files and users pass through `visible` before they are shown in messages and tables, and long ones through `shortened`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return *text*, cut to *most* characters, of which the last is then `…`."""
+    """Return *text*, cut to at most *most* characters; a cut text ends in `…`."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -71,7 +71,7 @@ class InvalidFile(CommandError):
 
 
 class CannotStart(LexbenchError):
-    """Something that the work needs is not there."""
+    """Something that the command needs is missing."""
 
     exit_code = 3
 

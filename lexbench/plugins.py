@@ -58,7 +58,7 @@ class Plugin:
     `--time` to the threads of its scenario, and by an executor of several processes to a worker's share of the processors.
     """
 
-    version: ClassVar[int] = 1  # raise it when answers change; it is in every key and result
+    version: ClassVar[int] = 1  # raise it if answers change; it is in every key and result
     deterministic: ClassVar[bool] = False  # whether building twice gives the same bytes, or scoring twice the same bits
     requires: ClassVar[Sequence[str]] = ()  # modules that must be importable, e.g. ("faiss",)
     extra: ClassVar[str] = ""  # the extra of lexbench that installs them; "" in another package
@@ -80,12 +80,12 @@ class Plugin:
 
 
 class Model(Plugin):
-    """What encoders, rerankers and retrievers can tell about the trained model behind them."""
+    """What encoders, rerankers and retrievers can report about their trained model."""
 
-    elsewhere: ClassVar[str] = ""  # who computes in place of this process, e.g. "a server": timings are flagged and not ranked
+    elsewhere: ClassVar[str] = ""  # what computes instead of this process, e.g. "a server": timings are flagged and not ranked
 
     def notes(self) -> Sequence[str]:
-        """Return notes that readers of the scores must see, one line each."""
+        """Return notes for readers of the scores, one line each."""
         return ()
 
     def slow_note(self) -> str:
@@ -145,7 +145,7 @@ class Encoder(Model):
         return self.encode_query([query.text for query in queries])
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Any:
-        """Return the input of `encode_tokens`. Runs on the CPU, in a thread of its own, for a shard of the corpus."""
+        """Return the input of `encode_tokens`. Runs on the CPU, in a separate thread, for a shard of the corpus."""
         return [document.text for document in documents]
 
     def encode_tokens(self, tokens: Any, advance: Callable[[int], None]) -> Any:
@@ -330,7 +330,7 @@ class Retriever(Model):
 
 
 class QueryEncoder:
-    """What a Searcher and a Rescorer share: encoding is a step of its own, so that it can be timed apart."""
+    """What a Searcher and a Rescorer share: encoding is a separate step, so that it can be timed separately."""
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Turn query texts into the input of `search` or `score`: BM25 tokenises, a neural model runs."""
@@ -383,7 +383,7 @@ class Rescorer(QueryEncoder):
     """Scores given documents exactly, without a search. It encodes queries as a searcher of the same retriever does."""
 
     def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of the positions *docs* (queries, n): each row ascends, then holds -1.
+        """Return the scores (queries, n) of the positions *docs* (queries, n): each row ascends and is padded with -1.
 
         A document that does not match has the score 0 of an empty sum; scores at -1 mean nothing.
         """
@@ -462,13 +462,13 @@ class Source(Plugin):
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
         """Return the dataset's source, or None if it is not here; *folders* are those that the user may have put it in.
 
-        Reads no more than it needs to know. Raises MissingData to say why a dataset that should be here is not.
+        Reads as little as possible. Raises MissingData, with the reason, if a dataset that should be here is missing.
         """
         raise NotImplementedError
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
-        """Return in a few words where the dataset is, "" if it is not here; takes no time and no network."""
+        """Return in a few words where the dataset is, "" if it is not here; takes no time and uses no network."""
         raise NotImplementedError
 
     @classmethod
@@ -501,7 +501,7 @@ class Source(Plugin):
         return []
 
     def summary(self) -> str:
-        """Return what was found where, for one line before a run; "" if a contract says it all."""
+        """Return in one line which files were found, shown before a run; "" if the contract is enough."""
         return ""
 
     def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
@@ -537,7 +537,7 @@ class Judge(Plugin):
 
 
 class Executor(Plugin):
-    """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
+    """Where corpora are encoded: in this process, in several processes, or on a cluster. The vectors are the same bytes."""
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the documents at the positions *shards*, at least one, and write each into the folder *path* when it is done.

@@ -23,12 +23,12 @@ PACKAGES: Mapping[str, str] = {group: f"lexbench.{group}" for group in _GROUPS} 
 
 
 def runtime(default: Any) -> Any:
-    """Return the default of a setting that cannot change an answer (threads, batch size, device): it is in no key."""
+    """Return the default of a setting that cannot change an answer (threads, batch size, device), so it is in no key."""
     return field(default=default, metadata={"runtime": True})
 
 
 def has_threads(plugin: Any) -> bool:
-    """Whether a plug-in has a runtime setting `threads`."""
+    """Return whether a plug-in has a runtime setting `threads`."""
     is_plugin = is_dataclass(plugin) and not isinstance(plugin, type)
     return is_plugin and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(plugin))
 
@@ -39,7 +39,7 @@ def with_threads(plugin: Any, threads: int) -> Any:
 
 
 def replace_plugins(plugin: Any, change: Callable[[Any], Any]) -> Any:
-    """Return *change* of a plug-in, in whose settings all plug-ins have been changed the same way."""
+    """Return change(plugin), after the same change of all plug-ins in its settings."""
     if isinstance(plugin, tuple):
         changed = tuple(replace_plugins(item, change) for item in plugin)
         return plugin if all(new is old for new, old in zip(changed, plugin, strict=True)) else changed
@@ -103,12 +103,12 @@ def identity(plugin: type[Any]) -> str:
 
 
 def _names(cls: str, name: str) -> bool:
-    """Whether a class name fits the plug-in *name*, without case and underscores."""
+    """Return whether a class name fits the plug-in *name*, without case and underscores."""
     return cls.lower() == name.replace("_", "").lower()
 
 
 def load(group: str, name: str, shown: str = "") -> type[Any]:
-    """Return the class of a plug-in, which errors call *shown*, by default its name.
+    """Return the class of a plug-in. Error messages call it *shown*, by default its name.
 
     Raises UnknownName, or MissingExtra if its extra is not installed.
     """
@@ -139,7 +139,7 @@ def _loaded(group: str, name: str) -> type[Any]:
     origin = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
     try:
         loaded = entry.load() if ":" in entry.value else import_module(entry.value)
-    except Exception as error:  # another package's mistake is no reason for a traceback of ours
+    except Exception as error:  # a mistake in another package should give one line, no traceback
         raise CannotStart(f"plug-in {name!r} ({origin}) does not load: {type(error).__name__}: {error}") from error
     if isinstance(loaded, ModuleType):
         loaded = next((item for key, item in vars(loaded).items() if _names(key, name) and isinstance(item, type)), None)
@@ -194,10 +194,10 @@ def _converted(value: Value, annotation: Any, setting: str) -> Any:
 
 def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
     """Return the settings of a plug-in that can change its answers, or with *index* its index; defaults included."""
-    unasked = {"runtime", "search"} if index else {"runtime"}
-    asked = [item for item in fields(plugin) if item.init and unasked.isdisjoint(item.metadata)]
-    values = {item.name: getattr(plugin, item.name) for item in asked}
-    unchanged = {item.name for item in asked if "optional" in item.metadata and values[item.name] == item.default}
+    ignored = {"runtime", "search"} if index else {"runtime"}
+    counted = [item for item in fields(plugin) if item.init and ignored.isdisjoint(item.metadata)]
+    values = {item.name: getattr(plugin, item.name) for item in counted}
+    unchanged = {item.name for item in counted if "optional" in item.metadata and values[item.name] == item.default}
     return {name: value for name, value in values.items() if name not in unchanged}
 
 

@@ -169,7 +169,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
     (2, {"corpus.jsonl": None, "corpus.tsv": "key\ttext\nd1\tx\n"}, "a header without a column of ids: key"),
     (2, {"corpus.jsonl": None, "corpus.csv": 'id,text\nd1,"x\n'}, "corpus.csv, line 2: not CSV"),
     (2, {"corpus.jsonl": None, "corpus.csv": "id,text\nd1,x,y\n"}, "corpus.csv, line 2: 3 columns, not 2"),
-    (2, {"corpus.csv": "id,text\nd1,x\n"}, "would both do for mine; keep one"),
+    (2, {"corpus.csv": "id,text\nd1,x\n"}, "are two tables of one kind for mine; keep one"),
     (1, {"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
     (3, {"corpus.jsonl": None}, "make a test collection of texts: lexbench collect"),
     *(

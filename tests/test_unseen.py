@@ -142,7 +142,7 @@ RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
     ("run", "line"),
     [
         (RUN.replace(" 3 a", " 1 a"), "in 1 of 2 lists a later rank has a higher score: scores decide, as in trec_eval"),
-        (RUN.replace("9 a", "9 b"), "its lines have 2 tags, as 'a' and 'b': is it one run?"),
+        (RUN.replace("9 a", "9 b"), "its lines have 2 tags, e.g. 'a' and 'b': is it one run?"),
         (RUN, ""),
         (RUN.replace(" 1 ", " - ").replace(" 2 2 ", " - 4 "), ""),  # no ranks, and no order of lines
         ("\n".join(reversed(RUN.splitlines())), ""),

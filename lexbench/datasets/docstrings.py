@@ -22,7 +22,7 @@ from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import NamedTuple
 
-FEWEST_WORDS = 4  # of a docstring without its name; shorter ones are left out, because they say nothing
+FEWEST_WORDS = 4  # of a docstring without its name; shorter ones are left out, because they explain nothing
 
 # fmt: off
 _SKIPPED = {  # modules, by their full name or the last part of it
@@ -65,7 +65,7 @@ def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
 
 
 def digest(text: str) -> str:
-    """Return the digest that a list has for a text: 16 hexadecimal digits."""
+    """Return the digest of a text in the list of documents: 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -211,8 +211,8 @@ def _is_routine(thing: object) -> bool:
 
 
 def _is_member(attribute: str, thing: object) -> bool:
-    """Tell whether `thing`, an attribute of a class, is a member with a docstring of its own."""
-    if attribute.startswith("_"):  # special methods have docstrings of their own only if written in Python
+    """Return whether `thing`, an attribute of a class, is a member with its own docstring."""
+    if attribute.startswith("_"):  # special methods have their own docstrings only if they are written in Python
         return attribute.startswith("__") and inspect.isfunction(thing) and "<" not in thing.__code__.co_qualname
     if inspect.isclass(thing):
         return thing.__qualname__.endswith(f".{attribute}")
@@ -225,7 +225,7 @@ def _is_alias(attribute: str, thing: object) -> bool:
 
 
 def _is_generated(owner: type) -> bool:
-    """Tell whether a class's docstring is a generated signature like 'Point(x, y)', of a dataclass or namedtuple."""
+    """Return whether a class's docstring is a generated signature like 'Point(x, y)', of a dataclass or namedtuple."""
     doc = _doc(owner)
     return doc.startswith(f"{owner.__name__}(") and doc.endswith(")") and "\n" not in doc
 

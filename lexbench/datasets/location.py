@@ -19,8 +19,8 @@ from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
 
-LIBRARY = "ir_datasets:"  # before the ids of that library
-CONTRACT = "contract.toml"  # of a folder that brings its own
+LIBRARY = "ir_datasets:"  # stands before the ids of that library
+CONTRACT = "contract.toml"  # in a folder with its own contract
 
 
 class Located(NamedTuple):
@@ -31,10 +31,10 @@ class Located(NamedTuple):
 
 
 def find_source(contract: Contract) -> Source:
-    """Return the source of a dataset. Data that are not here yet are fetched on first reading.
+    """Return the source of a dataset, within seconds. Data that are not here yet are fetched when they are first read.
 
-    Raises MissingData, with where it looked and how to provide the data, or ContractMismatch if an archive is not the published
-    one. Either takes seconds at most.
+    Raises MissingData, which names the places searched and how to provide the data, or ContractMismatch if an archive is not
+    the published one.
     """
     folders = user_folders(contract)
     for finder in finders(contract):
@@ -57,11 +57,11 @@ def is_here(contract: Contract) -> bool:
 
 
 def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source | None]:
-    """Return the contract of a dataset that is typed, or that is in memory.
+    """Return the contract of a dataset and, unless *data* is an id, its source.
 
-    Typed is its id, a folder, a file of judgements, "hf:ORG/NAME" or "ir_datasets:ID". For an id the source is None, because
-    the contract finds it; a folder of the same name is ./ID. Otherwise the source comes with the default contract. *split*
-    chooses the judgements of a folder. Raises UnknownName or CommandError if *data* is none of these.
+    *data* is an id, a folder, a file of judgements, "hf:ORG/NAME", "ir_datasets:ID", or a dataset in memory. `find_source`
+    finds the source of an id; a folder with the name of an id is typed ./ID. Data without an id get the default contract.
+    *split* chooses the judgements of a folder. Raises UnknownName or CommandError if *data* is none of these.
     """
     if not isinstance(data, str | Path):
         return _in_memory(data)
@@ -116,9 +116,9 @@ def find_folder(path: Path, split: str | None = None) -> Located:
         raise InvalidFile(f"{path} has judgements of several splits: {', '.join(names)}; choose one: --split {names[0]}")
     split = split or (names[0] if len(names) == 1 else "test")
     several = len(names) > 1 or split in NOT_TEST
-    shared = not find_tables(path, "documents")  # a corpus with several sets of queries has a folder for each
+    shared = not find_tables(path, "documents")  # one corpus with several sets of queries, each in its own folder
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
-    taken = find_contract(f"{own}/{split}" if several else own)  # a published dataset, whose rules are others
+    taken = find_contract(f"{own}/{split}" if several else own)  # the name of a published dataset, which has other rules
     name = f"{above}/{own}" if shared or taken else own
     contract = _default_contract(name, split, SourceFacts(loader="files", split=split), several=several)
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
@@ -144,13 +144,13 @@ def find_hub(name: str) -> Located:
 
 
 def _default_contract(name: str, split: str, source: SourceFacts, *, several: bool) -> Contract:
-    """Return the default contract for data called *name*: titles joined in, nothing dropped, grades >= 1."""
+    """Return the default contract for data called *name*: titles before texts, no document dropped, relevant from grade 1."""
     return Contract(
         schema=1,
         id=f"{name}/{split}" if several else name,
         version=0,  # there is no published contract
         name=name,
-        description="Data given by their place, under the default contract.",
+        description="Data of a user, under the default contract.",
         corpus=name,
         source=source,
         text=TextPolicy(document="title_text"),

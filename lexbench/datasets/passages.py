@@ -2,7 +2,7 @@
 
 A passage is a window of a number of tokens, words or sentences. The next one begins *stride* of them later, and the last one is
 the first that reaches the end. The id of a passage is the id of its document, `#` and its number from 0, as in MS MARCO's
-segmented collections ("D1555982#0"). Beside the files of a corpus (`lexbench.datasets.corpus`) there is
+segmented collections ("D1555982#0"). In addition to the files of a corpus (`lexbench.datasets.corpus`), the folder has
 
     documents.npy   int32 (passages,): the position of the document of each passage, ascending
 
@@ -34,12 +34,12 @@ Units = Callable[[Sequence[str]], Sequence[TokenSpans]]  # finds the tokens, wor
 
 
 class Windows(NamedTuple):
-    """How documents are cut."""
+    """How documents are cut into passages."""
 
     size: int  # units per passage
     stride: int  # units from the beginning of a passage to that of the next one; at most the size
     most: int = 0  # passages per document, the first ones; 0: all
-    titles: str = "first"  # "first": texts are cut as they are; "each": a document's title stands before each of its passages
+    titles: str = "first"  # "first": only the first passage has the title; "each": each passage begins with it
     title_counts: bool = False  # whether the title is part of the size, of which it then takes at most half
 
 
@@ -54,15 +54,15 @@ def sentences(texts: Sequence[str]) -> list[TokenSpans]:
 
 
 def _units(spans: Sequence[tuple[int, int]]) -> TokenSpans:
-    """Return *spans* as units, each of them a word of its own."""
+    """Return *spans* as units, each a separate word."""
     return TokenSpans(np.array(spans, np.int32).reshape(-1, 2), np.arange(len(spans), dtype=np.int32))
 
 
-def bounds(units: TokenSpans, characters: int, size: int, stride: int, most: int = 0) -> list[tuple[int, int]]:
+def passage_bounds(units: TokenSpans, characters: int, size: int, stride: int, most: int = 0) -> list[tuple[int, int]]:
     """Return where each passage of a text of so many *characters* starts and stops.
 
-    A passage begins at the start of a word, *stride* units behind the beginning of the one before, or fewer if that unit is
-    inside a word. It ends where its *size* is full, even inside a word, like a model that cuts a text.
+    A passage begins at the start of a word, *stride* units after the beginning of the previous passage, or fewer if that unit
+    is inside a word. It ends after *size* units, even inside a word, like a text that a model truncates.
     """
     spans, count = units.spans, len(units.spans)
     found: list[tuple[int, int]] = []
@@ -83,7 +83,7 @@ def passages(documents: Sequence[Document], windows: Windows, units: Units) -> I
     if windows.titles == "first":
         found = units([document.text for document in documents])
         for document, spans in zip(documents, found, strict=True):
-            pieces = bounds(spans, len(document.text), windows.size, windows.stride, windows.most)
+            pieces = passage_bounds(spans, len(document.text), windows.size, windows.stride, windows.most)
             yield [
                 _passage(document, i, document.text[a:b], 0 if i else min(document.body_at, b))
                 for i, (a, b) in enumerate(pieces)
@@ -99,7 +99,7 @@ def passages(documents: Sequence[Document], windows: Windows, units: Units) -> I
             size -= taken
             if taken < len(heads[number].spans):
                 head = title[: heads[number].spans[taken - 1, 1]] + " "
-        pieces = bounds(bodies[number], len(document.body), size, min(windows.stride, size), windows.most)
+        pieces = passage_bounds(bodies[number], len(document.body), size, min(windows.stride, size), windows.most)
         yield [_passage(document, i, head + document.body[a:b], len(head)) for i, (a, b) in enumerate(pieces)]
 
 
@@ -107,9 +107,9 @@ def _passage(document: Document, number: int, text: str, body_at: int) -> Docume
     return Document(f"{document.doc_id}#{number}", text, body_at)
 
 
-# A sentence ends behind a mark, with closing quotes and brackets, if white space follows; behind full-width marks anything may
-# follow. A mark before a lower-case letter ("Why?" he asked) ends none, nor does a full stop behind a single letter (J. Smith).
-# The marks are of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic script.
+# A sentence ends after a mark and its closing quotes and brackets, if white space follows; after a full-width mark anything may
+# follow. A mark before a lower-case letter ("Why?" he asked) ends none, nor does a full stop after a single letter (J. Smith).
+# The marks are those of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic scripts.
 _MARKS = ".!?\u2026\u0589\u061f\u06d4\u0964\u0965\u104a\u104b\u1362\u1367\u1368"
 _WIDE = "\u3002\uff01\uff1f\uff61"  # Chinese and Japanese
 _CLOSING = "\"'\u201d\u2019\u00bb)\\]\u300d\u300f\uff09\u3011"
@@ -140,7 +140,7 @@ def _sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _goes_on(text: str, stop: int, end: int) -> bool:
-    """Tell whether the sentence goes on behind the mark at *stop*, which ends with its quotes and brackets at *end*."""
+    """Return whether the sentence continues after the mark at *stop*, whose quotes and brackets end at *end*."""
     if _NEXT.match(text, end).group(1).islower():  # type: ignore[union-attr]  # it matches anywhere
         return True
     if text[stop] != ".":

@@ -44,14 +44,14 @@ _TEXTS = ("text", "contents", "content", "body", "passage", "document", "query",
 _KNOWN = {*_IDS, *_TEXTS, "title", "url", "headings", "code"}
 _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA and Tevatron
 
-# Of files of data, before the ending of a compressor.
+# of data files, without the ending of a compressed file
 ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet", ".txt", ".xml", ".trec", ".sgml")
 _PARQUET_ROWS = 2048  # in memory at once
 _LONGEST_FIELD = 1 << 28  # characters
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _WORD = re.compile(r"[^\W\d]+")  # a name of a column, or an id without digits
-_COMPARED = 20  # ids with which the first one is compared
+_COMPARED = 20  # ids to compare the first one with
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|\bnumber\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
@@ -70,7 +70,7 @@ class Record(NamedTuple):
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a table or of TREC's documents; the name decides, and the first character of a text file."""
+    """Yield the records of a table, or of TREC's documents if a text file begins with a tag."""
     return (record for _, record in numbered_records(path))
 
 
@@ -114,7 +114,7 @@ def record_of(row: Row) -> Record:
 def id_of(value: Any) -> str:
     """Return an id as text. White space in it is refused later, where ids of documents and queries are checked.
 
-    Raises TypeError or ValueError for what is no text or whole number, or no run or qrels file can hold.
+    Raises TypeError if it is neither text nor a whole number, and ValueError if no run or qrels file can hold it.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # qrels write it the same way
@@ -123,7 +123,7 @@ def id_of(value: Any) -> str:
     if "\0" in value:
         raise ValueError(f"the id {value!r} has a NUL in it")
     if len(value) > _LONGEST_ID // 4 and len(value.encode(errors="surrogatepass")) > _LONGEST_ID:
-        raise ValueError(f"an id of {len(value):,} characters; there may be {_LONGEST_ID:,} bytes")
+        raise ValueError(f"an id of {len(value):,} characters; it may have at most {_LONGEST_ID:,} bytes")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -148,7 +148,7 @@ def read_queries(path: Path) -> Iterator[Query]:
 
 
 def _is_tagged(path: Path) -> bool:
-    """Whether the first character of a text file is that of a tag."""
+    """Return whether a text file begins with a tag."""
     if {".jsonl", ".parquet", ".csv"} & set(path.suffixes):
         return False
     return _first_line(path).startswith(b"<")
@@ -221,10 +221,10 @@ def judgement_of(row: Row) -> Judgement:
         raise ValueError(
             f"a row has no column {lacking!r}; there is: {', '.join(map(str, row))}; expected: {', '.join(qrels.BEIR_HEADER)}"
         )
-    return Judgement(id_of(row[query]), id_of(row[document]), whole(row[grade]) if grade else 1)
+    return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
 
 
-def whole(grade: Any) -> int:
+def parse_grade(grade: Any) -> int:
     """Return *grade*, a number or its text, as an integer; 2.0 is 2. Raises ValueError if it is not whole."""
     try:
         number = float(grade)
@@ -307,7 +307,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
             raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error})") from None
         if not isinstance(row, dict):
             raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
-        if _SURROGATE.search(line):  # text decoded from UTF-8 has half of a surrogate pair only if JSON spells one
+        if _SURROGATE.search(line):  # only an escape of JSON can give half of a surrogate pair
             row = {
                 name: utf8(value).decode() if name in ("text", "title", "body", "url") else value for name, value in row.items()
             }
@@ -357,7 +357,7 @@ def _separated(path: Path, shapes: Shapes, known: Collection[str], ids: Collecti
 
 
 def _may_be_header(ids: Sequence[str]) -> bool:
-    """Whether the first of *ids* is a word, and all others have digits."""
+    """Return whether the first of *ids* is a word and all others have digits."""
     first, *others = ids or [""]
     return bool(others and _WORD.fullmatch(first.strip()) and all(re.search(r"\d", other) for other in others))
 

@@ -1,4 +1,4 @@
-"""Writing files: a file is there whole or not at all. Every file that lexbench writes goes through this module.
+"""Atomic writing: a file exists completely or not at all. Every file that lexbench writes goes through this module.
 
 A file is written under another name in the same folder, flushed to the disk, and renamed. The folder is flushed as well, so
 that the rename survives a power cut; that costs 0.4 ms per file. A `kill -9` may leave the other name behind (it ends in

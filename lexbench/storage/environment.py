@@ -51,7 +51,7 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     return {name: _version(item) for name, item in always} | {item.name: _version(item) for item in needed}
 
 
-@cache  # it is in a file that has to be read and parsed
+@cache  # reads and parses a file
 def _version(item: metadata.Distribution) -> str:
     return item.version
 

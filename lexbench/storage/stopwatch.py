@@ -1,4 +1,4 @@
-"""Wall time by step, kept beside the files of an artifact with the machine. No other module of the store reads a clock."""
+"""Wall time by step, stored in the folder of an artifact with the machine and the versions of packages."""
 
 import threading
 import time
@@ -69,7 +69,7 @@ class Stopwatch:
                 _running.starts[-1] += end - start
 
     def add(self, part: Path) -> None:
-        """Take over the times of an artifact that this one is made from, and of those that it was made from."""
+        """Include the times of an artifact that this one is made from, and of the artifacts that it was made from."""
         content = _read(part, ArtifactMeasurement)
         self.parts |= content.parts | {part.name: content.own}
         self.resumed |= content.resumed

@@ -2,7 +2,7 @@
 
     <root>/corpora/<label>-<key>/  encodings/  indexes/  runs/  results/  timings/
 
-Beside the artifacts, `names/` has the names that users gave to systems.
+In addition, `names/` has the names that users gave to systems.
 
 The key is a digest of the *key facts*: everything that can change the answer, and nothing else (no threads, batch sizes,
 devices or paths). An artifact is drafted beside its final place, gets its manifest last, and is renamed: a folder with its
@@ -28,10 +28,10 @@ from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manifest, digest, key_of, measured_text, seal
 
 _DRAFT = ".draft"
-_CHECKED = "checked"  # for each artifact, the state of its files in which they were found intact
+_CHECKED = "checked"  # for each artifact, the state of its files when they were last found intact
 _NAMES = "names"
-_PLACES = "places"  # where datasets in folders of the user are, by the digests of their results
-_LITTER = 3600  # seconds after which a temporary file in a shared draft was left by a killed process
+_PLACES = "places"  # paths of datasets in folders of the user, by the digests of their results
+_LITTER = 3600  # age in seconds from which a temporary file in a shared draft counts as left by a killed process
 
 
 def default_root() -> Path:
@@ -91,7 +91,7 @@ class Store:
         return next((self.root / kind).glob(f"*-{digest(facts)}"), None)
 
     def is_intact(self, folder: Path, only: Sequence[str] = ()) -> bool:
-        """Whether an artifact, or the files *only* of it, are as they were written. If not, `on_damage` gets a line."""
+        """Return whether an artifact, or only the files *only*, are unchanged. If not, `on_damage` gets a line."""
         if folder in self._intact:
             return True
         if damage := next(self.damage(folder, only), None):
@@ -202,7 +202,7 @@ class Store:
 
     @contextmanager
     def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> Iterator[None]:
-        """Hold *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until this one has ended."""
+        """Lock *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until the block has ended."""
         with self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}"):
             yield
 
@@ -221,13 +221,13 @@ class Store:
         return folder
 
     def _places(self, kind: str, label: str, facts: KeyFacts) -> tuple[Path, Path]:
-        """Return the folder of an artifact when it is finished, and before."""
+        """Return the folder of the finished artifact, and that of its draft."""
         place, key = self.root / kind, digest(facts)
         return place / f"{readable(label)}-{key}", place / f"{key}{_DRAFT}"
 
     @contextmanager
     def _locked(self, kind: str, key: str, label: str) -> Iterator[None]:
-        """Hold the lock of an artifact; the operating system frees it if its owner is killed."""
+        """Lock an artifact for the block. The operating system frees the lock if this process is killed."""
         path = self.root / "locks" / f"{kind}-{key}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
@@ -255,7 +255,7 @@ class Store:
         """Return the sorted expressions that each name was given to."""
         found: dict[str, list[str]] = {}
         for path in (self.root / _NAMES).glob("*.json"):
-            with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged file is no name
+            with suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are ignored
                 entry = json.loads(path.read_bytes())
                 found.setdefault(str(entry["name"]), []).append(str(entry["expression"]))
         return {name: sorted(expressions) for name, expressions in found.items()}
@@ -268,7 +268,7 @@ class Store:
             atomic.write_json(path, place)
 
     def place(self, digests: Mapping[str, str]) -> Path | None:
-        """Return the file of judgements of the dataset whose results have these *digests*; None if unknown, or gone."""
+        """Return the file of judgements of the dataset whose results have these *digests*; None if it is unknown or missing."""
         with suppress(OSError, ValueError):
             path = Path(json.loads((self.root / _PLACES / f"{digest(dict(digests))}.json").read_bytes()))
             return path if path.is_file() else None
@@ -277,7 +277,7 @@ class Store:
     # ---- the folder of the store
 
     def prepare(self) -> None:
-        """Make the folder of the store, without what killed writers left beside its files.
+        """Make the folder of the store, and remove temporary files that killed writers have left.
 
         Raises CannotStart if it cannot be made, unless there are results to read.
         """
@@ -321,7 +321,7 @@ class Store:
 def _sweep(draft: Path, older: float = 0) -> None:
     """Remove the temporary files that killed writers have left in a draft, if they are *older* than so many seconds."""
     for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
-        with suppress(FileNotFoundError):  # its writer was not dead, and has just renamed it
+        with suppress(FileNotFoundError):  # its writer is alive and has just renamed it
             if not older or time.time() - litter.stat().st_mtime > older:
                 litter.unlink()
 

@@ -54,7 +54,7 @@ def content(vectors: Any) -> list[bytes]:
 
 
 def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]) -> bool:
-    """Whether two results of `rows` are equal except for rounding."""
+    """Return whether two results of `rows` are equal except for rounding."""
     return len(vectors) == len(expected) and all(
         row.shape == other.shape and np.allclose(row, other, rtol=_ROUNDING, atol=_ROUNDING)
         for row, other in zip(vectors, expected, strict=True)

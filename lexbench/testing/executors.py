@@ -71,7 +71,7 @@ class ExecutorContract:
         return encoded(Here(), Letters(), corpus, tmp_path_factory.mktemp("serial")).files
 
     def test_bytes_are_those_of_here(self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path) -> None:
-        """Each shard has the bytes of a run in this process, and progress hears of each document once."""
+        """Each shard has the same bytes as in this process, and progress counts each document once."""
         encoder = Letters()
         described = systems.describe(encoder, index=True)
         done = encoded(executor, encoder, corpus, tmp_path)

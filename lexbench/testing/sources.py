@@ -15,7 +15,7 @@ from lexbench.types import Document, Judgement, Query
 
 
 class SourceCase(NamedTuple):
-    """A class of sources, and the datasets to ask it for."""
+    """A class of sources, and the datasets to test it with."""
 
     locator: type[Source]
     contract: Contract  # of a dataset that is available

@@ -50,7 +50,7 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
 
 @njit(nogil=True, cache=True)
 def _is_blank(code):  # type: ignore[no-untyped-def]
-    """Tell whether bytes.split() splits at this byte and the line goes on after it."""
+    """Return whether this byte is white space inside a line, where bytes.split() splits."""
     return code == _SPACE or (_TAB <= code <= _RETURN and code != _NEWLINE)
 
 

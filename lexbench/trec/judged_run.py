@@ -1,7 +1,7 @@
-"""A run joined with its judgements: all that any of our measures needs, made once for all of them.
+"""A run joined with its judgements, once for all measures.
 
-A measure never looks at an unjudged document, only at how many of them stand before a judged one. So only the judged documents
-of each list are kept, with their ranks: a few per thousand entries. The depth of the run costs nothing.
+Measures need no unjudged document, only the ranks of the judged ones. So only the judged documents of each list are kept: a few
+per thousand entries. The depth of the run costs nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
 
 
 def without_grade(run: Run, qrels: Qrels, grade: int) -> Filtered:
-    """Take the documents judged with *grade* for a query out of its list."""
+    """Return the run without documents whose judgement for the query is *grade*."""
     judged = join(run, qrels)
     keep = np.ones(len(run), dtype=bool)
     keep[judged.entry[judged.grade == grade]] = False

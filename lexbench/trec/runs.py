@@ -47,7 +47,7 @@ class Run:
     docs: NDArray[np.int32]  # (entries,) codes into table
     scores: NDArray[np.floating]  # (entries,) float32, or float64 if read from a run file
     table: NDArray[np.bytes_]  # (documents,) UTF-8 ids, descending, unique
-    notes: tuple[str, ...] = ()  # what readers must know about the file that the run was read from
+    notes: tuple[str, ...] = ()  # about the file that the run was read from
 
     def __len__(self) -> int:
         """Return the number of entries over all queries."""
@@ -139,7 +139,7 @@ class Run:
 
 
 def _ordered(run: Run, precision: Precision) -> Run:
-    """Return *run* with its scores in *precision* and its lists in their order."""
+    """Return *run* with its scores in *precision* and its lists in canonical order."""
     with np.errstate(over="ignore"):  # a score too large for float32 becomes infinite, which is refused
         scores: NDArray[np.floating] = run.scores.astype(np.float64 if precision == "double" else np.float32)
     kind = "number" if precision == "double" else "float32 number"
@@ -165,7 +165,7 @@ class Filtered(NamedTuple):
 
 
 def without_self_matches(run: Run, depth: int | None = None) -> Filtered:
-    """Take the document whose id equals the query's out of each list, then cut the lists to *depth*.
+    """Return the run without documents that have the id of their query, with lists cut to *depth*.
 
     Lists may become one entry shorter, so search one deeper than *depth*.
     """
@@ -235,23 +235,23 @@ def _notes(
     scores: NDArray[np.float64],
     tags: NDArray[np.bytes_],
 ) -> Iterator[str]:
-    """Yield a remark for each contradiction in the columns (entries,) of a run file with so many *lists*."""
+    """Yield a note for each contradiction in the columns (entries,) of a run file with so many *lists*."""
     rises = np.flatnonzero(scores[1:] > scores[:-1])
     rises = rises[queries[rises] == queries[rises + 1]]
-    with suppress(ValueError, OverflowError):  # ranks that are no numbers contradict nothing
+    with suppress(ValueError, OverflowError):  # a file may have other texts in place of ranks
         against = np.unique(queries[rises][ranks[rises].astype(np.int64) < ranks[rises + 1].astype(np.int64)])
         if len(against):
             yield f"in {len(against)} of {lists} lists a later rank has a higher score: scores decide, as in trec_eval"
     if (others := np.unique(tags[tags != tags[:1]])).size:
         first, second = text_of(tags[0]), text_of(others[0])
-        yield f"its lines have {len(others) + 1} tags, as {first!r} and {second!r}: is it one run?"
+        yield f"its lines have {len(others) + 1} tags, e.g. {first!r} and {second!r}: is it one run?"
 
 
 def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
     """Write a TREC run: ranks from 1, scores strictly decreasing both as float32 numbers and as text."""
     check_writable(encode([tag]), "tag")
     scores, end = strictly_decreasing(run.offsets, run.scores), tag.encode()
-    line = b"%b Q0 %b %d %.9g %b\n"  # nine digits tell any two float32 numbers apart
+    line = b"%b Q0 %b %d %.9g %b\n"  # nine digits distinguish any two float32 numbers
     with writer(path) as file:
         for query, documents, part in _lists(run):
             ranked = enumerate(zip(documents, scores[part].tolist(), strict=True), 1)
@@ -325,7 +325,7 @@ def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]
     slope = np.arange(len(scores)) - (lists << 35)
     lowered = np.minimum.accumulate(_ordinals(scores) + slope) - slope
     if np.any(lowered < _ordinals(np.array([np.finfo(np.float32).min]))):
-        raise LexbenchError("scores tie at the lowest float32 number, below which there is none left to tell them apart")
+        raise LexbenchError("scores tie at the lowest float32 number, below which there is none left")
     return _from_ordinals(lowered)
 
 

@@ -10,13 +10,13 @@ from lexbench.plugins import Source
 
 
 def finders(contract: Contract) -> list[type[Source]]:
-    """Return the classes to ask for a dataset, in order: the user's files come first."""
+    """Return the classes that may find a dataset, in order: the user's files come first."""
     names = dict.fromkeys(("files", contract.source.loader))
     return [registry.load("sources", name) for name in names]
 
 
 def user_folders(contract: Contract) -> list[Path]:
-    """Return where the user may have put the dataset, existing or not: folders of the dataset, then of its corpus."""
+    """Return the folders where the user may have put the dataset, or its corpus; they need not exist."""
     roots = [Path(root).expanduser() for root in os.environ.get("LEXBENCH_DATA", "").split(os.pathsep) if root]
     roots += added_folders()
     names = dict.fromkeys((contract.id, contract.corpus))
@@ -29,6 +29,6 @@ def offline() -> bool:
 
 
 def missing(contract: Contract, reason: str) -> MissingData:
-    """Return the error for a dataset that is not here: which, why, and how to provide it."""
+    """Return the error for a missing dataset: its name, the *reason*, and how to provide it."""
     ways = filter(None, (finder.ways(contract) for finder in reversed(finders(contract))))
     return MissingData(f"{contract.id} is not here: {reason}; {', or '.join(ways)}")

@@ -1,4 +1,4 @@
-"""Datasets in files of the user: a folder with documents, queries and judgements, in any of these layouts and mixtures of them.
+"""Datasets in files of the user: a folder with documents, queries and judgements, in any of these layouts or a mixture.
 
     BEIR            corpus.jsonl, queries.jsonl, qrels/test.tsv
     tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl
@@ -6,7 +6,7 @@
     TREC            documents.trec or docs/*, topics.txt, qrels.txt
     Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet
 
-Files may be compressed. Of judgements there may be several splits, of which one is read (see `lexbench.datasets.records`).
+Files may be compressed. One of several splits of judgements is read. The formats are in `lexbench.datasets.records`.
 """
 
 import re
@@ -32,10 +32,10 @@ _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "documents": [("corpus", "collection"), ("documents", "docs")],
     "queries": [("queries", "query", "topics")],
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
-}  # of folders and files; a group counts if there is none of those before
+}  # of folders and files; the first group with a match counts
 _SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl)\b)")  # not topics.trec-8.txt
 _READER = 2  # raise it when the same file gives other documents
-NOT_TEST = ("dev", "val", "valid", "validation")  # splits whose scores are no test results
+NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
 
 def find_tables(folder: Path, kind: Kind) -> Tables:
@@ -76,7 +76,7 @@ def stem(path: Path) -> str | None:
 def _one_table(files: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
     """Return *files* if they are the shards of one table. Raises InvalidFile if they are two tables."""
     if len(files) > 1 and not all(_SHARD.search(path.name) for path in files):
-        raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")
+        raise InvalidFile(f"{files[0]} and {files[1]} are two tables of one kind for {contract.id}; keep one")
     return tuple(files)
 
 
@@ -149,7 +149,7 @@ class Files(Source):
         return (judgement for path in self.qrels_files for judgement in records.read_judgements(path))
 
     def place(self, kind: Kind, record_id: str | None = None) -> str:
-        """Return the file, with the lines of an id, e.g. "corpus.jsonl:3 and 9"; of a judgement "QUERY DOCUMENT"."""
+        """Return the file and the lines of a record, e.g. "corpus.jsonl:3 and 9"; the id of a judgement is "QUERY DOCUMENT"."""
         files = {"documents": self.corpus, "queries": self.queries_files, "judgements": self.qrels_files}[kind]
         if record_id is None or (kind == "judgements" and ".parquet" in files[0].suffixes):
             return str(files[0])

@@ -67,7 +67,7 @@ class Hf(Files):
             raise missing(contract, str(error)) from error
         if corpus is None or not queries or not judgements:
             raise MissingData(f"{name.repository} on the hub is not in BEIR's layout: it has no corpus, queries and qrels")
-        if len(judgements) == 1:  # whatever its name
+        if len(judgements) == 1:  # the only split counts, under any name
             judgements = {contract.source.split: next(iter(judgements.values()))}
         return replace(cls.of_split(contract, corpus, queries, judgements), commit=folder.name)
 

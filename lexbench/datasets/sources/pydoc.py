@@ -1,4 +1,4 @@
-"""The dataset that every machine has: docstrings of the running Python, with our own questions and judgements."""
+"""The built-in dataset: docstrings of the running Python, with our own questions and judgements."""
 
 import platform
 import sys
@@ -19,7 +19,7 @@ from lexbench.types import Document, Judgement, Query
 
 @dataclass(frozen=True)
 class Pydoc(Source):
-    """The queries of one split, `dev` or `test`, over one corpus. Our part of it is in `suites/pydoc`.
+    """The queries of one split, `dev` or `test`, over one corpus. Its files are in `suites/pydoc`.
 
     corpus.tsv     id and digest of every document that may be in the corpus
     queries.tsv    id and text of the queries of both splits
@@ -30,7 +30,7 @@ class Pydoc(Source):
     contract: Contract
 
     @classmethod
-    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self:  # noqa: ARG003 - it is in no folder of the user
+    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self:  # noqa: ARG003 - it is built in
         """Return the dataset."""
         return cls(contract)
 
@@ -46,7 +46,7 @@ class Pydoc(Source):
 
     @property
     def folder(self) -> Path:
-        """The folder of our part: in the wheel, or in the checkout."""
+        """The folder of these files: in the wheel, or in the checkout."""
         return suite_folders()[0] / "pydoc"
 
     @cached_property
