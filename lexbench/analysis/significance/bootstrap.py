@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.significance.randomisation import RESAMPLES, SEED
+from lexbench.analysis.significance.randomisation import RESAMPLES, SEED, finite
 
 _BLOCK = 1 << 20  # draws at a time: 8 MB
 _COUNTED = 4  # from this many systems on, counting the draws once for all is faster
@@ -49,9 +49,7 @@ def means(
     values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int | np.random.SeedSequence = SEED
 ) -> NDArray[np.float64]:
     """Return the means of every row of *values* (systems, queries) in every resample, as (resamples, systems)."""
-    checked = np.asarray(values, dtype=np.float64)
-    if not checked.size or not np.isfinite(checked).all():
-        raise ValueError("a bootstrap takes at least one query, and finite values")
+    checked = finite(values)
     queries = checked.shape[1]
     sums = _sums_by_lookup if len(checked) < _COUNTED else _sums_by_count
     return np.concatenate([sums(drawn, checked) / queries for drawn in _draws(queries, resamples, seed)])

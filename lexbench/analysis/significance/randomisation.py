@@ -27,7 +27,7 @@ _POWER = 0.8
 
 def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED) -> float:
     """Return the two-sided p that the mean of *differences* (queries,) is 0."""
-    values = _finite(differences)
+    values = finite(differences)
     changed = values[values != 0]
     if 2 ** len(changed) <= resamples:
         return _exact(changed)
@@ -40,7 +40,7 @@ def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES) -> NDAr
 
     All pairs share the same random signs, so all of them cost one matrix product.
     """
-    values = _finite(scores)
+    values = finite(scores)
     systems, queries = values.shape
     sums = np.concatenate([bits @ values.T for bits in _bits(queries, resamples, SEED)])  # (resamples, systems)
     centred = 2 * sums - values.sum(axis=1)
@@ -111,10 +111,11 @@ def student_quantile(share: float, freedom: float) -> float:
     return float(stdtrit(freedom, share))
 
 
-def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return *values* as float64. Raises ValueError if there are none, or one is not finite."""
     checked = np.asarray(values, dtype=np.float64)
     if not checked.size or not np.isfinite(checked).all():
-        raise ValueError("a test takes at least one query, and finite values")
+        raise ValueError("a test and a bootstrap take at least one query, and finite values")
     return checked
 
 
