@@ -15,6 +15,13 @@ def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **fa
     return Result(system=system, dataset=dataset, **(given | facts))
 
 
+def encoded(k=0):
+    """Make the recipe of an encoder of sparse vectors whose documents keep *k* terms (0: all)."""
+    transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
+    settings = {"encoder": {"plugin": "encoders/sparse_mlm", "settings": {}}, "transforms": transforms}
+    return {"plugin": "retrievers/encoded", "settings": settings}
+
+
 def timing(rate, **facts):
     """Make a timing of single queries at this many QPS; *facts* add or replace fields."""
     given = {

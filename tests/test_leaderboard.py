@@ -173,19 +173,12 @@ def test_ranks_over_datasets_are_of_the_mean(tmp_path):
     assert [cells[4] for cells in table_rows(tmp_path, "BEIR").values()] == ["2", "2", "0"]  # won; the third is a tie
 
 
-def with_terms(name, k, ndcg, index=1000):
-    """Make a result of an encoder that keeps *k* terms (0: all)."""
-    transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
-    recipe = {
-        "plugin": "retrievers/encoded",
-        "settings": {"encoder": {"plugin": "encoders/sparse_mlm"}, "transforms": transforms},
-    }
-    return result(name, ndcg=ndcg, recipe=recipe, sizes={"index": index})
-
-
 def test_variants_have_a_table_of_their_own_and_twins_share_a_row(tmp_path):
     """Systems that keep fewer terms are columns of one row; those that change nothing are left out; twins have two names."""
-    made = [with_terms("m", 0, 0.5), with_terms("m top 8", 8, 0.25), with_terms("m top 64", 64, 0.5)]
+    made = [
+        result(name, ndcg=ndcg, recipe=samples.encoded(k), sizes={"index": 1000})
+        for name, k, ndcg in (("m", 0, 0.5), ("m top 8", 8, 0.25), ("m top 64", 64, 0.5))
+    ]
     made += [result("bm25", sizes={"index": 5}), result("other bm25", sizes={"index": 5}), result("lucene", sizes={"index": 4})]
     write_results(made, "pydoc", tmp_path)
 

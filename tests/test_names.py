@@ -57,11 +57,6 @@ COMMANDS = [
 ]
 
 
-def shown_as(name, command):
-    """Return the texts of which one must be in the answer: the name, its part in file names, or the name of the seeds."""
-    return [name, *([file_name(name)] if command[0] == "export" else []), *(["both"] if "--seeds" in command else [])]
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
 def test_every_printed_name_can_be_typed_back(board, capsys, command):
     """Every command takes every name that it or another command printed, and answers for that system alone."""
@@ -71,7 +66,8 @@ def test_every_printed_name_can_be_typed_back(board, capsys, command):
         exit_code, out, err = run(capsys, *(word.format(name=name) for word in command))
 
         assert exit_code == (1 if command[0] == "verify" else 0), err  # nothing is published of these systems
-        assert any(json.dumps(shown)[1:-1] in json.dumps(json.loads(out)) for shown in shown_as(name, command))
+        shown = {"export": file_name(name)}.get(command[0], "both" if "--seeds" in command else name)
+        assert any(json.dumps(text)[1:-1] in json.dumps(json.loads(out)) for text in (name, shown))
 
 
 def test_a_second_name_is_the_same_system(board, capsys):

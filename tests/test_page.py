@@ -41,13 +41,6 @@ def result(system, level, dataset="beir/scifact/test", index=4000, **more):
     )  # fmt: skip
 
 
-def top_k(k):
-    """Make the recipe of an encoded system that keeps *k* terms."""
-    transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
-    encoder = {"plugin": "encoders/sparse_mlm", "settings": {}}
-    return {"plugin": "retrievers/encoded", "settings": {"encoder": encoder, "transforms": transforms}}
-
-
 BM25 = {"plugin": "retrievers/bm25", "settings": {}}
 # On the frontier of speed: a (best), c (fastest); b is slower and worse than a, "noisy" would be fastest and does not count.
 SPEEDS = [
@@ -204,7 +197,9 @@ def test_variants_are_folded_under_their_system(show):
     """Systems that keep fewer terms are hidden until the button of their system is pressed; a line joins their points."""
     sizes = {"x|top_k(8)@impact": (8, 100, 0.3), "x@impact": (0, 900, 0.6), "x|top_k(64)@impact": (64, 500, 0.5)}
     count = Counts(queries=len(QUERIES), documents=10)
-    made = [result(name, level, recipe=top_k(k), index=size, counts=count) for name, (k, size, level) in sizes.items()]
+    made = [
+        result(name, level, recipe=samples.encoded(k), index=size, counts=count) for name, (k, size, level) in sizes.items()
+    ]
     page = show(board_of([*made, result("bm25", 0.4, recipe=BM25)]))
     main = page.locator("table.scores").first.locator("tbody th code")
     assert main.all_inner_texts() == ["x@impact", "bm25"]
