@@ -16,10 +16,10 @@ from lexbench.models.checkpoint import digests, fetch
 
 COMMIT = "a" * 40
 COPY = 'put a copy of the model into a folder and give model="FOLDER"'
+NO_REVISION = "the Hugging Face hub has no such revision; look at its branches and commits"
 ASK = """
 import json, sys
-from lexbench.models.checkpoint import digests
-from lexbench.models.checkpoint import fetch
+from lexbench.models.checkpoint import digests, fetch
 from lexbench.models.architectures import masked_lm_files
 from lexbench.errors import LexbenchError
 for name, revision in json.loads(sys.argv[1]):
@@ -31,8 +31,7 @@ for name, revision in json.loads(sys.argv[1]):
 """
 FIND = """
 import json
-from lexbench.models.checkpoint import transformer_folder
-from lexbench.models.checkpoint import fetch_model
+from lexbench.models.checkpoint import fetch_model, transformer_folder
 folder = fetch_model("org/dense")
 print(json.dumps([str(folder), *map(str, sorted(transformer_folder(folder).iterdir()))]))
 """
@@ -62,10 +61,7 @@ class Hub:
 
     def __init__(self, path):
         self.served = []
-        self.refused = {
-            "org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}),
-            "org/shut": (403, b"", {}),
-        }
+        self.refused = {"org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}), "org/shut": (403, b"", {})}
         forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
         self.folders = {}
         for name, (safetensors, form) in forms.items():
@@ -94,9 +90,8 @@ class Hub:
             return 200, content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT}
         if path[2] == "revision" and path[3] not in {"main", COMMIT}:
             return 404, b"", {"X-Error-Code": "RevisionNotFound"}
-        files = {
-            file.relative_to(self.folders[name]).as_posix(): file for file in self.folders[name].rglob("*") if file.is_file()
-        }
+        folder = self.folders[name]
+        files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
         if path[2] == "tree":
             entries = [{"type": "file", "path": at, "size": file.stat().st_size, "oid": "b" * 40} for at, file in files.items()]
             return 200, entries, {}
@@ -195,22 +190,24 @@ def test_any_pipeline_of_sentence_transformers_can_be_a_teacher(hub):
 
 def test_errors_of_the_hub_say_what_to_do(hub):
     """The error for a missing name, revision, permission or connection says what to do."""
-    names = [("org/none", None), ("no such", None), ("org/safe", "v9"), ("org/gated", None), ("org/shut", None)]
-    answers = hub.ask(*names)
+    messages = {
+        ("org/none", None): f"no folder org/none, and no model of that name on the Hugging Face hub; {COPY}",
+        ("no such", None): f"no folder no such, and the Hugging Face hub has no such names; {COPY}",
+        (
+            "org/safe",
+            "v9",
+        ): "org/safe at revision v9: the Hugging Face hub has no such revision; look at its branches and commits",
+        ("org/gated", None): "org/gated: accept its terms at https://huggingface.co/org/gated, then type: hf auth login",
+    }
+    *answers, (kind, shut) = hub.ask(*messages, ("org/shut", None))
+    ((offline_kind, offline),) = hub.ask(("org/far", None), HF_HUB_OFFLINE="1")
 
-    assert answers[0] == ["MissingData", f"no folder org/none, and no model of that name on the Hugging Face hub; {COPY}"]
-    assert answers[1] == ["MissingData", f"no folder no such, and the Hugging Face hub has no such names; {COPY}"]
-    revision = "org/safe at revision v9: the Hugging Face hub has no such revision; look at its branches and commits"
-    assert answers[2] == ["MissingData", revision]
-    gated = "org/gated: accept its terms at https://huggingface.co/org/gated, then type: hf auth login"
-    assert answers[3] == ["MissingData", gated]
-    shut = "org/shut is not on this machine, and the Hugging Face hub cannot be reached ("
-    assert answers[4][0] == "MissingData"
-    assert answers[4][1].startswith(shut)
-    assert answers[4][1].endswith(f"); {COPY}")
-    ((kind, offline),) = hub.ask(("org/far", None), HF_HUB_OFFLINE="1")
-    assert (kind, offline[: len("org/far is not on")]) == ("MissingData", "org/far is not on")
-    assert "\n" not in "".join(message for _, message in answers) + offline
+    assert answers == [["MissingData", message] for message in messages.values()]
+    assert kind == offline_kind == "MissingData"
+    assert shut.startswith("org/shut is not on this machine, and the Hugging Face hub cannot be reached (")
+    assert shut.endswith(f"); {COPY}")
+    assert offline.startswith("org/far is not on")
+    assert "\n" not in shut + offline
 
 
 def test_a_download_that_cannot_be_written_is_one_line(hub, tmp_path):

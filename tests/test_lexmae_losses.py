@@ -74,11 +74,6 @@ def test_contrast(scores, contrast, relevant, odds):
     assert float(found) == pytest.approx(-sum(map(math.log, odds)) / 2)
 
 
-def test_flops():
-    """Mean weights of 2, 0 and 1 have squares that add up to 5."""
-    assert float(losses.flops(torch.tensor([[1.0, 0.0, 2.0], [3.0, 0.0, 0.0]]))) == 5
-
-
 @pytest.mark.parametrize("order", ["teacher_student", "student_teacher"])
 def test_divergence_against_torch(order):
     """The divergence is the mean over queries of torch.distributions' KL."""
@@ -87,14 +82,6 @@ def test_divergence_against_torch(order):
     ours, theirs = Categorical(logits=student), Categorical(logits=teacher)
     pair = (theirs, ours) if order == "teacher_student" else (ours, theirs)
     torch.testing.assert_close(losses.divergence(student, teacher, order), kl_divergence(*pair).mean())
-
-
-@pytest.mark.parametrize(
-    ("kind", "wanted"), [("constant", [1, 1, 1, 1, 1]), ("quadratic", [0, 0.0625, 0.25, 1, 1])], ids=["constant", "quadratic"]
-)
-def test_ramp(kind, wanted):
-    """A constant weight is always 1; a quadratic one is (step / 8)^2 up to 1."""
-    assert [losses.ramp(step, kind, 8) for step in (0, 2, 4, 8, 80)] == wanted
 
 
 def test_flops_of_long_vectors_alone():

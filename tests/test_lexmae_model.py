@@ -200,22 +200,13 @@ def test_usage_is_the_cost_of_another_texts_bottleneck():
     assert "usage" not in autoencoder(bottleneck="none")(**inputs)
 
 
-@pytest.mark.parametrize(
-    ("normalisation", "logits", "wanted"),
-    [
-        ("softmax", [math.log(1), math.log(2), math.log(5)], [0.125, 0.25, 0.625]),
-        ("saturated", [math.e - 1, -3.0, math.e**2 - 1], [1 / 3.0001, 0.0, 2 / 3.0001]),  # 1, 0 and 2 by their sum + 1e-4
-        ("saturated", [-1.0, -1.0, -1.0], [0.0, 0.0, 0.0]),
-    ],
-)
-def test_importance_by_hand(normalisation, logits, wanted):
-    """Importances are a softmax, or saturated weights by their sum; without positive logits these have no gradient."""
-    given = torch.tensor([logits], requires_grad=True)
-    found = importance(given, normalisation)
-    torch.testing.assert_close(found, torch.tensor([wanted]), rtol=1e-6, atol=1e-7)
+def test_importance_without_positive_logits():
+    """If no logit is positive, saturated importances are 0 and have no gradient."""
+    logits = torch.tensor([[-1.0, -1.0, -2.0]], requires_grad=True)
+    found = importance(logits, "saturated")
     found.sum().backward()
-    assert given.grad.isfinite().all()
-    assert any(wanted) or not given.grad.any()
+    assert not found.any()
+    assert not logits.grad.any()
 
 
 @pytest.mark.parametrize("normalisation", ["softmax", "saturated"])

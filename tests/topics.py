@@ -20,6 +20,14 @@ from checkpoints import SPECIAL, masked_lm
 
 TOPICS, WORDS = 12, 8
 VOCABULARY = (*SPECIAL, *(f"q{topic}" for topic in range(TOPICS)), *(f"w{word}" for word in range(TOPICS * WORDS)))
+_STAGE = """queries = ["topics"]
+batch_size = 8
+documents = 4
+depth = 20
+lambda_d = 0.1
+lambda_q = 0.1
+save_every = 10
+"""
 RECIPE = """
 schema = 1
 name = "tiny"
@@ -44,42 +52,21 @@ dropout = 0.0
 save_every = 20
 
 [stage1]
-queries = ["topics"]
 steps = 30
-batch_size = 8
-documents = 4
-depth = 20
 learning_rate = 5e-3
-lambda_d = 0.1
-lambda_q = 0.1
-save_every = 10
-
+STAGE
 [stage2]
-queries = ["topics"]
 negatives = 'sparse_mlm(model="{stage1}", dense_ok=True)@impact'
 steps = 30
-batch_size = 8
-documents = 4
-depth = 20
 learning_rate = 5e-3
-lambda_d = 0.1
-lambda_q = 0.1
-save_every = 10
-
+STAGE
 [stage3]
-queries = ["topics"]
 negatives = 'sparse_mlm(model="{stage2}", dense_ok=True)@impact'
 start = "stage2"
 teacher = "teacher"
 steps = 10
-batch_size = 8
-documents = 4
-depth = 20
 learning_rate = 1e-3
-lambda_d = 0.1
-lambda_q = 0.1
-save_every = 10
-
+STAGE
 [selection]
 held_out = 0.2
 depth = 50
@@ -88,7 +75,7 @@ every = 10
 [hardware]
 device = "cpu"
 threads = 1
-"""
+""".replace("STAGE", _STAGE)
 _PATIENCE = 300  # seconds
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
