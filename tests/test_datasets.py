@@ -1,4 +1,4 @@
-"""Datasets are found where the user has them, are checked, and are missed in one line."""
+"""Datasets are found where the user has them and are checked; a missing one gives one line."""
 
 import hashlib
 import shutil
@@ -30,7 +30,7 @@ from lexbench.types import Document, Judgement, Query
 
 @pytest.fixture(autouse=True)
 def _nothing_of_the_user(monkeypatch, ir_datasets_home):
-    """Let data come only from places that a test sets up."""
+    """Hide the user's own data, so that only those of a test are found."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
@@ -169,7 +169,7 @@ def test_folder_and_library_give_one_corpus(ir_datasets_home, tmp_path, monkeypa
 
 
 def test_archive_that_is_not_the_published_one(ir_datasets_home, tmp_path, monkeypatch):
-    """ir_datasets takes an archive that lies in its folder as it is; its MD5 is checked, and the error names both."""
+    """The MD5 of an archive in the folder of ir_datasets is checked, and the error names the expected and the found one."""
     place = tmp_path / "beir" / "scifact" / "source.zip"
     place.parent.mkdir(parents=True)
     place.write_bytes((ir_datasets_home / "beir" / "fever" / "source.zip").read_bytes())
@@ -203,12 +203,19 @@ def test_server_that_refuses(monkeypatch):
     assert status(contract) == "to be fetched"
 
 
-def test_silence_is_given_up(monkeypatch):
-    """A server whose name never resolves is given up after the patience, not after the system's."""
+def test_a_silent_server_is_given_up(monkeypatch):
+    """A server whose name never resolves is given up after our time-out, not after that of the system."""
     monkeypatch.setattr(ir_datasets_source, "_TIMEOUT", 0.1)
     monkeypatch.setattr(ir_datasets_source, "_ask", lambda _server: time.sleep(30))
     monkeypatch.setattr(ir_datasets_source, "_GRACE", 0.1)
     assert "did not answer" in ir_datasets_source.unreachable("http://nowhere.invalid/x")
+
+
+def printed(program, *arguments):
+    """Run a Python program; return its lines on stdout. It must print nothing on stderr."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
 
 
 FAILING = """
@@ -225,15 +232,13 @@ for name in sys.argv[1:]:
 
 
 def test_library_fails_in_one_way_and_says_nothing(tmp_path, monkeypatch):
-    """When ir_datasets cannot fetch, its logs, bars and tracebacks stay away, and nothing it leaves behind looks like data."""
+    """If ir_datasets cannot download, it prints no log, bar or traceback, and its leftovers do not count as data."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     for proxy in ("https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"):
-        monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody is there, whatever network the machine has
+        monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # no server, on any machine
     monkeypatch.delenv("no_proxy", raising=False)
     datasets = ["beir/fiqa/test", "msmarco-passage/dev/small", "msmarco-document/dev"]
-    done = subprocess.run([sys.executable, "-c", FAILING, *datasets], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == ""
-    assert [line.split(" ")[0] for line in done.stdout.splitlines()] == datasets
+    assert [line.split(" ")[0] for line in printed(FAILING, *datasets)] == datasets
     assert not any(IrDatasets(contract_of(name)).present() for name in datasets)
 
 
@@ -254,9 +259,8 @@ except CommandError as error:
 def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
     """If ir_datasets was imported before IR_DATASETS_HOME was set, the error says so: it would search both folders."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", MOVED], capture_output=True, text=True, check=True, timeout=60)
-    said = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"
-    assert (done.stdout.strip(), done.stderr) == (said, "")
+    line = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"
+    assert printed(MOVED) == [line]
 
 
 def test_every_loader_of_a_contract_is_a_plugin():

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -66,13 +67,9 @@ def test_work_is_done_once(tmp_path):
 def test_unfinished_work_is_not_there(tmp_path):
     """Work that fails leaves nothing behind, and the next attempt starts in an empty folder."""
     store, facts = Store(tmp_path), {"a": 1}
-
-    def fail(draft):
-        (draft / "half").write_text("half")
+    with suppress(KeyboardInterrupt), store.draft("indexes", "n", facts) as draft:
+        (draft.unfinished / "half").write_text("half")
         raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        store.produce("indexes", "n", facts, fail)
     assert store.finished("indexes", facts) is None
     assert list((tmp_path / "indexes").iterdir()) == []
 
@@ -83,20 +80,13 @@ def test_unfinished_work_is_not_there(tmp_path):
 def test_resumable_work_finds_what_was_finished(tmp_path):
     """A resumable draft keeps its finished files and loses those that were being written."""
     store, facts = Store(tmp_path), {"a": 1}
-
-    def fail(draft):
-        atomic.write_text(draft / "shard-0", "done")
-        (draft / f"shard-1{atomic.UNFINISHED}").write_text("half")
+    with suppress(KeyboardInterrupt), store.draft("encodings", "n", facts, resumable=True) as draft:
+        atomic.write_text(draft.unfinished / "shard-0", "done")
+        (draft.unfinished / f"shard-1{atomic.UNFINISHED}").write_text("half")
         raise KeyboardInterrupt
-
-    def go_on(draft):
-        assert [path.name for path in draft.iterdir()] == ["shard-0"]
-        atomic.write_text(draft / "shard-1", "done too")
-
-    with pytest.raises(KeyboardInterrupt), store.draft("encodings", "n", facts, resumable=True) as draft:
-        fail(draft.unfinished)
     with store.draft("encodings", "n", facts, resumable=True) as draft:
-        go_on(draft.unfinished)
+        assert [path.name for path in draft.unfinished.iterdir()] == ["shard-0"]
+        atomic.write_text(draft.unfinished / "shard-1", "done too")
 
     assert sorted(json.loads((draft.folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
 
@@ -150,14 +140,7 @@ def test_a_manifest_of_another_form_is_damage(tmp_path, manifest):
 @pytest.mark.parametrize("harm", ["", "{", '{"seconds": 3}', "[]"])
 def test_damaged_times_cost_the_times_alone(tmp_path, harm):
     """A damaged `measured.json` costs one warning and the measurement, and nothing else."""
-
-    def work(draft):
-        watch = Stopwatch()
-        with watch.time("build"):
-            (draft / "data.txt").write_text("x")
-        watch.write(draft)
-
-    folder = Store(tmp_path).produce("indexes", "n", {}, work)
+    folder = Store(tmp_path).produce("indexes", "n", {}, Stopwatch({"build": 1.0}).write)
     assert set(read_measurement(folder).seconds) == {"build"}
     whole = (folder / MEASURED).read_text()
     (folder / MEASURED).write_text(harm or whole.replace('"build": ', '"build": 9'))
@@ -212,7 +195,7 @@ def test_two_processes_make_one_thing_once(tmp_path):
 
 
 def test_too_little_disk_is_refused(tmp_path):
-    """If the estimate is above the free space, the error message has both numbers."""
+    """If the estimate is above the free space, the error message has both."""
     with pytest.raises(NotEnoughDisk, match=r"about 1,000,000,000.0 GB .* are free"):
         Store(tmp_path / "not" / "there").check_disk(10**18)
 

@@ -2,7 +2,7 @@
 
  1  three tools give three answers for one run file          test_trap_01
  2  scores that float32 cannot tell apart                    test_measures: random runs score as in pytrec_eval
- 3  1e-6 that changes no score above 32                      test_ranking: strictly decreasing is what nextafter would do
+ 3  1e-6 that changes no score above 32                      test_trec: strictly decreasing is what nextafter would do
  4  ties of coarse quantisation that nobody sees             test_measures: the tie interval is that of all orders
  5  comments in run files                                    test_trec: a run reads with comments; written files are plain
  6  checksums of another dataset                             test_contracts: every archive; test_datasets: archive
@@ -11,7 +11,7 @@
  9  graded judgements collapsed to sets                      test_measures: values by hand
 10  times divided by the wrong number                        test_timing: statistics come from the durations
 11  any grade counts as relevant                             test_contracts: agrees with itself; test_measures: threshold
-12  an order that depends on the order of lines              test_ranking: order is score then id both descending
+12  an order that depends on the order of lines              test_trec: order is score then id both descending
 13  cached vectors of another prompt                         lexbench/testing/encoders.py: key, files; test_identity
 14  long terms that corrupt other weights                    lexbench/testing/engines.py: top k with ties
 15  reports without the machine                              test_stopwatch: versions include what plugins need
