@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import tiny
+from workbench import indexed
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.location import find_folder
@@ -37,17 +37,9 @@ def searcher(tmp_path):
     """Return a function that indexes texts by id in the folder "index" and opens the index."""
 
     def make(kind, texts, **settings):
-        return Ids(*built(tmp_path, kind(**settings), texts))
+        return Ids(*indexed(tmp_path, kind(**settings), texts))
 
     return make
-
-
-def built(path, retriever, texts, index="index"):
-    """Index *texts* by id in the folder *index* of *path*; return the opened index and the corpus."""
-    corpus = tiny.corpus(path / f"corpus-{index}", texts)
-    (path / index).mkdir()
-    retriever.build(corpus, path / index)
-    return retriever.open(path / index), corpus
 
 
 class Ids:
@@ -171,7 +163,7 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
     monkeypatch.setattr(bm25, "_BLOCK", 300)
     monkeypatch.setattr(_bm25_terms, "TermsOfTexts", partial(_bm25_terms.TermsOfTexts, **room))
     monkeypatch.setattr(index, "IndexWriter", partial(index.IndexWriter, run=100))
-    built(tmp_path, BM25(analyzer=analyzer, threads=threads), texts, "compiled")
+    indexed(tmp_path, BM25(analyzer=analyzer, threads=threads), texts, "compiled")
 
     assert files_of(tmp_path / "compiled") == files_of(tmp_path / "index")
 
@@ -362,7 +354,7 @@ def test_lucene_finds_the_same_in_texts(bread, tmp_path):
     _, source = find_folder(bread)
     texts = {document.doc_id: document.text for document in source.documents()}
     queries = [query.text for query in source.queries()]
-    opened = [built(tmp_path, kind(), texts, kind.__name__)[0] for kind in (BM25, BM25Lucene)]
+    opened = [indexed(tmp_path, kind(), texts, kind.__name__)[0] for kind in (BM25, BM25Lucene)]
     found = [one.search(one.encode(queries), 1000) for one in opened]
 
     assert len(queries) == 35

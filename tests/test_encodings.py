@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
+import tiny
 from safetensors.numpy import load_file
 from scipy import sparse
 from staged import Letters, contents, encode
 
-from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.counts import SparseCounts, query_work, spread
 from lexbench.encodings.shards import Encodings, read_rows, read_shard, write_shard
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.plugins import Encoder
-from lexbench.types import Document
+from lexbench.types import MultiVectors
+from lexbench.vectors import stacked
 
 ROWS = np.array([[0, 1.5, 0, 2], [0, 0, 0, 0], [0.1, 0, 0, 0]], np.float32)
 
@@ -26,9 +27,8 @@ def small_shards(monkeypatch):
 @pytest.fixture
 def corpus(tmp_path):
     """Write a corpus of ten documents, one of whose texts is empty."""
-    (tmp_path / "corpus").mkdir()
     texts = ["a b c", "", "a", "b b", "c a", "d", "e e e e", "a e", "b", "c c"]
-    return write_corpus((Document(str(i), text) for i, text in enumerate(texts)), tmp_path / "corpus")
+    return tiny.corpus(tmp_path / "corpus", {str(i): text for i, text in enumerate(texts)})
 
 
 def test_a_shard_reads_back(tmp_path):
@@ -48,32 +48,38 @@ def test_a_large_vocabulary_takes_four_bytes_per_term(tmp_path):
     assert read_shard(tmp_path / "x").indices.tolist() == [65_535, 70_000]
 
 
-def test_weights_in_two_bytes(tmp_path):
-    """Half precision has eleven bits: 1.5 stays, 0.1 becomes 0.0999756, in sparse and dense shards."""
-    write_shard(tmp_path / "sparse", sparse.csr_array(ROWS), storage="float16")
-    write_shard(tmp_path / "dense", ROWS, storage="float16")
+def several(rows):
+    """Return vectors of texts: each number of a row is the first of a vector (number, 1), and zeros are left out."""
+    values = [(value, 1) for row in rows for value in row if value]
+    return MultiVectors(np.array(values, np.float32).reshape(-1, 2), np.cumsum([0, *(rows != 0).sum(axis=1)]))
 
-    assert load_file(tmp_path / "sparse")["weights"].dtype == np.float16
-    assert read_shard(tmp_path / "sparse").toarray()[0].tolist() == [0, 1.5, 0, 2]
-    assert read_shard(tmp_path / "dense")[2, 0] == pytest.approx(0.0999756, abs=1e-7)
+
+def same(one, other):
+    """Return whether two sets of vectors are equal."""
+    if isinstance(one, MultiVectors):
+        return one.values.dtype == np.float32 and all(map(np.array_equal, one, other))
+    one, other = (vectors.toarray() if sparse.issparse(vectors) else vectors for vectors in (one, other))
+    return one.dtype == np.float32 and np.array_equal(one, other)
 
 
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("storage", ["float16", "float32"])
-@pytest.mark.parametrize("form", [sparse.csr_array, np.asarray])
+@pytest.mark.parametrize("form", [sparse.csr_array, np.asarray, several])
 @pytest.mark.parametrize("wide", [5, 70_000])
 def test_single_rows_are_those_of_whole_shards(tmp_path, form, storage, wide):
-    """`read_rows` gives the same rows as reading everything, also for the short last shard and one without weights."""
+    """Rows read alone or in whole shards are those stored, also in the short last shard and in one without weights."""
     whole = np.zeros((8, wide), np.float32)
     whole[[0, 2, 6, 6, 7], [1, 3, 0, wide - 1, 4]] = 0.1, 2, 3, 4, 5  # the shard of rows 3 to 5 has none
     for number, start in enumerate(range(0, 8, 3)):
         write_shard(tmp_path / f"shard-{number:05d}.safetensors", form(whole[start : start + 3]), storage=storage)
-    every = [read_shard(file) for file in Encodings(tmp_path).files]
-    expected = np.concatenate([rows.toarray() if sparse.issparse(rows) else rows for rows in every])
+    values = [
+        array for name, array in load_file(tmp_path / "shard-00000.safetensors").items() if name in ("weights", "vectors")
+    ]
+    assert [array.dtype for array in values] == [storage]
+    stored = whole.astype(storage).astype(np.float32)
+    assert same(stacked(list(Encodings(tmp_path).shards())), form(stored))
     for positions in ([0], [7], [4, 5], [0, 2, 4, 6, 7], list(range(8))):
-        found = read_rows(tmp_path, np.array(positions, np.int32))
-        assert found.dtype == np.float32
-        assert np.array_equal(found.toarray() if sparse.issparse(found) else found, expected[positions])
+        assert same(read_rows(tmp_path, np.array(positions, np.int32)), form(stored[positions]))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 70_000.0])

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 import fruit
 import pytest
 import tiny
+from workbench import indexed
 
 from lexbench import api
 from lexbench.analysis.stored_results import stored_results
-from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.retrievers import _bm25_settings
@@ -17,7 +17,6 @@ from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
 from lexbench.runner.systems import describe
-from lexbench.types import Document
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
@@ -33,13 +32,7 @@ def hits(tmp_path):
     """Return a function that indexes texts by id, and gives (id, score) of what a query finds."""
 
     def search(kind, query, texts=TEXTS, **settings):
-        name = f"{kind.__name__}-{len(list(tmp_path.iterdir()))}"
-        for folder in (tmp_path / name, tmp_path / name / "corpus", tmp_path / name / "index"):
-            folder.mkdir()
-        corpus = write_corpus((Document(*item) for item in texts.items()), tmp_path / name / "corpus")
-        retriever = kind(**settings)
-        retriever.build(corpus, tmp_path / name / "index")
-        opened = retriever.open(tmp_path / name / "index")
+        opened, corpus = indexed(tmp_path, kind(**settings), texts, f"{kind.__name__}-{len(list(tmp_path.iterdir()))}")
         found = opened.search(opened.encode([query]), 10)
         ids = fruit.ids(corpus, found.docs[0][found.docs[0] >= 0])
         return list(zip(ids, found.scores[0].tolist(), strict=False))

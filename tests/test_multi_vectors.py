@@ -12,7 +12,7 @@ import workbench
 from lexbench import api
 from lexbench.contracts import contract_of
 from lexbench.encodings import shards as format_
-from lexbench.encodings.shards import Encodings, read_rows, read_shard, write_shard
+from lexbench.encodings.shards import write_shard
 from lexbench.engines import maxsim
 from lexbench.engines.kernels import dense
 from lexbench.engines.maxsim import MaxSim
@@ -22,7 +22,6 @@ from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import kind_of, stacked
 
 WIDTH = 16
 ROWS = [[[1, 2], [3, 4]], [], [[5, 6]], [[7, 8], [9, 0.1], [0, 0]]]
@@ -32,11 +31,6 @@ def multi(rows, width=2):
     """Return the vectors of texts that have these lists of vectors."""
     values = np.array([vector for row in rows for vector in row], np.float32).reshape(-1, width)
     return MultiVectors(values, np.cumsum([0, *map(len, rows)]))
-
-
-def lists(vectors):
-    """Return the list of vectors of each text."""
-    return [vectors.values[start:stop].tolist() for start, stop in pairwise(vectors.offsets)]
 
 
 def random_texts(count, seed, most=9):
@@ -78,28 +72,6 @@ class Letters(Encoder):
 def built(path, vectors, **settings):
     """Build an index of one shard and open it."""
     return workbench.built(MaxSim(**settings), path, vectors)
-
-
-def test_a_shard_reads_back_as_it_was(tmp_path):
-    """Vectors come back with the texts that they belong to, one of which has none; their kind is that of lists of vectors."""
-    write_shard(tmp_path / "shard-00000.safetensors", multi(ROWS), truncated=3)
-    found = read_shard(tmp_path / "shard-00000.safetensors")
-
-    assert kind_of(found) is Kind.MULTI
-    assert lists(found) == lists(multi(ROWS))
-    assert Encodings(tmp_path).truncated() == 3
-
-
-@pytest.mark.parametrize("storage", ["float32", "float16"])
-def test_single_texts_are_those_of_whole_shards(tmp_path, monkeypatch, storage):
-    """Texts of any shards, with and without tokens, are what reading everything gives."""
-    monkeypatch.setattr(format_, "SHARD", 2)
-    for start in (0, 2):
-        write_shard(tmp_path / f"shard-{start // 2:05d}.safetensors", multi(ROWS[start : start + 2]), storage=storage)
-    every = lists(stacked(list(Encodings(tmp_path).shards())))
-
-    for positions in ([0], [1], [3], [0, 2], [1, 3], [0, 1, 2, 3]):
-        assert lists(read_rows(tmp_path, np.array(positions, np.int32))) == [every[position] for position in positions]
 
 
 @pytest.mark.parametrize("offsets", [[0, 1], [1, 2], [0, 2, 1, 2], [0, 3]])

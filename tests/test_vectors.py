@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+import tiny
 from scipy import sparse
 from staged import encode
 
 from lexbench import registry
-from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import Encodings
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.notation import Call
-from lexbench.types import Document, Query
+from lexbench.types import Query
 
 DOCUMENTS = {"a": {"red": 3, "fox": 2}, "b": {"fox": 1}, "c": {}}
 QUERIES = {"q2": {"fox": 2, "blue": 9}, "q1": {"red": 1}}
@@ -35,10 +35,8 @@ def vectors(**settings):
 
 def encoded(encoder, tmp_path, ids="cba"):
     """Return the stored vectors of documents with these ids, in position order."""
-    for name in ("corpus", "out"):
-        (tmp_path / name).mkdir()
-    corpus = write_corpus((Document(name, "") for name in ids), tmp_path / "corpus")
-    encode(encoder, corpus, tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    encode(encoder, tiny.corpus(tmp_path / "corpus", dict.fromkeys(ids, "")), tmp_path / "out")
     return sparse.vstack(list(Encodings(tmp_path / "out").shards())).toarray()
 
 

@@ -7,11 +7,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+import tiny
 from click import UsageError
 from staged import Letters, RecordedProgress, contents, encode
 
 from lexbench.cli.encode import _part
-from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encoding import culprit
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
@@ -19,7 +19,6 @@ from lexbench.executors import executor, suited
 from lexbench.executors.here import Here
 from lexbench.executors.processes import Processes
 from lexbench.testing._letters import Sum
-from lexbench.types import Document
 
 TEXTS = ["a b", "", "a", "b b", "d", "c a", "e e e e", "a e", "b", "c c"]  # the "d" is at position 5, its id is "4"
 
@@ -35,8 +34,7 @@ def _small_shards(monkeypatch):
 @pytest.fixture
 def corpus(tmp_path):
     """Write a corpus of ten documents."""
-    (tmp_path / "corpus").mkdir()
-    return write_corpus((Document(str(i), text) for i, text in enumerate(TEXTS)), tmp_path / "corpus")
+    return tiny.corpus(tmp_path / "corpus", {str(i): text for i, text in enumerate(TEXTS)})
 
 
 def folder(tmp_path, name):

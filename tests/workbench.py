@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import tiny
 from scipy import sparse
 
 from lexbench import registry
@@ -78,6 +79,14 @@ def built(engine, path, *shards):
     path.mkdir(exist_ok=True)
     engine.build(iter(shards), path)
     return engine.open(path)
+
+
+def indexed(path, retriever, texts, index="index"):
+    """Index *texts* by id in the new folder *index* of *path*; return the opened index and the corpus."""
+    corpus = tiny.corpus(path / f"corpus-{index}", texts)
+    (path / index).mkdir()
+    retriever.build(corpus, path / index)
+    return retriever.open(path / index), corpus
 
 
 def engine(name, **settings):
