@@ -1,7 +1,6 @@
 """Hard negatives: what a retriever finds that is not relevant, mined once and stored as lists."""
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -69,19 +68,6 @@ def test_depth_counts_what_is_left(depth, expected, tmp_path):
     _, found = mined(recipe(tmp_path, [write(tmp_path / "fruit", judged)], depth=depth))
 
     assert found == {"qa": expected}
-
-
-def test_pieces_make_one_run(tmp_path, monkeypatch):
-    """Queries searched one at a time give the same files as all at once."""
-    asked = recipe(tmp_path, [write(tmp_path / "fruit")])
-    folder, _ = mined(asked)
-    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    shutil.rmtree(folder)
-    monkeypatch.setattr(negatives, "_QUERIES", 1)
-    mined(asked)
-
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
-    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_another_setting_mines_again(tmp_path):
@@ -155,10 +141,8 @@ negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Silent())
 
 
 def test_killed_mining_resumes(tmp_path, monkeypatch):
-    """A kill -9 costs no finished search, and the result is the same bytes."""
+    """A kill -9 costs no finished search; queries searched one at a time give the bytes of all at once."""
     folder, flushes, sync = write(tmp_path / "fruit"), [], atomic.sync
-    monkeypatch.setattr(negatives, "_QUERIES", 1)
-    monkeypatch.setattr(atomic, "sync", lambda path: (flushes.append(path), sync(path)))
 
     def asked(name):
         monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / f"{name}.store"))
@@ -168,6 +152,9 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
         manifests = (tmp_path / "hurried.store").glob(f"*/*/{MANIFEST}")
         return {path: path.stat().st_mtime_ns for path in manifests if path.parent.suffix != ".draft"}
 
+    mined(asked("whole"))
+    monkeypatch.setattr(negatives, "_QUERIES", 1)
+    monkeypatch.setattr(atomic, "sync", lambda path: (flushes.append(path), sync(path)))
     mined(asked("calm"))
     text, known = msgspec.json.encode(asked("hurried")).decode(), {}
     for left in (len(flushes) // 2, len(flushes) // 2 - 5):
@@ -177,6 +164,8 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
         known = sealed()
     mined(asked("hurried"))
     assert known.items() <= sealed().items()
-    files = [path.relative_to(tmp_path / "calm") for path in (tmp_path / "calm").rglob("*.*")]
-    assert sorted(path.relative_to(tmp_path / "hurried") for path in (tmp_path / "hurried").rglob("*.*")) == sorted(files)
-    assert all((tmp_path / "hurried" / path).read_bytes() == (tmp_path / "calm" / path).read_bytes() for path in files)
+
+    def files(name):
+        return {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
+
+    assert files("hurried") == files("whole")
