@@ -1,4 +1,4 @@
-"""Audit a leaderboard: which ranks can be told apart, and what is mixed, missing or seen in training."""
+"""Audit a leaderboard: ranks that can be told apart, mixed versions, missing scores, and data seen in training."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ Names = Sequence[str]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """The score of one system on one dataset, and what is known about it."""
+    """The score of one system on one dataset, and known facts about it."""
 
     value: float
     measure: str = ""
@@ -48,7 +48,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit(board: Board) -> list[Table]:
-    """Return what can be told apart, and the ranks with the faults of the board below.
+    """Return two tables: how many systems can be told apart, and the ranks, with the faults of the board as notes.
 
     Systems are ranked by their mean over the datasets that all ranked systems have. Raises CannotStart if no two systems have
     a dataset in common.

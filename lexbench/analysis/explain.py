@@ -1,4 +1,4 @@
-"""Why a system ranks a document where it does: their common terms, and what each adds to the score.
+"""Explain the score of a document for a query: the terms that they share, and how much each adds to the score.
 
 For sparse vectors a term adds its weight in the query times its weight in the document. For BM25 it adds its inverse document
 frequency, counted as often as the query has the term, times the term frequency part. Dense vectors have no terms to explain.
@@ -61,7 +61,7 @@ class ExplainedDocument:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The terms of a query in a system, and what they add to the scores of documents."""
+    """The terms of a query in a system, and how much they add to the scores of documents."""
 
     system: str
     query: str
@@ -145,7 +145,7 @@ def _scored(
 def _documents(
     runner: DatasetRunner, docs: NDArray[np.int32], scores: NDArray[np.float32], terms: Sequence[Term], weights: Iterable[Any]
 ) -> tuple[ExplainedDocument, ...]:
-    """Return the documents at positions *docs* with those of *terms* that they have; *weights* are by document and term."""
+    """Return the documents at positions *docs*, each with the *terms* that it has. *weights* are by document and term."""
     shown = []
     for position, score, inside in zip(docs.tolist(), scores.tolist(), weights, strict=True):
         (document,) = runner.corpus.documents(position, position + 1)

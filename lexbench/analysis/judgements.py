@@ -57,7 +57,7 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _pool_note(contract: Contract | None, systems: Sequence[str]) -> Iterator[str]:
-    """Yield who judged the dataset, and which of *systems* contributed to its pool."""
+    """Yield a note with the judges of the dataset, and with the *systems* that contributed to its pool."""
     if contract and contract.judging:
         judging = contract.judging
         pool = f"; the pool favours its contributors: {'; '.join(judging.pool)}" if judging.pool else ""
@@ -79,7 +79,7 @@ def is_contributor(system: str, contract: Contract) -> bool:
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One system scored with all judgements; a contributor also without those of documents that only it found."""
+    """The score of one system with all judgements; for contributors, also without those of documents that only it found."""
 
     system: str
     contributes: bool
@@ -95,7 +95,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 def leave_one_out(
     runs: Mapping[str, Run], qrels: Qrels, measure: str, contributors: Collection[str], *, depth: int, relevant: int = 1
 ) -> list[LeftOut]:
-    """Return every system of *runs*, best first, with what each of the *contributors* owes to its own judgements.
+    """Return every system of *runs*, best first. Each of the *contributors* is also scored without its own judgements.
 
     *depth* is how many documents of a contributor's list were judged; *relevant* is the lowest relevant grade. Raises
     CommandError for a contributor without a run, and for fewer than two systems.
@@ -141,7 +141,7 @@ def _first_documents(run: Run, depth: int) -> Pairs:
 
 
 def _without(qrels: Qrels, pairs: Pairs) -> Qrels:
-    """Return the judgements without those of *pairs*. Queries that lose all of theirs stay, and score 0."""
+    """Return the judgements without *pairs*. Queries that lose all judgements stay, and score 0."""
     keep = np.array([(one.query_id, one.doc_id) not in pairs for one in qrels.judgements()], dtype=bool)
     offsets = np.concatenate(([0], np.cumsum(keep)))[qrels.offsets]
     return Qrels(qrels.query_ids, offsets, qrels.doc_ids[keep], qrels.grades[keep])

@@ -22,7 +22,7 @@ PERSISTENCE = 0.9
 
 
 class ListSimilarity(msgspec.Struct, frozen=True, kw_only=True):
-    """Similarity of a system's lists to those of the first system: means over queries for which either has a list."""
+    """Similarity of a system's lists to the first system's: means over the queries for which at least one has a list."""
 
     system: str
     queries: int

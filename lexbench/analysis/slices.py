@@ -78,7 +78,7 @@ class SliceScore(msgspec.Struct, frozen=True, kw_only=True):
     slice: str
     queries: int
     means: dict[str, float]  # by measure
-    intervals: dict[str, tuple[float, float]]  # bootstrap over queries; those of all slices hold together with 95 % confidence
+    intervals: dict[str, tuple[float, float]]  # bootstrap over queries, with 95 % confidence for all slices together
 
 
 def slice_scores(result: Result, slices: Slices) -> list[SliceScore]:

@@ -192,7 +192,7 @@ def find_systems(
 
 
 def chosen_systems(texts: Sequence[str], entries: Sequence[StoredResult]) -> list[StoredResult]:
-    """Return those of *entries* that are of the systems *texts*. Raises UnknownName for a system that is not there."""
+    """Return the *entries* of the systems *texts*. Raises UnknownName for a system without an entry."""
     chosen: list[StoredResult] = []
     for text in texts:
         found = find_systems(text, entries)

@@ -71,7 +71,7 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
 
 
 def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
-    """Write a curve through *points* (cost, value, name) as *path* with .svg, .pdf and .png; *labels* are those of the axes."""
+    """Write a curve through *points* (cost, value, name) as *path* with .svg, .pdf and .png. *labels* name the axes."""
     require("--plot", ["matplotlib"], "figures")
     best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
@@ -95,7 +95,7 @@ def missing(results: Iterable[Result]) -> list[str]:
 
 
 def _against(plot: Plot, names: Sequence[str], lines: Sequence[int], title: str) -> "Figure":
-    """Draw the ranked points of *plot*. *names* and *lines* are those of each system; points of one line are joined."""
+    """Draw the ranked points of *plot*. *names* and *lines* are by system; points with the same line are joined."""
     points = sorted((point for point in plot.points if not point.aside), key=lambda point: (point.x, point.y, point.system))
     joined = {line: [point for point in points if lines[point.system] == line] for line in sorted(set(lines))}
     joined = {line: members for line, members in joined.items() if members}
@@ -181,8 +181,8 @@ def place_labels(
 ) -> None:
     """Write the label of each point (x, y, label, colour) into *axes* without hiding *lines*. Limits and scales must be final.
 
-    Points are processed from the highest down, so equal points give equal pictures. If no position is free, the one that hides
-    least is used.
+    Points are processed from the highest down, so equal points give equal pictures. If no position is free, a label is put
+    where it hides least.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

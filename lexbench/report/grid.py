@@ -209,7 +209,7 @@ def mean_value(mean: Mean) -> Value:
 
 
 def _mean_score(scores: Sequence[tuple[Result | None, str]]) -> Value:
-    """Return the mean over datasets of one measure each."""
+    """Return the mean over datasets as a cell. *scores* are the result and the measure on each dataset."""
     means = [result.means[name] for result, name in scores if result and name in result.means]
     if len(scores) == 1:
         return score_value(*scores[0])
@@ -217,7 +217,7 @@ def _mean_score(scores: Sequence[tuple[Result | None, str]]) -> Value:
 
 
 def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
-    """Yield what QPS are, and what their marks mean."""
+    """Yield notes that explain QPS and their marks."""
     for timing in list(timings.values())[:1]:
         yield f"QPS: queries per second, one at a time, with encoding; k={timing.k}"
     shown = " ".join(rate(timing) for timing in timings.values())

@@ -82,7 +82,7 @@ def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], wh
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """Return the notes of results: what names stand for, dropped documents, wide tie intervals, and the results' own notes."""
+    """Return notes of results: the expressions of names, dropped documents, wide tie intervals, and their own notes."""
     lines = names(results)
     for result in results:
         name = f"{result.system} on {result.dataset}"
@@ -111,7 +111,7 @@ def notes(results: Sequence[Result]) -> list[str]:
 
 
 def names(results: Sequence[Result]) -> list[str]:
-    """Return what each named system, or system of several seeds, stands for."""
+    """Return a line with the expression of each named system, and with the members of each system of several seeds."""
     lines = []
     for result in results:
         if result.expression:
@@ -165,7 +165,7 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
 
 
 def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the short notes of `--brief`: what names stand for, gaps of judgements, and who has seen the data in training."""
+    """Yield the short notes of `--brief`: expressions of names, gaps of judgements, systems that saw the data in training."""
     yield from names(results)
     if any(judged_gaps(results)):
         yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"

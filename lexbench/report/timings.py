@@ -46,7 +46,7 @@ def single_stream(result: Result) -> list[Timing]:
 
 
 def timing_tables(results: Sequence[Result]) -> list[Table]:
-    """Return the timing tables of each dataset. One table has only timings with the same conditions and machine."""
+    """Return the timing tables of each dataset. All timings of a table have the same conditions and machine."""
     groups: dict[tuple[str, str, str], list[_Timed]] = {}
     for dataset, group in by_dataset(results).items():
         for result, timing in ((one, timing) for one in group for timing in one.timings):

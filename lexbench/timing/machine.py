@@ -1,4 +1,4 @@
-"""The machine that a system is timed on: its fingerprint, the memory of a process, and who else used the machine.
+"""The machine that a system is timed on: its fingerprint, the memory of a process, and disturbances by other processes.
 
 Most facts are read from /proc and /sys of Linux. Facts that the kernel does not report are left out, never estimated.
 """

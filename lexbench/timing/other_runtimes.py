@@ -1,4 +1,4 @@
-"""OpenVINO and ONNX Runtime in place of our own layers, so that `lexbench speed --with` measures them beside ours.
+"""OpenVINO and ONNX Runtime in place of our own layers, so that `lexbench speed --with` compares them with ours.
 
 Tokens, batches, pooling of dense models and all later steps stay ours. What is converted, from float32, is the body, and for
 sparse models also the maxima of the logits. Used by `encoding_speed` alone, in the measuring process. Needs torch.
@@ -60,7 +60,7 @@ class _WithMaxima(nn.Module):
 
 
 def use(encoder: Any, runtime: str) -> None:
-    """Let the model of *encoder* compute with *runtime* ("openvino" or "onnx") in this process, in its dtype and threads.
+    """Compute the layers of *encoder* by *runtime* ("openvino" or "onnx") in this process, in its dtype and threads.
 
     Raises LexbenchError for other models than masked-language models and bodies like BERT.
     """

@@ -139,7 +139,7 @@ def run_task(task: Task | Baseline | EncodingTask, threads: int, on_pass: Callab
         atomic.write_bytes(path, msgspec.json.encode(task))
         # Without -P the user's current folder would be on the path of the process even if it is not on ours.
         command = [sys.executable, "-P", "-m", "lexbench.timing", str(path)]
-        pipe = subprocess.PIPE  # nothing is written to its stdin: the end of the pipe tells the process that we have ended
+        pipe = subprocess.PIPE  # nothing is written to its stdin; when the pipe closes, the process knows that we have ended
         environment = _environment(threads)
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment, text=True) as process:
             assert process.stdout is not None

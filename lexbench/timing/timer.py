@@ -85,7 +85,7 @@ class Timer:
 
 @dataclass(frozen=True)
 class _Measurement:
-    """One scenario of one system, with a fixed number of documents asked for."""
+    """One scenario of one system, for one number of documents per query."""
 
     timed: TimedRun
     runner: DatasetRunner

@@ -171,8 +171,10 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every)
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
-    bounded = None if margin is None else (margin, LEVEL / family)
-    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, margin=bounded) for name in chosen])
+    limit = None if margin is None else (margin, LEVEL / family)
+    tested = _with_holm(
+        [_on_dataset(by_label[name], values[name], measures[name], resamples, margin=limit) for name in chosen]
+    )
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -212,7 +214,7 @@ def _on_slices(
         alone = {label: by_slice[name] for label, by_slice in restricted.items()}
         on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], resamples, 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
-    return _holm(tested)
+    return _with_holm(tested)
 
 
 def measure_of(dataset: str, measure: str | None) -> str:
@@ -287,8 +289,8 @@ def _difference(
     )
 
 
-def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
-    """Return the comparisons with all p corrected by Holm over all differences, those of margins separately."""
+def _with_holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
+    """Return the comparisons with p corrected by Holm over all differences. Tests of margins are corrected separately."""
     differences = [one for on in tested for one in on.differences]
     ps = iter(randomisation.holm([one.p for one in differences]))
     margins = iter(randomisation.holm([one.no_worse.p for one in differences if one.no_worse]))

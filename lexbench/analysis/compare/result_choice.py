@@ -139,12 +139,12 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
 
 
 def _scored(entry: StoredResult) -> tuple[Any, ...]:
-    """Return what makes two results equal, whenever and wherever they were measured."""
+    """Return the facts that are equal for two runs of one system, at any time and on any machine."""
     return entry.result.contract, entry.result.digests, entry.result.recipe, entry.result.per_query
 
 
 def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:
-    """Return the datasets that all systems have, or those of them that are *wanted*. Raises CannotStart if there is none."""
+    """Return the datasets that all systems have, only the *wanted* ones if given. Raises CannotStart if there is none."""
     common = [name for name in sorted(systems[0].results) if all(name in system.results for system in systems)]
     for name in wanted:
         lacking = next((system for system in systems if name not in system.results), None)

@@ -16,7 +16,7 @@ from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
-_SIDE_BY_SIDE = 6  # settings of more systems do not fit beside each other
+_SIDE_BY_SIDE = 6  # systems whose settings fit in one table
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
 _PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "verdict")
@@ -173,7 +173,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
 
 
 def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
-    """Yield what "no worse" means, and the datasets with too few queries for the margin."""
+    """Yield a note that explains "no worse", and one per dataset with too few queries for the margin."""
     yield (
         f"no worse: the loss is shown to be below {margin:g}, at .05 by Holm over all comparisons; bound: by betting, valid "
         "for any differences, all bounds together with 95 % confidence"
@@ -202,7 +202,7 @@ def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
 
 
 def no_worse(margin: float, holds: Sequence[bool]) -> str:
-    """Return on how many datasets a system is shown to be no worse than *margin*, e.g. `no worse than .005 on 11 of 12`."""
+    """Return on how many datasets a system is shown to lose less than *margin*, e.g. `no worse than .005 on 11 of 12`."""
     return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 
 

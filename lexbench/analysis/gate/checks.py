@@ -46,7 +46,7 @@ Verdict = Literal["pass", "fail", "cannot tell"]
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """The scores of a system beside those of its baseline, and the verdict."""
+    """The scores of a system and of its baseline, and the verdict."""
 
     verdict: Verdict
     queries: int
@@ -77,7 +77,7 @@ def judge(
     before: NDArray[np.float64], after: NDArray[np.float64], margin: float = MARGIN, *, confidence: float = CONFIDENCE,
     tests: int = COMMITS,
 ) -> Quality:  # fmt: skip
-    """Compare the values (queries,) of a system with those of its baseline, both from 0 to 1.
+    """Compare the values (queries,) *after* of a system with the values *before* of its baseline. All are from 0 to 1.
 
     *tests* is the number of tests that share the chance of a false alarm: commits x gates.
     """
@@ -140,7 +140,7 @@ class Measured(NamedTuple):
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of size or speed, and what was measured."""
+    """A limit of size or speed, and the measured value."""
 
     what: str  # "index bytes", "queries per second", "latency"
     verdict: Verdict

@@ -100,7 +100,7 @@ def as_junit(reports: Sequence[Report]) -> bytes:
 
 
 def accepted(name: str, before: Baseline | None, now: Baseline) -> Iterator[str]:
-    """Yield what changed when a baseline was accepted."""
+    """Yield the changes from the baseline *before* to the baseline *now*, which was just accepted."""
     mean = number(fmean(now.values.values()))
     if before is None:
         yield f"{name}: {now.measure} {mean} on {len(now.values)} queries"

@@ -60,7 +60,7 @@ def fewest_queries(margin: float) -> int:
 
 
 def _log_wealth(differences: NDArray[np.float64], mean: float) -> float:
-    """Return the logarithm of what a stake of 1 has become after betting against a true mean of *mean* or less."""
+    """Return the logarithm of the wealth after betting a stake of 1 against a true mean of *mean* or less."""
     if mean <= -1:  # impossible for differences from -1 to 1, so any stake wins
         return np.inf
     changed, counts = np.unique(differences, return_counts=True)

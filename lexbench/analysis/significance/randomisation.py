@@ -32,7 +32,7 @@ def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, see
     if 2 ** len(changed) <= resamples:
         return _exact(changed)
     sums = np.concatenate([bits @ values for bits in _bits(len(values), resamples, seed)])
-    return _share(np.abs(2 * sums - values.sum()), abs(values.sum()), float(np.abs(values).sum()))
+    return _p_of_draws(np.abs(2 * sums - values.sum()), abs(values.sum()), float(np.abs(values).sum()))
 
 
 def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES) -> NDAr
             p = _exact(changed)
         else:
             added = float(np.abs(values[one]).sum() + np.abs(values[other]).sum())
-            p = _share(np.abs(centred[:, one] - centred[:, other]), abs(difference.sum()), added)
+            p = _p_of_draws(np.abs(centred[:, one] - centred[:, other]), abs(difference.sum()), added)
         ps[one, other] = ps[other, one] = p
     return ps
 
@@ -89,7 +89,7 @@ def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL
 
 
 def queries_needed(differences: NDArray[np.float64], difference: float, *, level: float = LEVEL) -> int:
-    """Return how many queries like those of *differences* (queries,) a test needs to find a mean of *difference*.
+    """Return how many queries a test needs to find a mean of *difference*, if they vary like *differences* (queries,).
 
     The smallest number for which `minimum_detectable` is at most *difference*, with the observed standard deviation.
     """
@@ -130,8 +130,11 @@ def _bits(queries: int, resamples: int, seed: int) -> Iterator[NDArray[np.float6
         yield np.unpackbits(packed, axis=1, count=queries).astype(np.float64)
 
 
-def _share(resampled: NDArray[np.float64], observed: float, added: float) -> float:
-    """Return p: the share of sums at least as far from 0 as *observed*, which counts as one of them."""
+def _p_of_draws(resampled: NDArray[np.float64], observed: float, added: float) -> float:
+    """Return the share of sums at least as far from 0 as *observed*, which counts as one of the draws.
+
+    *added* is the sum of the absolute terms, relative to which sums are compared.
+    """
     extreme = int(np.count_nonzero(resampled >= observed - _EQUAL * added))
     return (1 + extreme) / (1 + len(resampled))
 

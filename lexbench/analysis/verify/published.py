@@ -1,4 +1,4 @@
-"""Published scores: who printed them, how near a measured score must come, and which results are of the same system.
+"""Published scores: their sources, the tolerance for measured scores, and whether a result is of the same system.
 
 Each score is in one of two places: those of a model of the catalogue are in the `published` list of its file, all others in
 `suites/expected/<suite>.toml`. Facts about a source are in `suites/expected/sources.toml`.
@@ -124,7 +124,7 @@ class PublishedScore:
 
 
 def published_scores() -> list[PublishedScore]:
-    """Return every published score, those of the catalogue first. A model whose file cannot be read has none."""
+    """Return every published score; scores of the catalogue come first. Models whose file cannot be read are left out."""
     models = [model for model in catalog.listing().values() if isinstance(model, catalog.Model)]
     found = [
         PublishedScore(
@@ -215,7 +215,7 @@ def _is_same_encoder(part: Expression, typed: Expression | None, result: Result)
 
 
 def _settings(plugin: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of *plugin* that change answers: those *typed*, otherwise the defaults."""
+    """Return the settings of *plugin* that change answers: the *typed* values, or else the defaults."""
     settings = [item for item in fields(plugin) if item.init and not item.metadata.get("runtime")]
     defaults = {item.name: item.default for item in settings if item.default is not MISSING}
     return defaults | {item.name: typed[item.name] for item in settings if item.name in typed}

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One measured mean beside published scores of one value."""
+    """One measured mean and the published scores of one value that it is compared with."""
 
     result: Result
     measure: str
@@ -160,6 +160,7 @@ def tables(verification: Verification) -> list[Table]:
 
 
 def _row(check: Check) -> tuple[str, ...]:
+    """Return a check as cells under `_HEADER`, with enough digits for the published score."""
     first = check.published[0]
     digits = max(DIGITS, len(first.printed.partition(".")[2]))
     named, *more = dict.fromkeys(score.source.name for score in check.published)

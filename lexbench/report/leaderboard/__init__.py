@@ -28,7 +28,7 @@ HTML = "index.html"
 
 
 def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> Board:
-    """Return the board of a folder of results, merged with the folders of *others*, by the name of who ran them.
+    """Return the board of a folder of results, merged with the folders of *others*, by the name of the person who ran them.
 
     *published* is how many published scores it has: none, few or all. Raises CannotStart for a folder without results, and
     InvalidFile for a faulty file.
@@ -76,7 +76,11 @@ def read_folder(folder: Path) -> dict[str, BySystem]:
 def merge(
     by_person: Mapping[str, dict[str, BySystem]],
 ) -> tuple[dict[str, BySystem], dict[str, dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
-    """Return by suite the results of all people; who ran each row, in the order of *by_person*; and who ran what where."""
+    """Merge the results of several people.
+
+    Returns three mappings by suite: the results by row, the people who ran each row, and lines with the rows, version and
+    machine of each person.
+    """
     merged: dict[str, BySystem] = {}
     ran: dict[str, dict[str, tuple[str, ...]]] = {}
     lines: dict[str, tuple[str, ...]] = {}

@@ -47,7 +47,7 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
     if dataset and dataset not in panels:
         raise UnknownName(f"dataset of {section.id} in these results", dataset, panels)
     own = main_grid(section, panels[dataset].details if dataset else section.summary)
-    grid = own if dataset or section.published is None else _joined(own, section.published)
+    grid = own if dataset or section.published is None else _with_published(own, section.published)
     places = {name: row.system for row in own.rows for name in (row.name, *row.name.split(" = "))}
     if baseline and baseline not in places:
         raise UnknownName("system of this table", baseline, [row.name for row in own.rows])
@@ -74,8 +74,8 @@ def main_grid(section: Section, grid: Grid) -> Grid:
     return grid.only(msgspec.structs.replace(row, name=" = ".join([row.name, *same.get(row.system, ())])) for row in rows)
 
 
-def _joined(grid: Grid, published: Grid) -> Grid:
-    """Return *grid* with the rows of *published* below, whose columns have the same names."""
+def _with_published(grid: Grid, published: Grid) -> Grid:
+    """Return *grid* with the rows of *published* added at the end. Columns are matched by their names."""
     places = {column.name: at for at, column in enumerate(published.columns)}
     rows = [
         msgspec.structs.replace(
@@ -127,7 +127,7 @@ def latex(table: View) -> str:
 
 
 def caption(table: View) -> str:
-    """Return the title of a table with what its marks mean."""
+    """Return the title of a table and the meaning of its marks."""
     parts = [table.grid.title]
     if any(mark for row in table.grid.marks() for mark in row):
         parts.append("Best in bold, second underlined, among the systems measured here.")

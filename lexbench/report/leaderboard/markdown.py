@@ -1,4 +1,4 @@
-"""A board as GitHub Markdown, with a picture: what a reader wants to know at one look. Everything else is on the page."""
+"""A board as GitHub Markdown: the main tables and a picture of top-K curves. All other details are on the HTML page."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def _table(grid: Grid) -> str:
 
 
 def _footer(board: Board) -> str:
-    """Return what the names of all tables stand for, and where the figures are from."""
+    """Return the expressions of the names in all tables, the contracts, and the software and machines of the measurements."""
     names: dict[str, None] = {}
     for section in board.suites:
         rows = main_grid(section, section.summary).rows

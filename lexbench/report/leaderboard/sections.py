@@ -27,7 +27,7 @@ _FEW = 10  # rows
 
 
 class PublishedSystem(NamedTuple):
-    """A system with published scores. It is shown beside ours, but never ranked or tested."""
+    """A system with published scores. It is shown with ours, but never ranked or tested."""
 
     label: str
     family: str
@@ -56,7 +56,7 @@ def read_published() -> Published:
 
 
 def published_systems(published: Published, suite: Suite, datasets: Sequence[str]) -> list[PublishedSystem]:
-    """Return the published systems with a headline score on one of *datasets*, those with most scores first.
+    """Return the published systems with a headline score on one of *datasets*. Systems with most scores come first.
 
     A system is listed once, with the source that has most of its scores; systems with identical scores also count as one.
     Scores made under other rules are left out.
@@ -124,7 +124,7 @@ def published_grid(
 
 
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
-_SEVERAL = 3  # datasets from which on a table counts those that a system won
+_SEVERAL = 3  # datasets; with so many, a column counts how often each system is the best
 _NOTES = 5  # at most
 
 
