@@ -98,7 +98,7 @@ def test_cut_measurements_stop_nothing(store, capsys, kind, words):
     path.write_bytes(path.read_bytes()[:20])
     err = ended(capsys, 1 if kind in ("results", "runs") else 0, *words).err
 
-    assert "mistake" not in err
+    assert "bug in lexbench" not in err
     assert kind != "results" or str(path) in err
     assert code(RUN) == 0
 

@@ -1,17 +1,20 @@
 """Hostile inputs for `fault_campaign`: expressions, names, and files of suites, recipes, models and contracts.
 
-Those of runs, judgements, collections and results are in test_trec, test_hostile_files, test_own_data and test_soundness.
+Hostile runs, judgements, collections and results are in test_trec, test_hostile_files, test_own_data and test_soundness.
 """
 
-import json
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lexbench import contracts
+
+sys.path.append(str(Path(__file__).parents[1]))
+import tiny
 
 _DEEP = "[" * 100_000 + "]" * 100_000
 _MARK = b"\xef\xbb\xbf"
@@ -38,17 +41,12 @@ class Hostile:
 
 
 def collection(place: Path, documents: int, queries: int) -> Path:
-    """Write a BEIR folder whose words are numbers."""
-    (place / "qrels").mkdir(parents=True)
+    """Write a BEIR folder whose words are numbers; the text of a query is the beginning of its relevant document."""
     chance = random.Random(7)
     texts = [" ".join(f"w{int(chance.paretovariate(0.6)) % 500}" for _ in range(30)) for _ in range(documents)]
-    rows = [{"_id": f"d{number}", "title": "", "text": text} for number, text in enumerate(texts)]
-    (place / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [{"_id": f"q{number}", "text": " ".join(texts[number].split()[:5])} for number in range(queries)]
-    (place / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-    judged = "".join(f"q{number}\td{number}\t1\n" for number in range(queries))
-    (place / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
-    return place
+    asked = {f"q{number}": " ".join(texts[number].split()[:5]) for number in range(queries)}
+    judged = [(f"q{number}", f"d{number}", 1) for number in range(queries)]
+    return tiny.write(place, {f"d{number}": text for number, text in enumerate(texts)}, asked, judged)
 
 
 def inputs(place: Path) -> Iterator[Hostile]:
@@ -94,12 +92,10 @@ def _tables(place: Path) -> Iterator[Hostile]:
         "mark": _MARK,
     }
     for name, text in texts.items():
-        file = _file(place, text if isinstance(text, bytes) else text.encode(), ".toml")
+        models = tiny.write_files(place / f"models {name}", {"hostile_model.toml": text})
+        file = str(models / "hostile_model.toml")
         yield Hostile(f"suite: {name}", ["run", "suite", file, "--dry-run"])
         yield Hostile(f"recipe: {name}", ["train", "pretrain", file, "--dry-run"])
-        models = place / f"models {name}"
-        models.mkdir()
-        shutil.copy(file, models / "hostile_model.toml")
         yield Hostile(f"model: {name}", ["show", "model", "hostile_model"], environment={"LEXBENCH_MODELS": str(models)})
     steps = "pretrain.steps="
     for setting in ("=", "a", steps + "9" * 5000, steps + _DEEP[:3000], "\x1b=1", "." * 500, "a." * 900 + "b=1"):
@@ -130,17 +126,8 @@ def _contracts(place: Path, good: Path) -> Iterator[Hostile]:
         "control characters": facts + '[[defects]]\nwhat = "\\u0000\\u001b]0;x"\nsource = "x"\n',
     }
     for name, text in texts.items():
-        package = place / f"contracts {name}"
-        (package / "datasets").mkdir(parents=True)
-        (package / "datasets" / "hostile.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        package = tiny.write_files(place / f"contracts {name}", {"datasets/hostile.toml": text})
         shutil.copytree(good, package / "data" / "hostile")
         environment = {"LEXBENCH_DATA": str(package / "data")}
         for words in (["run", "dataset", "hostile"], ["show", "dataset", "hostile"], ["list", "datasets"]):
             yield Hostile(f"contract: {name}: {words[0]}", words, True, environment, package)
-
-
-def _file(place: Path, content: bytes, end: str = "") -> str:
-    """Write a new file; return its path."""
-    path = place / f"file {len(list(place.iterdir()))}{end}"
-    path.write_bytes(content)
-    return str(path)
