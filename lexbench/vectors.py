@@ -34,9 +34,9 @@ def kind_of(vectors: Any) -> Kind:
 
 
 def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
-    """Return what another program's encoder *returned* as float32 vectors: an array, a csr_array or MultiVectors.
+    """Return the vectors that a foreign encoder *returned*, as float32: an array, a csr_array or MultiVectors.
 
-    *texts* is how many vectors there must be (None: any number). *columns* has the column of each term that was named so far;
+    *texts* is how many vectors there must be (None: any number). *columns* has the column of each term named so far;
     new terms are added to it. Raises LexbenchError for other types and shapes, and for values that are not finite.
     """
     try:
@@ -83,7 +83,7 @@ def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
 
 def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "scipy.sparse.csr_array":
     """Return the vectors of dicts {term: weight}; a new term gets the next column."""
-    columns.setdefault("", 0)  # so that it tells, even before the first term, that terms have names
+    columns.setdefault("", 0)  # a reserved name: even before the first term, the dict shows that terms have names
     terms = [columns.setdefault(str(term), len(columns)) for row in rows for term in row]
     if len(columns) > _VOCABULARY:
         raise LexbenchError(f"the encoder named more than {_VOCABULARY:,} terms; let it return a scipy sparse matrix")

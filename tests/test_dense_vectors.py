@@ -99,7 +99,7 @@ def test_looked_up_vectors_are_searched_and_scored(tmp_path, monkeypatch, capsys
         ([{"docid": "d", "vector": [1, 2]}, {"docid": "e", "vector": [1]}], "not all as long as the first"),
         ([{"docid": "d", "vector": ["x"]}], "no lists of numbers"),
         ([{"docid": "d", "vector": [1e300]}], "is no float32"),
-        ([{"docid": "d", "vector": [1]}, {"qid": "e", "vector": [1]}], "it has not both docid and vector"),
+        ([{"docid": "d", "vector": [1]}, {"qid": "e", "vector": [1]}], "it lacks docid or vector"),
     ],
 )
 def test_files_that_are_no_dense_vectors_are_refused(lines, said, tmp_path):

@@ -1,6 +1,6 @@
 """Exact sparse search on unquantised weights: scipy's product of the queries with the transposed document matrix.
 
-The reference for faster engines, and the engine of encoder objects that name none.
+Faster engines are tested against it. Encoder objects with sparse vectors use it unless they name an engine.
 """
 
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ class Csr(Engine):
 
 
 def _largest(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Return the indices of the *k* largest of *scores* (n,), in no order; of equal ones the first."""
+    """Return the indices of the *k* largest of *scores* (n,), in any order; of equal scores the first ones."""
     if k >= len(scores):
         return np.arange(len(scores))
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]

@@ -38,12 +38,12 @@ class Faiss(Engine):
     visits *nprobe* of 1,024 lists. RepCONC (PQ of 48 or 64 bytes) and ADORE with IVF are the compressed rows of the LexMAE
     paper's table.
 
-    *ef_construction* and *ef_search* are the candidates that a graph keeps while building and searching; to find k, at least k.
-    An index that learns is trained on at most *training* vectors, evenly spaced, so nothing is random. Faiss advises 39 per
-    cluster; 'PQ48' has 256 clusters. Settings that an index does not use change nothing. Scores of compressed vectors are those
-    of the compressed form.
+    *ef_construction* and *ef_search* are how many candidates a graph keeps while building and searching; give at least the
+    number of documents to find. An index that needs training is trained on at most *training* vectors, evenly spaced, so
+    nothing is random. Faiss advises 39 vectors per cluster; 'PQ48' has 256 clusters. Settings that an index does not use change
+    nothing. Scores of compressed vectors are computed from their compressed form.
 
-    Impossible: exact lists, also among equal scores; the same graph twice with *threads* above 1, or from other shards.
+    Lists are not exact, not even among equal scores. Graphs differ if *threads* is above 1, or if the shards differ.
     """
 
     factory: str = "HNSW32"
@@ -69,8 +69,9 @@ class Faiss(Engine):
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write the index of *shards* (n, dimensions) into *path*; it is built in memory.
 
-        An index that learns needs the vectors twice: a file of *path* holds them meanwhile. Raises LexbenchError for vectors
-        that are not finite, and if Faiss cannot make the index, e.g. from too few vectors or because of their width.
+        An index that needs training reads the vectors twice, the second time from a temporary file in *path*. Raises
+        LexbenchError for vectors that are not finite, and if Faiss cannot make the index, e.g. from too few vectors or because
+        of their width.
         """
         index: Any = None
         width = 0

@@ -16,9 +16,9 @@ from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
 
-_LAYOUT = 2  # of the files; goes up when they would be misread
+_LAYOUT = 2  # version of the files; raise it when older indexes would be misread
 _EXACT = 1 << 24  # float32 represents every whole number below
-_MOST = 2**31 - 1  # of a sum
+_MOST = 2**31 - 1  # the largest sum: compiled loops add in int32
 _PARTS = 8  # parts of the queries per thread: queries differ, so a thread that is done takes the next part
 
 
@@ -107,6 +107,7 @@ class ImpactIndex(Index):
     def _search(self, query_lists: tuple[Any, ...], k: int, rows: slice) -> Hits:
         """Return the hits (n, k) of the queries in *rows*."""
         starts, *of_lists = query_lists
+        # Keys come with all bits flipped, so that an ascending sort puts the best first and untouched rows last.
         best = np.full((rows.stop - rows.start, k), ~np.uint64(0))
         self._kernel.search(*self._arrays, starts[rows.start : rows.stop + 1], *of_lists, self._expands, best)
         best.sort(axis=1)

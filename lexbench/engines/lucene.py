@@ -2,8 +2,8 @@
 
 A weight is the frequency of a term in a document, and the score adds up query weight times frequency (Anserini's
 ImpactSimilarity). Anserini repeats every term as often as its weight; here Lucene reads the frequency beside the term ("7|255",
-DelimitedTermFrequencyTokenFilter), so that building costs the postings and not the sum of all weights. The postings are the
-same. Lucene's document numbers are our positions, so it orders ties by position.
+DelimitedTermFrequencyTokenFilter), so that building time grows with the postings and not with the sum of all weights. The
+postings are the same. Lucene's document numbers are our positions, so it orders ties by position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,8 +35,8 @@ class Lucene(Engine):
     With *prune* Lucene skips documents that cannot be among the best k (its IndexSearcher.search(query, k), as Anserini calls
     it); without, it adds up all postings. Answers are the same; which is faster depends on the vectors and on k.
 
-    Refused: weights that are not whole numbers from 0 to 65,535, in documents and queries, and documents whose weights add up
-    to 2**31. Scores are float32, so they are exact below 2**24.
+    Weights of documents and queries must be whole numbers from 0 to 65,535. Documents whose weights add up to 2**31 are
+    refused. Scores are float32, so they are exact below 2**24.
     """
 
     prune: bool = at_search(False)

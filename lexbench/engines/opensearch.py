@@ -43,10 +43,10 @@ _FACTS, _LARGEST = "index.json", "largest_weight.npy"
 class OpenSearch(Engine):
     """Each query term is a clause `rank_feature` with `linear`, so that the score is the dot product of the weights.
 
-    *url*: of the server. Credentials are only read from the environment: OPENSEARCH_API_KEY, or OPENSEARCH_USER and
-    OPENSEARCH_PASSWORD; OPENSEARCH_CA_CERTS names a file of certificates. *shards* are set when the index is made.
-    Refused are weights above 512, which Lucene rounds, queries of more than 1,024 terms, and queries whose scores could
-    be above 2**24. `neural_sparse` on `sparse_vector` is not used, because it leaves documents out.
+    *url* is the address of the server. Credentials are only read from the environment: OPENSEARCH_API_KEY, or OPENSEARCH_USER
+    and OPENSEARCH_PASSWORD; OPENSEARCH_CA_CERTS names a file of certificates. *shards* are set when the index is made. Weights
+    above 512, which Lucene rounds, queries of more than 1,024 terms, and queries whose scores could be above 2**24 are refused.
+    `neural_sparse` on `sparse_vector` is not used, because it misses documents.
     """
 
     url: str = "http://localhost:9200"
@@ -58,7 +58,7 @@ class OpenSearch(Engine):
     remote: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for an address that is none or has a key in it, and for impossible numbers."""
+        """Raise CommandError for an address that is malformed or contains a key, and for a number of shards below 1."""
         Client(self.url)
         if self.shards < 1:
             raise CommandError(f"{self}: shards is 1 or more")
@@ -107,7 +107,7 @@ class OpenSearchIndex(Index):
         self._client, self._name = Client(url), str(facts["index"])
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._largest = np.load(path / _LARGEST)
-        self.transfer = 0.0  # as far as servers say what they took
+        self.transfer = 0.0  # of searches in which the server states how long it worked
         if (there := _count(self._client, self._name)) != facts["sent"]:
             raise MissingData(
                 f"{url} has {there:,} of the {facts['sent']:,} documents of {self._name}: remove {path.parent}, "
@@ -205,7 +205,7 @@ class Client:
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise CommandError(f"opensearch(url={url!r}): write it like https://localhost:9200")
         if parts.username or parts.password:
-            raise CommandError(f"a url of opensearch has no name and no key in it, for results show it; set {VARIABLES[0]}")
+            raise CommandError(f"results show the url of opensearch, so write no name and no key in it; set {VARIABLES[0]}")
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"} | _authorisation()

@@ -48,10 +48,9 @@ class Pisa(Engine):
     cannot be among the best k; ranked_or and ranked_or_taat (term at a time) skip none. Which is fastest depends on the
     vectors.
 
-    PISA keeps any of equal scores, so hits are fetched until the last score ends, and the lowest positions are kept.
+    Of equal scores PISA keeps any. So hits are fetched until the last score ends, and the lowest positions are kept.
 
-    Weights that are not whole numbers from 0 to 65,535 are refused, in documents and queries. Scores are float32, so they are
-    exact below 2**24.
+    Weights of documents and queries must be whole numbers from 0 to 65,535. Scores are float32, so they are exact below 2**24.
     """
 
     algorithm: str = at_search("maxscore")

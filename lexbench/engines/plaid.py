@@ -2,7 +2,7 @@
 
 K. Santhanam et al., "PLAID: An Efficient Engine for Late Interaction Retrieval", CIKM 2022, with the residual compression of
 ColBERTv2. Each fast-plaid is built for one release of torch: 1.7.0.2110 for torch 2.11; there was none for torch 2.12 or later.
-So the extra `plaid` is not in `all`, and needs an environment of its own, without constraints.txt.
+So the extra `plaid` is not in `all`. It needs a separate environment, installed without constraints.txt.
 """
 
 import json
@@ -38,8 +38,8 @@ class Plaid(Engine):
     from the *n_ivf_probe* nearest centroids of each query token. The best *n_full_scores* of them, by centroids alone, are
     scored in full. *threads* search different queries. It is made for vectors of length 1.
 
-    Scores are those of the compressed vectors, in half precision. Documents without tokens are never found, and queries without
-    tokens find nothing. Impossible: exact answers.
+    Answers are never exact: scores are those of the compressed vectors, in half precision. Documents without tokens are never
+    found, and queries without tokens find nothing.
     """
 
     nbits: int = 2

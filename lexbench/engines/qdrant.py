@@ -50,13 +50,14 @@ Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
 class Qdrant(Engine):
     """Search is exact: no graph is used.
 
-    *url*: of a server or cluster, e.g. "http://localhost:6333"; "" keeps the index in the store and searches it in this
-    process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server
-    are set when it is made.
+    *url* is the address of a server or cluster, e.g. "http://localhost:6333"; with "" the index is in the store and searched in
+    this process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server are
+    set when it is made.
 
     Sparse vectors have whole weights: their sums are the same in every engine, so the lists are those of `csr`. Weights above
-    65,535, and queries whose scores could be above 2**24, are refused. Dense vectors and those per token (MaxSim) are float32;
-    a last bit may differ from that of `flat` and `maxsim`. A document without terms or tokens is never found.
+    65,535, and queries whose scores could be above 2**24, are refused. Dense vectors and vectors per token (MaxSim) are
+    float32; the last bit of a score may differ from that of `flat` and `maxsim`. A document without terms or tokens is never
+    found.
     """
 
     url: str = ""
@@ -71,9 +72,9 @@ class Qdrant(Engine):
     extra: ClassVar[str] = "qdrant"
 
     def __post_init__(self) -> None:
-        """Raise CommandError for keys in addresses, which results show, and for impossible numbers."""
+        """Raise CommandError for an address with a key in it, because results show it, and for a number of shards below 1."""
         if "@" in self.url:
-            raise CommandError(f"a url of qdrant has no name and no key in it, for results show it; set {KEY_VARIABLE}")
+            raise CommandError(f"results show the url of qdrant, so write no name and no key in it; set {KEY_VARIABLE}")
         if self.shards < 1:
             raise CommandError("qdrant: shards is 1 or more")
 

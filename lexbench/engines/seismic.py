@@ -30,15 +30,15 @@ _NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes
 class Seismic(Engine):
     """Seismic, built in memory. The settings have the library's names and defaults.
 
-    *n_postings* is the mean length of an inverted list; *max_fraction* limits the longest to so many times that;
-    *centroid_fraction* is clusters per posting; *min_cluster_size* the least of a cluster; *summary_energy* the share of the
-    weight that a summary keeps; *doc_cut* the terms of a document that decide on its cluster. A search takes the lists of the
-    *query_cut* largest weights of a query, and skips clusters whose summary promises less than *heap_factor* times the k-th
-    best so far: a smaller factor finds more. It is made for long, sparse vectors; with few dimensions the summaries promise too
-    little.
+    *n_postings* is the mean length of an inverted list, and *max_fraction* times that is the greatest length.
+    *centroid_fraction* is the number of clusters per posting, and *min_cluster_size* the fewest postings of a cluster.
+    *summary_energy* is the share of the weight that a summary keeps. *doc_cut* terms of a document decide on its cluster. A
+    search reads the lists of the *query_cut* largest weights of a query. It skips clusters whose summary promises less than
+    *heap_factor* times the k-th best score so far: a smaller factor finds more. Seismic is made for long, sparse vectors; with
+    few dimensions the summaries promise too little.
 
-    Impossible: exact answers, and the same index twice (clusters are random). Refused: negative weights, and document weights
-    above 65,504. Document weights are kept in half precision: whole ones are exact up to 2,048.
+    Answers are not exact. Clusters are random, so two builds differ. Negative weights and document weights above 65,504 are
+    refused. Document weights are kept in half precision: whole numbers are exact up to 2,048.
     """
 
     n_postings: int = 3500

@@ -43,10 +43,10 @@ class _Place(NamedTuple):
 class Sharded(Engine):
     """The lists are those of *engine* alone if it is exact: scores are the same, and ties go to the lower position.
 
-    Each of the *shards* has consecutive documents, about as many as the others. Building takes the memory of one shard, and a
-    copy of the vectors on the disk meanwhile. *threads* search different shards at the same time. An approximate engine finds
-    more in shards than in one index, because each is asked for k. With `--on` the workers that it names build and open the
-    shards, all at the same time; a worker that dies is replaced, and its shards are opened again.
+    Each of the *shards* has consecutive documents, about as many as the others. Building needs the memory of one shard, and
+    space on the disk for a copy of the vectors. *threads* search different shards at the same time. An approximate engine finds
+    more in shards than in one index, because it searches each of them for k documents. With `--on` the workers named there
+    build and open the shards, all at the same time. A worker that dies is replaced, and its shards are opened again.
     """
 
     engine: Engine

@@ -141,7 +141,7 @@ class Channel(Protocol):
 
 
 class CalledWorker:
-    """A worker with a copy of *thing*, and those that replace it: a `lexbench.plugins.Worker`. *start* starts one."""
+    """A worker with a copy of *thing*, replaced if it dies: a `lexbench.plugins.Worker`. *start* starts a worker."""
 
     def __init__(self, start: Callable[[], Channel], thing: Any, note: Callable[[str], None]) -> None:
         self._lock = RLock()
@@ -252,7 +252,7 @@ class _Encoding:
         self._deaths: Counter[range | None] = Counter()  # of the workers of each shard; None: of workers without a shard
 
     def work(self, encoder: Encoder) -> None:
-        """Let a worker, and those that replace it, encode until all shards are finished: the work of a thread."""
+        """Let a worker and its replacements encode until all shards are finished. This is the work of a thread."""
         self.workers.append(worker := CalledWorker(self._start, EncodingQueue(encoder), self._progress.note))
         try:
             while self.unfinished and not self.over:
@@ -290,7 +290,7 @@ class _Encoding:
             if self._deaths[None] >= _DEATHS:
                 raise LexbenchError(f"{_DEATHS} workers died before they could encode: {gone}") from None
             if deadly := [shard for shard in held if self._deaths[shard] >= _DEATHS]:
-                raise self._poison(deadly[0], encoder) from None
+                raise self._deadly_shard(deadly[0], encoder) from None
         except LexbenchError as error:
             if not held:
                 raise
@@ -308,7 +308,7 @@ class _Encoding:
                 held.append(self._left.popleft())
             worker.call_now("submit", documents_at(self._corpus, held[-1]))
 
-    def _poison(self, shard: range, encoder: Encoder) -> LexbenchError:
+    def _deadly_shard(self, shard: range, encoder: Encoder) -> LexbenchError:
         """Return the error for a *shard* whose workers die; it names the document that kills a worker by itself."""
 
         def kills(positions: range) -> bool:

@@ -39,10 +39,10 @@ _connections: list[str] = []  # addresses of the open `connected` contexts; the 
 class Ray(Executor):
     """Each worker is an actor with its own encoder.
 
-    *address*: of the cluster; "" is the one in RAY_ADDRESS or the one that runs here, or else a new one of this machine alone.
-    *workers*: the number of actors; 0 is as many as the cluster has room for at the start. *cpus*, *gpus*: what each actor asks
-    Ray for; -1 GPUs is one if the cluster has any, and else none. *patience*: seconds in which one worker must be placed, or
-    the command ends and says what was asked for and what there is; a cluster that grows by itself needs more.
+    *address* is the address of the cluster. With "" it is the one in RAY_ADDRESS, or the one that runs on this machine, or a
+    new one of this machine alone. *workers* is the number of actors; 0 is as many as the cluster has room for at the start.
+    Each actor asks Ray for *cpus* and *gpus*; -1 GPUs is one if the cluster has any, and else none. If Ray places no actor
+    within *patience* seconds, the command ends and names what was asked for and what is free; autoscaling clusters need more.
     """
 
     address: str = runtime("")

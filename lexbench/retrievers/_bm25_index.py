@@ -232,7 +232,7 @@ def _pack_block(docs, frequencies, last, packed, at):  # type: ignore[no-untyped
     """Pack one block, which follows the document *last*, into *packed* from *at* on; return its end."""
     # The highest bit that any gap or frequency has decides how many bits all of them get.
     gaps, counts, before = np.int64(0), np.int64(0), last
-    for i in range(len(docs)):
+    for i in range(len(docs)):  # OR instead of the maximum: only the highest bit matters
         gaps |= np.int64(docs[i]) - before - 1
         counts |= np.int64(frequencies[i]) - 1
         before = np.int64(docs[i])
@@ -295,10 +295,11 @@ def unpack(packed, at, count, last, docs, frequencies):  # type: ignore[no-untyp
     bits, address = gap_bits + count_bits, packed.ctypes.data + at
     gap_mask, count_mask = (np.int64(1) << gap_bits) - 1, (np.int64(1) << count_bits) - 1
     for i in range(count):
+        # One load of eight bytes has the whole code, wherever it starts: a code and its offset take at most 64 bits.
         code = np.int64(word_at(address + (i * bits >> 3)) >> np.uint64(i * bits & 7))
         docs[i] = code >> count_bits & gap_mask
         frequencies[i] = code & count_mask
-    for i in range(count):  # a loop of its own, so that the first one has no chain of additions
+    for i in range(count):  # a separate loop: in the first one no step has to wait for the step before
         last += docs[i] + 1
         docs[i] = last
     return at + (count * bits + 7 >> 3), count_bits

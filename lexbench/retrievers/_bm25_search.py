@@ -100,6 +100,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
             least: Any = below(bar)
             waiting = _lightest(bounds, allowed * least)
             for i in order[waiting:]:
+                # Scores of common frequencies were worked out once, so adding a posting takes no division.
                 common = sizes[terms[own][i]] >= _WORTHWHILE
                 _add_term(
                     packed, cursors[i], docs[i], frequencies[i], classes, weights[own][i], inverse_norms, common, scores[i],
@@ -124,10 +125,10 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
                 # Fewer terms wait in the next window if looking up cost more than adding their postings would have.
                 if size * _PAYS > postings / len(classes) * length:
                     allowed /= 2
-            allowed = min(share, 1.05 * allowed)
+            allowed = min(share, 1.05 * allowed)  # recovers slowly: the next windows are probably like this one
             first += length
         select(keys, count, k)
-        for i in range(min(count, k)):
+        for i in range(min(count, k)):  # a loop: numba takes long to compile the copy of a slice
             best[query, i] = keys[i]
 
 
@@ -223,7 +224,7 @@ def _ready(packed, cursor, docs, frequencies):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _first_at(docs, low, high, position):  # type: ignore[no-untyped-def]
     """Return the index of the first of *docs*, from *low* to *high*, at or after *position*; *high* if there is none."""
-    if docs[high - 1] < position:
+    if docs[high - 1] < position:  # often the whole block comes before *position*
         return high
     while low < high:
         middle = (low + high) >> 1
@@ -253,7 +254,7 @@ def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
         if common and cursor[_BITS] <= COMMON_BITS:
             for i in range(start, stop):
                 doc = np.uint64(docs[i])
-                place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | np.uint64(frequencies[i])
+                place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | np.uint64(frequencies[i])  # see `_scores`
                 sums[doc - np.uint64(first)] += scores[place]
         else:
             for i in range(start, stop):
@@ -317,11 +318,12 @@ def below(bar):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _collect(total, place, keys, count, bar, k):  # type: ignore[no-untyped-def]
     """Add a document with the sum *total* to the *count* *keys* if its key is above the bar; return the new (count, bar)."""
+    # Scores are above 0, and the bits of positive float32 numbers ascend like the numbers, so keys compare as integers.
     key = (np.uint64(np.float32(total).view(np.uint32)) << np.uint64(32)) | np.uint64(place)
     if key > bar:
         keys[count] = key
         count += 1
-        if count == len(keys):
+        if count == len(keys):  # sorting out only when the room is full costs little per document
             select(keys, count, k)
             count, bar = k, keys[k - 1]
     return count, bar

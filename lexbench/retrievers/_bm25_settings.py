@@ -49,7 +49,7 @@ class Settings(Retriever):
     term_weights: str | None = runtime(None)
 
     def __post_init__(self) -> None:
-        """Raise CommandError for values that BM25 has no meaning for."""
+        """Raise CommandError for impossible values."""
         if not (0 <= self.k1 < np.inf and 0 <= self.b <= 1):
             raise CommandError(f"bm25(k1={self.k1}, b={self.b}) cannot be: k1 is a number from 0 up, b is from 0 to 1")
         if self.ties not in (ANSERINI, TREC_EVAL):
@@ -94,8 +94,8 @@ class Settings(Retriever):
     def contents(self, corpus: Corpus, documents: Iterator[Document], index: Path) -> "Iterator[list[RepeatedText]]":
         """Return an iterator over what to index of each of *documents*, which are those of *corpus* in any order.
 
-        A remark goes into the folder *index* if the file given does not have something for all documents. Raises LexbenchError
-        if it has nothing for any.
+        Writes a note into the folder *index* if the file of expansions or term weights lacks some documents. Raises
+        LexbenchError if it lacks all.
         """
         if self.expansions:
             expansions = Expansions(Path(self.expansions))

@@ -184,14 +184,14 @@ def _takes(table, length):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _number_of(table, content, first, last):  # type: ignore[no-untyped-def]
     """Return the number of the string content[first:last], which is added to the *table* if it is new."""
-    code = _OFFSET
+    code = _OFFSET  # of FNV-1a, a short hash that is good enough for words
     for i in range(first, last):
         code = (code ^ np.uint64(content[i])) * _PRIME
     upper = code & _UPPER
     mask = np.uint64(len(table.slots) - 1)
     slot = (code ^ (code >> np.uint64(32))) & mask
     while table.slots[slot]:
-        if table.slots[slot] & _UPPER == upper:
+        if table.slots[slot] & _UPPER == upper:  # half of the hash: strings themselves are seldom compared in vain
             number = np.int64(table.slots[slot] & ~_UPPER) - 1
             if _is(table, number, content, first, last):
                 return number

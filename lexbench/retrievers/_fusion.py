@@ -1,4 +1,4 @@
-"""What retrievers made of retrievers share: settings, opened members, and weighted sums of the members' scores.
+"""Base classes of retrievers that combine others: their settings, opened members, and weighted sums of scores.
 
 `ensemble` and `pipeline` derive from `WeightedFusion`; `rerank` and `passages` use its helpers.
 """
@@ -137,7 +137,7 @@ class CandidateRanker(CombinedRetriever):
 
 
 class FusedQueries(list[Any]):
-    """The encoded queries of each member. *own* (queries,): the position of the document to leave out of each, or -1."""
+    """The encoded queries of each member. *own* (queries,) is the position of the document to leave out for each, or -1."""
 
     own: NDArray[np.int32] | None = None
 

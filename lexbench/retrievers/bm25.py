@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # these import numba, which is slow to import and not needed 
     from lexbench.retrievers._bm25_index import IndexWriter, Submit
     from lexbench.retrievers._bm25_terms import Started, TermsOfTexts
 
-LAYOUT = 2  # of the index files; goes up when they would be misread
+LAYOUT = 2  # version of the index files; raise it when older indexes would be misread
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # characters of a chunk that is remembered: Chinese has no white space
-_COMPILED = 10_000  # documents from which on compiling the analysis pays: it takes seconds, once
+_COMPILED = 10_000  # documents from which on the compiled analysis is used: compiling takes seconds, once
 _BLOCK = 1 << 21  # characters analysed at a time: few enough for long documents, and enough that threads seldom wait
 _POSITION = np.uint64(0xFFFFFFFF)  # bits of a key that hold the position
 
@@ -88,7 +88,7 @@ class BM25(Settings):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for values that BM25 has no meaning for."""
+        """Raise CommandError for impossible values."""
         super().__post_init__()
         if self.threads < 1:
             raise CommandError(f"bm25(threads={self.threads}) cannot be: give a number above 0")
@@ -110,7 +110,7 @@ class BM25(Settings):
         vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
         numbers = _TermNumbers(vocabulary.__getitem__, self.analyzer)
         documents = self.contents(corpus, corpus.documents(), path)
-        with ThreadPoolExecutor(self.threads) as pool:  # beside this thread, which reads, and analyses what is new
+        with ThreadPoolExecutor(self.threads) as pool:  # this thread reads documents and analyses new words meanwhile
             submit = run_now if self.threads == 1 else pool.submit
             writer = IndexWriter(path, threads=self.threads, submit=submit)
             if len(corpus) < _COMPILED:
@@ -238,7 +238,7 @@ class BM25Searcher(Searcher, Rescorer):
         return QueryTerms(starts, terms, counts * self._idf[terms])
 
     def search(self, encoded: QueryTerms, k: int) -> Hits:
-        """Return the best *k* documents of each query, of those that have a term of it."""
+        """Return the best *k* documents of each query; only documents with a query term are found."""
         best = np.zeros((len(encoded.starts) - 1, k), np.uint64)
         bounds = np.linspace(0, len(best), self._settings.threads + 1).astype(int).tolist()
         in_threads(lambda part: self._search(encoded, best, *part), list(pairwise(bounds)), self._settings.threads)

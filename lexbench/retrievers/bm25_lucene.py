@@ -48,7 +48,7 @@ class BM25Lucene(Settings):
     extra: ClassVar[str] = EXTRA
 
     def __post_init__(self) -> None:
-        """Raise CommandError for values that BM25 has no meaning for, and for a language without an analyser in Anserini."""
+        """Raise CommandError for impossible values, and for a language without an analyser in Anserini."""
         super().__post_init__()
         if self.analyzer not in ("english", *_LANGUAGES):
             raise CommandError(
@@ -89,7 +89,7 @@ class LuceneSearcher(Searcher):
         return [self._queries.buildQuery(_FIELD, self._analyser, query) for query in queries]
 
     def search(self, encoded: list[Any], k: int) -> Hits:
-        """Return the best *k* documents of each query, of those that have a term of it."""
+        """Return the best *k* documents of each query; only documents with a query term are found."""
         documents = self._reader.documents
         hits = no_hits(len(encoded), k)
         for row, query in enumerate(encoded):

@@ -40,7 +40,7 @@ _ROWS = 4096  # documents whose vectors are in memory at a time
 
 @dataclass(frozen=True)
 class Encoded(Retriever):
-    """An engine's index of an encoder's stored vectors: ten engines and nine values of K cost one encoding."""
+    """An engine's index of an encoder's stored vectors: the corpus is encoded once for all engines and transforms."""
 
     encoder: Encoder
     engine: Engine

@@ -1,7 +1,7 @@
 """A retriever searches passages of documents; a document gets the score of its best or first passage, or their sum.
 
 MaxP, FirstP and SumP of Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling" (SIGIR
-2019), for first-stage retrieval: the index is one of passages, the run one of documents.
+2019), for first-stage retrieval: the index is of passages, and the run of documents.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """The first retriever finds candidates; the others score those, without a search of their own.
 
-The *pipeline* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), Table 5. What
-the first does not find no other can bring back, so a result reports the recall of the candidates.
+The *pipeline* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), Table 5. The
+others cannot add documents that the first does not find, so a result reports the recall of the candidates.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """A retriever finds candidates, and a reranker that reads query and document together orders them.
 
 The *retrieve and rerank* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023),
-Table 9. What the retriever does not find no reranker can bring back, so a result reports the recall of the candidates.
+Table 9. A reranker cannot add documents that the retriever does not find, so a result reports the recall of the candidates.
 """
 
 from collections.abc import Sequence

@@ -34,7 +34,7 @@ class Url(ServedModel, ForeignRetriever):
         return self.url
 
     def identity(self) -> dict[str, Any]:
-        """Return the user's revision with the address, or what no other process has."""
+        """Return the address with the user's revision, or with a value of this process if none is given."""
         return {**ForeignRetriever.identity(self), "url": self.url}
 
     def notes(self) -> list[str]:

@@ -76,7 +76,7 @@ def next_word(text, start):  # type: ignore[no-untyped-def]
             at += 1
         if not empty:
             return first, at
-        at = max(at, first + 1)
+        at = max(at, first + 1)  # no word began here: go on with the next character
     return at, at
 
 
@@ -115,6 +115,7 @@ def stem(word):  # type: ignore[no-untyped-def]
         word[stop - 1] = _I
     stop = _replaced(word, _replaced(word, stop, _STEP_2), _STEP_3)
     row, base = _suffix(word, stop, _STEP_4)
+    # Step 4 drops a suffix only after a long stem, and "ion" only after s or t.
     if row >= 0 and _measure(word, base) > 1 and (row != _ION or _BEFORE_ION[min(word[base - 1], _OTHER)]):
         stop = base
     return _final_e_and_l(word, stop)

@@ -142,7 +142,7 @@ def _json_lines(file: Path) -> Iterator[DenseRows]:
             raise InvalidFile(f"{file}:{number}: {error}") from None
         names = names or _columns(list(row), f"{file}:{number}")
         if not row.keys() >= set(names):
-            raise InvalidFile(f"{file}:{number}: it has not both {names[0]} and {names[1]}, as the lines before")
+            raise InvalidFile(f"{file}:{number}: it lacks {names[0]} or {names[1]}, which the first line has")
         ids.append(str(row[names[0]]))
         vectors.append(row[names[1]])
         if len(ids) == _ROWS:

@@ -146,7 +146,7 @@ def in_threads(act: Callable[[T], R], items: Sequence[T], threads: int) -> list[
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Discard everything that is written to the file descriptors 1 and 2, by whatever language."""
+    """Discard everything that is written to the file descriptors 1 and 2, by code in any language."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     copies = [os.dup(number) for number in (1, 2)]

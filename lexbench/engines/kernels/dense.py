@@ -87,7 +87,7 @@ def _keep(scores, position, keys, counts, bars, k):  # type: ignore[no-untyped-d
             while above:
                 i = start + trailing_zeros(above)
                 above &= above - np.uint64(1)
-                if scores[row, i] > bar:  # the bar may have risen since
+                if scores[row, i] > bar:  # the bar may have risen since this block was compared
                     row_keys[count] = (_ordered(bits[row, i]) << np.uint64(32)) | np.uint64(~np.uint32(position + i))
                     count += 1
                     if count == len(row_keys):
@@ -102,6 +102,7 @@ def _ordered(bits):  # type: ignore[no-untyped-def]
     """Return the bits of a float32 as a number that is larger if the float is; -0.0 becomes 0.0."""
     if bits == np.uint32(1 << 31):
         bits = np.uint32(0)
+    # The bits of positive floats ascend like the floats, those of negative ones descend: these are flipped and come first.
     return np.uint64(~bits if bits >> np.uint32(31) else bits | np.uint32(1 << 31))
 
 

@@ -163,6 +163,7 @@ def _make_bitmaps(places, weights, sizes, dense, counts, window, bitmaps, ordere
         if dense[number]:
             first = start
             for window_number in range(counts.shape[1]):
+                # The weights go to the places of their bits first: reading these in order sorts them without comparisons.
                 for i in range(first, first + counts[number, window_number]):
                     place = np.int64(places[i])
                     spread[place // BLOCK * BLOCK + bit_of(place % BLOCK)] = weights[i]
@@ -195,6 +196,7 @@ def _pack_lists(places, weights, sizes, dense, counts, forms, lengths, packed): 
                 stored[window_number] = _stored(places, first, last, width)
                 most = max(most, stored[window_number])
                 first = last
+            # The width of the counter is known only when all windows are counted, so lists are written in a second pass.
             counters, first = 1 + (most > 255), start  # noqa: PLR2004 - what a byte can hold
             for window_number in range(len(stored)):
                 for i in range(counters):
@@ -254,7 +256,7 @@ def _pack(places, weights, start, stop, width, stored, packed, at):  # type: ign
     for i in range(start, stop):
         gap = np.int64(places[i]) - last
         last = np.int64(places[i])
-        while True:
+        while True:  # once, unless the gap is too long for its bits
             waiting |= np.uint64(min(gap, longest)) << np.uint64(ready)
             ready += width
             while ready >= 8:  # noqa: PLR2004 - bits of a byte

@@ -74,7 +74,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
         kinds = cursors[:sparse], cursors[sparse : sparse + swept], cursors[sparse + swept :]
         count = _pass(weights, bitmaps, documents, sums, block_sums, *kinds, keys, k)
         for i in range(min(count, k)):
-            best[query, i] = ~keys[i]
+            best[query, i] = ~keys[i]  # flipped for the caller, who sorts ascending
 
 
 @njit(nogil=True, cache=True)
@@ -91,7 +91,8 @@ def _point(gaps, weights, bitmaps, starts, lists, factors, bounds, expands, curs
         elif expands and factors[i] <= NARROW:
             swept += 1
     places = np.array([0, sparse, sparse + swept])
-    room = -1  # what the lists for `sweep` may still add to a sum of 16 bits; negative before the first
+    # Lists for `sweep` form groups whose sums fit in 16 bits, because a vector holds twice as many of them as of 32 bits.
+    room = -1  # what the group may still add to a sum; negative before the first list, which opens a group
     for i in range(len(lists)):
         start, form = starts[lists[i]]
         kind = 0 if form < 0 else 1 if expands and factors[i] <= NARROW else 2
@@ -126,7 +127,8 @@ def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, ke
         for i in range(len(wide)):
             _add_bits(bitmaps, weights, wide[i], number, sums)
         count, bar = _sweep(sums, block_sums, dense, number, keys, count, bar, k)
-        if count > k + k // 4:  # there may be room for many more, but a higher bar is worth it
+        # There may be room for many more keys, but a higher bar keeps documents of the next windows out.
+        if count > k + k // 4:
             select(keys, count, k)
             count, bar = k, np.int64(keys[k - 1] >> np.uint64(32))
     select(keys, count, k)
