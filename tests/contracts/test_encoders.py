@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from tiny import write_rows
 from workbench import available
 
 from lexbench import registry
@@ -38,103 +39,63 @@ def case_of(name, given, **other_cases):
     return EncoderCase(make, **other_cases)
 
 
+def models():
+    """Import the writers of tiny models, which need torch."""
+    import checkpoints
+
+    return checkpoints
+
+
 def model_case(name, folders, write, **settings):
     """Return the case of a checkpoint that *write* writes into a folder; another seed gives another checkpoint."""
-    model, changed = (str(write(folders / f"{name}-{seed}", seed)) for seed in (1, 2))
+    model, changed = (str(write(folders / f"{name}-{seed}", seed=seed)) for seed in (1, 2))
     moved = {"model": str(shutil.copytree(model, folders / f"{name}-moved"))}
     given = {"model": model, **LENGTHS, **settings}
     return case_of(name, given, moved=moved, changed={"model": changed}, devices={"device": "cpu,cpu"})
 
 
-def dense(folders):
-    """Return the case of a BERT whose states are averaged."""
-    from checkpoints import masked_lm
-
-    return model_case("dense", folders, lambda path, seed: masked_lm(path, "bert", seed=seed), pooling="mean")
-
-
-def sparse_mlm(folders):
-    """Return the case of a BERT with a text head and as few positive logits as a learned sparse model has."""
+def with_text_head(path, seed):
+    """Write a BERT with a text head and as few positive logits as a learned sparse model has."""
     import torch
-    from checkpoints import masked_lm, sparsified
 
-    from lexbench.models import added_terms
+    from lexbench.models.added_terms import AddedTerms, TextHead
+    from lexbench.models.added_terms import write as write_terms
 
-    def write(path, seed):
-        folder = sparsified(masked_lm(path, "bert", seed=seed))
-        weight = torch.randn(8, json.loads((folder / "config.json").read_text())["hidden_size"])
-        added_terms.write(
-            added_terms.AddedTerms(text_head=added_terms.TextHead(weight, torch.zeros(8), torch.arange(8, 16))), folder
-        )
-        return folder
-
-    return model_case("sparse_mlm", folders, write, titles="pair", text_terms=3, query_text_terms=2)
+    folder = models().sparsified(models().masked_lm(path, seed=seed))
+    write_terms(AddedTerms(text_head=TextHead(torch.randn(8, 32), torch.zeros(8), torch.arange(8, 16))), folder)
+    return folder
 
 
-def sparse_clm(folders):
-    """Return the case of a Llama with bidirectional attention."""
-    from checkpoints import causal_lm
-
-    return model_case("sparse_clm", folders, lambda path, seed: causal_lm(path, seed=seed), attention="bidirectional")
-
-
-def inference_free(folders):
-    """Return the case of the same BERT with a table of query weights."""
-    from checkpoints import WORDS, masked_lm, sparsified
-
-    def write(path, seed):
-        folder = sparsified(masked_lm(path, "bert", seed=seed))
-        (folder / "idf.json").write_text(json.dumps(dict.fromkeys((*WORDS, "a", "##a"), 1 + seed / 2)))
-        return folder
-
-    return model_case("inference_free", folders, write)
+def with_query_weights(path, seed):
+    """Write a BERT with a table of query weights."""
+    folder = models().sparsified(models().masked_lm(path, seed=seed))
+    (folder / "idf.json").write_text(json.dumps(dict.fromkeys((*models().WORDS, "a", "##a"), 1 + seed / 2)))
+    return folder
 
 
-def term_weights(folders):
-    """Return the case of a uniCOIL without expansions."""
-    from checkpoints import uni_coil
+def file_case(name, folders, write, **settings):
+    """Return the case of files of vectors; *write* returns the rows of documents and of queries, for a factor."""
 
-    return model_case("term_weights", folders, lambda path, seed: uni_coil(path, seed=seed), expansion_length=8)
+    def written(place, factor):
+        files = {name: folders / place / f"{name}.jsonl" for name in ("documents", "queries")}
+        for path, rows in zip(files.values(), write(factor), strict=True):
+            write_rows(path, rows)
+        return settings | {name: str(path) for name, path in files.items()}
 
-
-def late_interaction(folders):
-    """Return the case of a ColBERT."""
-    from checkpoints import colbert
-
-    return model_case("late_interaction", folders, lambda path, seed: colbert(path, seed=seed), mask_queries_to=16)
+    return case_of(name, written("files", 1), moved=written("moved", 1), changed=written("changed", 2))
 
 
-def vectors(folders):
-    """Return the case of files of sparse vectors in the layout of Anserini."""
-
-    def write(path, factor):
-        path.mkdir()
-        lines = [
-            {"id": document.doc_id, "contents": "", "vector": {f"t{i}": factor * (i + at) for i in range(1, 6 - at)}}
-            for at, document in enumerate(DOCUMENTS)
-        ]
-        (path / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        topics = [f"{query.query_id}\t{' '.join(['t2'] * at + ['t3'])}\n" for at, query in enumerate(QUERIES)]
-        (path / "topics.tsv").write_text("".join(topics))
-        return {"documents": str(path / "documents.jsonl"), "queries": str(path / "topics.tsv")}
-
-    files, moved, changed = write(folders / "vectors", 1), write(folders / "moved", 1), write(folders / "changed", 2)
-    return case_of("vectors", files, moved=moved, changed=changed)
+def sparse_rows(factor):
+    """Return sparse vectors of documents and queries in the layout of Seismic."""
+    vectors = ({f"t{i}": factor * (i + at) for i in range(1, 6 - at)} for at in range(len(DOCUMENTS)))
+    documents = [{"id": one.doc_id, "contents": "", "vector": row} for one, row in zip(DOCUMENTS, vectors, strict=True)]
+    return documents, [{"id": one.query_id, "contents": "", "vector": {"t2": at, "t3": 1}} for at, one in enumerate(QUERIES, 1)]
 
 
-def dense_vectors(folders):
-    """Return the case of files of dense vectors: documents in the layout of Anserini, queries in that of the hub."""
-
-    def write(path, factor):
-        path.mkdir()
-        rows = [{"docid": text.doc_id, "vector": [factor * at, 1.0, -0.5 * at]} for at, text in enumerate(DOCUMENTS)]
-        (path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        rows = [{"_id": text.query_id, "emb": [1.0, at, 0.25]} for at, text in enumerate(QUERIES)]
-        (path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return {"documents": str(path / "documents.jsonl"), "queries": str(path / "queries.jsonl")}
-
-    files, moved, changed = (write(folders / name, factor) for name, factor in (("ready", 1), ("there", 1), ("other", 2)))
-    return case_of("dense_vectors", files, moved=moved, changed=changed)
+def dense_rows(factor):
+    """Return dense vectors of documents in the layout of Anserini, and of queries in that of the hub."""
+    documents = [{"docid": one.doc_id, "vector": [factor * at, 1.0, -0.5 * at]} for at, one in enumerate(DOCUMENTS)]
+    return documents, [{"_id": one.query_id, "emb": [1.0, at, 0.25]} for at, one in enumerate(QUERIES)]
 
 
 def served(name, **settings):
@@ -145,18 +106,19 @@ def served(name, **settings):
     return case_of(name, {"url": same, **settings}, moved={"url": moved}, changed={"url": changed})
 
 
-def endpoint(_folders):
-    """Return the case of a server of dense vectors."""
-    return served("endpoint", model="m")
-
-
-def endpoint_sparse(_folders):
-    """Return the case of a server of sparse vectors."""
-    return served("endpoint_sparse", vocabulary=64)
-
-
-MODELS = (dense, inference_free, late_interaction, sparse_clm, sparse_mlm, term_weights)
-WRITERS = {writer.__name__: writer for writer in (*MODELS, dense_vectors, endpoint, endpoint_sparse, vectors)}
+HEAD = {"titles": "pair", "text_terms": 3, "query_text_terms": 2}
+CASES = {  # by encoder: how to make its case in a folder
+    "dense": lambda to: model_case("dense", to, models().masked_lm, pooling="mean"),
+    "dense_vectors": lambda to: file_case("dense_vectors", to, dense_rows),
+    "endpoint": lambda _to: served("endpoint", model="m"),
+    "endpoint_sparse": lambda _to: served("endpoint_sparse", vocabulary=64),
+    "inference_free": lambda to: model_case("inference_free", to, with_query_weights),
+    "late_interaction": lambda to: model_case("late_interaction", to, models().colbert, mask_queries_to=16),
+    "sparse_clm": lambda to: model_case("sparse_clm", to, models().causal_lm, attention="bidirectional"),
+    "sparse_mlm": lambda to: model_case("sparse_mlm", to, with_text_head, **HEAD),
+    "term_weights": lambda to: model_case("term_weights", to, models().uni_coil, expansion_length=8),
+    "vectors": lambda to: file_case("vectors", to, sparse_rows, format="seismic"),
+}
 
 
 def example(name):
@@ -182,7 +144,7 @@ def encoder_case(request, tmp_path_factory):
     if name in EXAMPLES:
         return example(name)
     available(lambda: registry.load("encoders", name))
-    return WRITERS[name](tmp_path_factory.mktemp(name)) if name in WRITERS else default(name)
+    return CASES[name](tmp_path_factory.mktemp(name)) if name in CASES else default(name)
 
 
 @pytest.fixture(scope="module")
