@@ -172,9 +172,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm(
-        [_on_dataset(by_label[name], values[name], measures[name], resamples, margin=limit) for name in chosen]
-    )
+    tested = _with_holm([_on_dataset(by_label[name], values[name], measures[name], resamples, margin=limit) for name in chosen])
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
