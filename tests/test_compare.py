@@ -8,7 +8,7 @@ import pytest
 import samples
 from tiny import answer, ended, enter, run
 
-from lexbench import results, suites
+from lexbench import suites
 from lexbench.analysis.compare.comparison import compare, config_diff
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
@@ -174,50 +174,6 @@ def test_settings_that_only_some_plug_ins_have_are_marked():
         ("k1", True),
         ("query_length", True),
     ]
-
-
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        (
-            {"digests": {"corpus": "f" * 64}},
-            "a and b are not comparable on pydoc/test: they have different corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
-        ),
-        ({"contract": "pydoc/test@2"}, "it was scored under the contract pydoc/test@2, and this lexbench has pydoc/test@1"),
-        ({"query_ids": [f"x{number}" for number in range(QUERIES)]}, "they have different query ids"),
-        ({"per_query": {"RR@10": [0.0] * QUERIES}, "means": {"RR@10": 0.0}}, "b on pydoc/test has no nDCG@10; it has: RR@10"),
-    ],
-)
-def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, facts, said):
-    """A different corpus, set of queries or measure gives one line and exit code 3; another contract than the shipped one 2."""
-    first = result("a", BASE, digests={"corpus": "e" * 64})
-    second = msgspec.structs.replace(result("b", BASE), **facts)
-    exit_code, out, err = run(capsys, "compare", saved(tmp_path / "saved", first, second))
-
-    assert (exit_code, out) == (2 if "contract" in facts else 3, "")
-    assert said in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
-    [
-        (["saved", "saved"], 2, "takes two systems or more; there is only a"),
-        (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
-        (["saved", "other.json"], 3, "no dataset has results of all systems"),
-        (["saved", "pair", "--margin", "1.5"], 2, "a margin is above 0 and below 1, not 1.5, and takes a measure with"),
-    ],
-)
-def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
-    """An error is one line on stderr; stdout stays empty."""
-    saved(tmp_path / "saved", result("a", BASE))
-    saved(tmp_path / "pair", result("b", BASE))
-    results.save(result("c", BASE, "pydoc/dev"), tmp_path / "other.json")
-    found, out, err = run(capsys, "compare", *arguments)
-
-    assert (found, out) == (exit_code, "")
-    assert said in err
-    assert err.count("\n") == 1
 
 
 def test_one_name_in_two_folders_is_two_systems(store, tmp_path):

@@ -131,14 +131,6 @@ def test_hostile_names_stay_inert(tmp_path):
     assert file_name("bm25@lucene") == "bm25@lucene"
 
 
-def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
-    """A dataset that is not in the suite gives one line and exit code 2."""
-    write_results([result("bm25", "beir/arguana")], "pydoc", tmp_path)
-
-    said = "beir/arguana is not a dataset of the suite pydoc; move its results to the folder of its suite"
-    assert said in ended(capsys, 2, "leaderboard", "--results", tmp_path).err
-
-
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     """Saving a system again replaces the datasets that were run and keeps the others."""
     first = [result(name, f"beir/{one}/test", at) for name in "st" for one, at in (("scifact", 0.1), ("nfcorpus", 0.2))]

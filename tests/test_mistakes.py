@@ -4,11 +4,23 @@ import shlex
 from importlib.util import find_spec
 
 import fruit
+import msgspec
 import pytest
+import samples
 
 from lexbench.cli import code
 
 HUB = find_spec("huggingface_hub") is not None
+OWN = {"dataset": "own", "contract": "own@0"}
+RESULTS = {
+    "a": samples.result("a", digests={"corpus": "e" * 64}, **OWN),
+    "b": samples.result("b", **OWN),
+    "elsewhere": samples.result("c", dataset="other", contract="other@0"),
+    "corpus": samples.result("b", digests={"corpus": "f" * 64}, **OWN),
+    "queries": samples.result("b", query_ids=["x", "y"], **OWN),
+    "measure": samples.result("b", means={"RR@10": 0.0}, per_query={"RR@10": [0.0, 0.0]}, **OWN),
+    "later": samples.result("b", dataset="pydoc/test", contract="pydoc/test@2"),
+}
 FILES = {  # into folders that are otherwise right
     "twice/corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n',
     "several/qrels/one.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
@@ -25,6 +37,8 @@ LONE = {
     "broken.toml": "schema = 1\n[suite\n",
     "wrong.toml": 'schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n',
     "result.json": "{}",
+    **{f"{name}.json": msgspec.json.encode(result).decode() for name, result in RESULTS.items()},
+    "stray/results/pydoc/b.json": msgspec.json.encode({"suite": "pydoc", "system": "b", "results": [RESULTS["b"]]}).decode(),
     "deep.json": '{"system": "a", "dataset": "b", "contract": "c", "depth": "ten"}',
     "board/words.csv": "a,b\n1,x\n",
     "board/high.csv": "system,dataset,score\na,b,high\n",
@@ -129,6 +143,11 @@ CANNOT_BE = {  # exit code 2
     "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
     "compare bm25 result.json": "result.json: Object missing required field",
     "compare bm25 deep.json": "deep.json: Expected `int`, got `str` - at `$.depth`",
+    "compare a.json a.json": "takes two systems or more; there is only a",
+    "compare a.json b.json --margin 1.5": "a margin is above 0 and below 1, not 1.5, and takes a measure with values",
+    "compare a.json later.json": "it was scored under the contract pydoc/test@2, and this lexbench has pydoc/test@1",
+    "leaderboard --results stray": "own is not a dataset of the suite pydoc; move its results to the folder of its suite",
+    "leaderboard --results good -d own": "choose the table of --copy; add --copy",
     "compare bm25 empty --margin 0": "margin",
     "compare bm25 empty --lists --margin .1": "--margin compares scores",
     "compare bm25 empty -k 3": "-k is a setting of --lists",
@@ -176,6 +195,11 @@ NOT_THERE = {  # exit code 3
     "score nothing.run -d good": "is neither a run file nor a system that was run on good",
     "compare bm25 nothing": "no result in the store of 'bm25'; there is none yet",
     "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
+    "compare a.json elsewhere.json -d own": "c has no result on own; it has: other",
+    "compare a.json elsewhere.json": "no dataset has results of all systems",
+    "compare a.json corpus.json": "are not comparable on own: they have different corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
+    "compare a.json queries.json": "they have different query ids",
+    "compare a.json measure.json": "b on own has no nDCG@10; it has: RR@10",
     "audit board/one.csv": "no two systems have a dataset and a measure in common",
     "explain qid:nothere -r bm25 -d good": "no judged query of good: 'nothere'; there is: qa",
     "explain apple -r bm25 -d good --document x": "no document 'x' in good",

@@ -160,7 +160,6 @@ def test_the_command_merges_and_prints_one_table(two, capsys):
     assert {"bm25", "x (anna)", "x (bo)", "y"} <= set(names)
     assert "no dataset of pydoc in these results 'none'" in ended(capsys, 3, *merge, "--copy", "latex", "-d", "none").err
     assert code([*merge[:3], "--merge", f"anna={two / 'bo'}"]) == 2
-    assert code([*merge[:3], "-d", "pydoc/test"]) == 2
     with pytest.raises(UnknownName, match="no suite of these results 'beir'"):
         copies.view(leaderboard.read_board(two / "anna"), "beir")
     assert msgspec.json.decode(msgspec.json.encode(leaderboard.read_board(two / "anna")))["suites"][0]["ran"] == []
