@@ -41,11 +41,8 @@ def of_encoder(encoder):
     return System("mine", Encoded(encoder, Flat()), {})
 
 
-def of_training(folder, **facts):
-    """Write the training.json of a model that began with MiniLM and was pretrained and trained on SciFact."""
-    stage = {"queries": ["beir/scifact/train"], "teacher": "build/minilm"}
-    recipe = {"start": {"model": "build/minilm"}, "pretrain": {"corpora": ["pydoc/dev"]}, "stage1": stage}
-    uses = {"pydoc/dev": "pretraining", "beir/scifact/train": "training", "beir/nfcorpus/train": "selection"}
+def write_training(folder, uses, recipe, **facts):
+    """Write a training.json: the *uses* of datasets by their ids, and the *recipe*."""
     data = [{"dataset": dataset, "use": use} for dataset, use in uses.items()]
     (folder / "training.json").write_text(json.dumps({"recipe": recipe, "facts": {"data": data, **facts}}))
 
@@ -121,12 +118,8 @@ def test_the_catalogue_says_what_known_models_learned_from(line):
 )
 def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
     """A teacher's expression names its models; a number of queries is not a collection."""
-    of_training(tmp_path)
-    path = tmp_path / "training.json"
-    training = json.loads(path.read_text())
-    training["recipe"] |= {"stage1": {"queries": ["beir/scifact/train"], "teacher": teacher}, "selection": {"queries": 250}}
-    training["recipe"]["start"] = {}
-    path.write_text(json.dumps(training))
+    recipe = {"stage1": {"queries": ["beir/scifact/train"], "teacher": teacher}, "selection": {"queries": 250}}
+    write_training(tmp_path, {"beir/scifact/train": "training"}, recipe)
 
     assert training_data(tmp_path).models == models
     assert training_data(tmp_path).queries == ("beir/scifact/train",)
@@ -162,7 +155,10 @@ def test_a_model_inherits_what_its_beginning_has_seen(tmp_path):
 
     It was chosen by judgements of NFCorpus.
     """
-    of_training(tmp_path, base_model="sentence-transformers/all-MiniLM-L6-v2")
+    uses = {"pydoc/dev": "pretraining", "beir/scifact/train": "training", "beir/nfcorpus/train": "selection"}
+    stage = {"queries": ["beir/scifact/train"], "teacher": "build/minilm"}
+    recipe = {"start": {"model": "build/minilm"}, "pretrain": {"corpora": ["pydoc/dev"]}, "stage1": stage}
+    write_training(tmp_path, uses, recipe, base_model="sentence-transformers/all-MiniLM-L6-v2")
     mine = of_encoder(Dense(model=str(tmp_path), pooling="mean"))
     found = {name: exposure_of(mine, contract_of(name)) for name in NAMES}
 

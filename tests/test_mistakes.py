@@ -59,6 +59,7 @@ CANNOT_BE = {  # exit code 2
     "run suite wrong.toml": "wrong.toml: Object contains unknown field `exclude` - at `$.aggregates[0]`",
     "run suite pydoc --depth 0": "0 is not in the range",
     "run suite pydoc --time-k 10": "need --time",
+    "run suite pydoc --time --time-single --time-threads 2": "which --time-single leaves out",
     "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
     "export tre out": "'tre' is not one of",
     # systems

@@ -359,8 +359,6 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         timings = answer(capsys, *words, "--time", "--json", *more)["results"][0]["timings"]
         assert [timing["scenario"] for timing in timings] == scenarios
         assert timings[0]["folder"] == bm25.timings[0].folder
-    assert "need --time" in ended(capsys, 2, *words, "--time-threads", "2").err
-    assert "which --time-single leaves out" in ended(capsys, 2, *words, "--time", "--time-single", "--time-threads", "2").err
 
 
 def test_two_processes_are_one_timing(fruit):
