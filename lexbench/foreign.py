@@ -21,7 +21,7 @@ from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
-PROCESS = uuid4().hex  # the identity of what another process cannot know to be the same
+PROCESS = uuid4().hex  # identity of a system that another process cannot recognise
 
 
 class ForeignRetriever(Retriever):

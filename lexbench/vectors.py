@@ -164,7 +164,7 @@ def canonical(vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
 def select_entries(
     matrix: "scipy.sparse.csr_array", values: NDArray[np.float32], mask: NDArray[np.bool_]
 ) -> "scipy.sparse.csr_array":
-    """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) in place of its own."""
+    """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) instead of its values."""
     before = np.zeros(len(mask) + 1, matrix.indptr.dtype)
     np.cumsum(mask, out=before[1:])
     return scipy.sparse.csr_array((values[mask], matrix.indices[mask], before[matrix.indptr]), shape=matrix.shape)

@@ -83,7 +83,7 @@ def test_scores_by_hand(kind, searcher, texts, query, settings, expected):
 
 @both
 def test_unmatched_documents(kind, searcher):
-    """Only documents with a term of the query are found, however large k is; the rest of the row is -1 and -inf."""
+    """Only documents with a query term are found, even if k is larger; the rest of the row is -1 and -inf."""
     found = searcher(kind, THREE)
     hits = found.opened.search(found.opened.encode(["cherry", ""]), 5)
 
@@ -222,7 +222,7 @@ def test_postings_are_packed(size, highest, spread):
     [(1, 0, 0.0), (1, LAST, 0.9), (10, LAST, 0.2), (10, 0, 0.9), (1000, 0, 0.2), (1000, LAST, 0.0), (200_000, LAST, 0.9)],
 )
 def test_kernel(k, flip, share):
-    """The compiled loops find what sorting all sums finds, in windows with many postings and in those with few.
+    """The compiled loops find the documents that sorting all sums finds, in windows with many and with few postings.
 
     Frequencies are common ones and others, and so are terms; gaps are short and long. Light terms wait, or none.
     """
@@ -259,7 +259,7 @@ def test_kernel(k, flip, share):
 
 
 def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
-    """An index of an earlier version has another key, and is not read as if it were of this one: a line says what to do."""
+    """An index of an earlier version has another key and is refused in a line that says what to do."""
     searcher(BM25, THREE)
     facts = tmp_path / "index" / "facts.json"
     facts.write_text(facts.read_text().replace('"layout": 2, ', ""))
@@ -270,7 +270,7 @@ def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
 
 
 def test_threads(searcher, tmp_path):
-    """Three threads find what one does; there is one at least."""
+    """Three threads find the same as one; 0 threads are refused."""
     with pytest.raises(CommandError, match=r"threads=0.*above 0"):
         BM25(threads=0)
     one = searcher(BM25, THREE)
@@ -312,7 +312,7 @@ def test_an_analyser_is_used_for_documents_and_queries(searcher, kind, analyzer,
 
 
 def test_single_terms_of_the_unicode_analyser(searcher):
-    """What each pair of characters adds to a score adds up to the score, as words of English do."""
+    """The scores of a query's pairs of characters add up to the score of the query."""
     opened = searcher(BM25, {"a": "北京大学", "b": "大学"}, analyzer="unicode", ties="trec_eval")
     singles, unknown = BM25(analyzer="unicode").single_terms(opened.opened, "北京 天津")
     assert (list(singles), unknown) == (["北京"], ["天津"])

@@ -1,4 +1,4 @@
-"""What `flat` and `faiss` do beyond what all engines must (tests/contracts/test_engines.py), and how they are compared."""
+"""Tests of `flat` and `faiss` beyond those of all engines (tests/contracts/test_engines.py), and of their comparison."""
 
 from functools import partial
 
@@ -89,7 +89,7 @@ def test_scores_of_every_size_and_sign_are_ordered():
 
 
 def test_every_finite_half_is_widened_as_by_numpy():
-    """All 63,488 finite float16 numbers, subnormal and negative ones too, bit by bit."""
+    """All 63,488 finite float16 numbers, also subnormal and negative ones, are widened bit by bit."""
     halves = np.arange(1 << 16, dtype=np.uint16)
     halves = halves[np.isfinite(halves.view(np.float16))]
     singles = np.empty(len(halves), np.float32)
@@ -203,7 +203,7 @@ def test_faiss_tells_what_it_cannot_make(tmp_path, capfd, factory, told):
 
 
 def test_an_encoder_that_fails_is_not_faiss_that_fails(tmp_path):
-    """What the vectors' maker raises is raised."""
+    """An error of the encoder is raised as it is, not as one of Faiss."""
 
     def shards():
         yield DOCUMENTS[:10]

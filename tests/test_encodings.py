@@ -113,7 +113,7 @@ def test_overlapping_steps_give_the_vectors_of_one_call(corpus, tmp_path):
 
 
 def test_a_broken_file_of_a_model_is_read_once(corpus, tmp_path):
-    """Such an error belongs to no document, so none is looked for."""
+    """Such an error belongs to no document, so the encoder is not called again to find one."""
     calls = []
 
     class Broken(Encoder):

@@ -96,13 +96,13 @@ def test_lists_without_spread_and_without_documents():
 @pytest.mark.parametrize("scores", ["raw", "minmax", "z", "rrf"])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_score_that_is_no_number_is_not_taken_for_none(scores, wrong):
-    """A part that gives a document NaN or infinity is at fault, and is not counted as one that has not found it."""
+    """A member that gives a document NaN or infinity is an error, not a member that has not found the document."""
     with pytest.raises(LexbenchError, match="not a finite number; run each alone"):
         ensemble([((1, wrong), (0, 2.0)), SECOND], (1.0, 1.0), scores)
 
 
 def test_each_list_is_cut_to_the_depth():
-    """With depth 1 only the best of each list takes part, and k above it asks for more."""
+    """With depth 1 only the best of each list counts; with a larger k lists are as long as k."""
     searcher = EnsembleSearcher((Listed(),) * 2, Rule((1.0, 1.0), "raw", "zero", 60), 1, None)
     assert searcher.search([[FIRST], [SECOND]], 1).docs.tolist() == [[3]]
     assert searcher.search([[FIRST], [SECOND]], 2).docs.tolist() == [[3, 1]]
@@ -217,18 +217,6 @@ def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
     assert fused == pytest.approx({at: plain.get(at, 0) + 0.25 * tuned.get(at, 0) for at in {*plain, *tuned}}, abs=1e-5)
 
 
-def test_missing_documents_can_be_rescored(tiny, tmp_path):
-    """With lists of one document each, "rescored" gives all of them the sums of exact scores, as full lists have them."""
-    dense, bm25 = system(Counted()).retriever, system("bm25(ties='trec_eval')").retriever
-    full = Ensemble(members=(bm25, dense), scores="raw", missing="zero")
-    given = {"full": full, "rescored": replace(full, missing="rescored", depth=2)}
-    planned = plan.plan_dataset(str(tiny), given, ["nDCG@2"], 2)
-    ended = [outcome.error for outcome in jobs.run(planned, Store(tmp_path / "store"))]
-    assert ended == [None, None]
-    runs = {one.result.system: jobs.read_run(one.run).run for one in stored_results(Store(tmp_path / "store"))}
-    assert entries(runs["rescored"]) == pytest.approx(entries(runs["full"]))
-
-
 def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
     """Whoever cleans a store of an index that ensembles refer to costs the same command some time, and no answer."""
     typed = "ensemble(bm25, bm25(k1=2.0))"
@@ -285,7 +273,7 @@ def test_the_disk_estimate_counts_parts():
 
 
 class Interrupting(Silent):
-    """Progress that ends the work, as Ctrl-C does, when it is told something for the last time that it allows."""
+    """Progress that interrupts the work like Ctrl-C after an allowed number of reports."""
 
     def __init__(self, allowed):
         self.left = allowed
@@ -302,7 +290,7 @@ class Interrupting(Silent):
 
 
 def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
-    """Interrupted at every point at which progress is told, and started again, hybrids end in the same bytes."""
+    """Hybrids that are interrupted at any report of progress and started again end in the same bytes."""
     dense = system(Counted()).retriever
     both = Ensemble(members=(system("bm25").retriever, dense), missing="rescored")
     planned = plan.plan_dataset(str(tiny), {"both": both, "nested": Pipeline(members=(both, both), k=3)}, ["nDCG@10"], 1000)

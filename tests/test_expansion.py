@@ -29,7 +29,7 @@ REPEATED = {"a": "apple " * 5, "b": "plum new york new york", "c": "the", "d": "
 
 @pytest.fixture
 def hits(tmp_path):
-    """Return a function that indexes texts by id, and gives (id, score) of what a query finds."""
+    """Return a function that indexes texts by id and returns (id, score) of the hits of a query."""
 
     def search(kind, query, texts=TEXTS, **settings):
         opened, corpus = indexed(tmp_path, kind(**settings), texts, f"{kind.__name__}-{len(list(tmp_path.iterdir()))}")
@@ -116,7 +116,7 @@ def test_term_weights_are_frequencies(kind, hits, weights):
 
 
 def test_blocks(hits, expansions, monkeypatch):
-    """Documents that are looked up a few at a time come out like those looked up at once."""
+    """Documents that are looked up a few at a time get the same expansions as all at once."""
     at_once = hits(BM25, "fruit plum", expansions=expansions)
     monkeypatch.setattr(_bm25_settings, "_BLOCK", 3)
     monkeypatch.setattr(_bm25_settings, "_IDS", 3)
@@ -146,7 +146,7 @@ OTHER_CORPUS = "is of another corpus: it has ids like 'D1', and the documents ha
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(tmp_path, hits, setting, records, said):
-    """Weights are whole numbers, of every document of this corpus; what is wrong is named."""
+    """Weights must be whole numbers, for every document of this corpus; the error names the fault."""
     with pytest.raises(LexbenchError, match=said):
         hits(BM25, "x", **{setting: written(tmp_path / "w.jsonl", records)})
 
@@ -161,7 +161,7 @@ def test_settings_that_cannot_be(kind, expansions, weights):
 
 
 def test_the_key(tmp_path, expansions):
-    """What a file holds is in the key of the index, as which setting it is; where it lies is not."""
+    """The content of a file and its setting are in the key of the index; its path is not."""
     moved = written(tmp_path / "moved", [])
     (tmp_path / "moved").write_bytes((tmp_path / "expansions.jsonl").read_bytes())
     before = describe(BM25(expansions=expansions), index=True)
@@ -187,7 +187,7 @@ def outcome(tmp_path):
 
 
 def test_through_the_harness(tmp_path, outcome):
-    """A result says how many documents have no expansion and how many ids are nobody's, whenever it is read."""
+    """A result states how many documents have no expansion and how many ids are unknown, also when it is read again."""
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
     said = ["scored on train: there are no judgements called test", of_qrels]

@@ -79,7 +79,7 @@ ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the features
 @ON_X86
 @pytest.mark.parametrize("features", FEWER, ids=["avx2", "sse2"])
 def test_processors_with_fewer_instructions_find_the_same(features):
-    """What is compiled for AVX2, and for the first x86-64, passes the test against scipy."""
+    """Code compiled for AVX2, and for the first x86-64, finds the same as scipy."""
     environment = {**os.environ, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
     chosen = "are_those_of_scipy and True or many_dense_lists"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", chosen]

@@ -1,4 +1,4 @@
-"""lsr-benchmark: its embeddings are read, and it reads those that are written."""
+"""Embeddings of lsr-benchmark are read, and its loader reads exported ones."""
 
 import re
 
@@ -44,7 +44,7 @@ def loaded(folder):
 
 
 def test_embeddings_are_read(folder, tmp_path):
-    """Ids and weights come back in order, also those of empty texts without offsets."""
+    """Ids and weights are read in order, also of empty texts without offsets."""
     (block,) = FORMATS["lsr-benchmark"].read(folder / "doc")
 
     assert block.ids == IDS

@@ -51,13 +51,13 @@ def plain(queries, documents):
 
 @dataclass(frozen=True)
 class Letters(Encoder):
-    """An encoder object of the user's: a word has the direction of its first letter, and the longer it is of the next one."""
+    """An encoder object of a user: the vector of a word depends on its first letter and its length."""
 
     storage: str = "float32"
     kind: ClassVar[Kind] = Kind.MULTI
 
     def encode_document(self, texts):
-        """Return one vector a word, of length 1."""
+        """Return one vector per word, of length 1."""
         rows = []
         for text in texts:
             vectors = np.zeros((len(text.split()), 27), np.float32)
@@ -91,7 +91,7 @@ def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
 
 @pytest.mark.parametrize(("tokens", "k"), [(1, 10), (7, 500), (64, 1), (32_768, 10), (32_768, 500)])
 def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
-    """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
+    """For blocks of any size, hits are the best of all pairs computed one by one; documents without tokens are never found."""
     monkeypatch.setattr(maxsim, "_TOKENS", tokens)
     monkeypatch.setattr(dense, "_PRODUCTS", 300)
     documents, queries = random_texts(300, 1), random_texts(11, 2)
@@ -149,7 +149,7 @@ def test_an_encoder_object_runs_without_naming_an_engine(tmp_path):
 
 
 def test_the_disk_that_vectors_need_is_known_before_they_are_made():
-    """Lists of vectors are by far the largest: 70 tokens of 128 numbers a document, in the encodings and in the index."""
+    """The estimate of multi-vectors is 70 tokens of 128 numbers per document, in the encodings and in the index."""
     sizes = [plan.plan_dataset("beir/scifact/test", [given], ["nDCG@10"], 10).bytes_needed for given in (Letters(), "bm25")]
 
     assert sizes[0] - sizes[1] == contract_of("beir/scifact/test").expected.documents * 72_000

@@ -83,7 +83,7 @@ def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
 
 
 def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
-    """A server says that it took no time at all: what a search takes is then all the way there and back.
+    """The server reports that it worked no time, so the whole time of a search counts as transfer.
 
     Opening an index that the server has lost says which folder to remove. Where nobody listens there is one line.
     """

@@ -36,7 +36,7 @@ VOCABULARY = [f"w{number}" for number in range(60)]
 
 @dataclass(frozen=True)
 class Single(Folded):
-    """An encoder of several vectors a text: the folded one of each word."""
+    """An encoder of several vectors per text: the folded vector of each word."""
 
     kind: ClassVar[Kind] = Kind.MULTI
 
@@ -73,7 +73,7 @@ def bench(folder, tmp_path_factory):
 
 
 def cut(text, size=SIZE, stride=STRIDE):
-    """Cut a text into passages of words, as one would by hand."""
+    """Cut a text into passages of words, as by hand."""
     found = text.split()
     starts = [0]
     while starts[-1] + size < len(found):
@@ -101,7 +101,7 @@ def ranked(bench, retriever, k=1000):
 
 
 def products(encoder, queries, pieces):
-    """Return the scores (queries, passages) that an encoder gives, by its own vectors; of several vectors by MaxSim."""
+    """Return the scores (queries, passages) from an encoder's vectors; of several vectors per text by MaxSim."""
     asked, there = encoder.encode_query(queries), encoder.encode_document(pieces)
     if not isinstance(asked, MultiVectors):
         scores = asked @ there.T
@@ -111,7 +111,7 @@ def products(encoder, queries, pieces):
 
 
 def expected(bench, texts, encoder, how, matching):
-    """Return what `ranked` must, from all scores of all passages; *matching*: only documents with a score above 0."""
+    """Return the lists that `ranked` must return, from all scores of all passages; with *matching* only those above 0."""
     pieces = [(doc_id, piece) for doc_id, text in texts.items() for piece in (cut(text)[:1] if how == "first" else cut(text))]
     scores = products(encoder, [query.text for query in bench.dataset.queries], [piece for _, piece in pieces])
     lists = []
@@ -185,7 +185,7 @@ def model(tmp_path_factory):
 
 
 def test_tokens_are_the_models_own(model):
-    """Each passage has the wanted number of the text's own tokens, and begins at a word."""
+    """Each passage has the wanted number of the text's tokens, and begins at a word."""
     encoder = registry.create("encoders", Call("sparse_mlm", (str(model),), (("document_length", 64), ("query_length", 64))))
     chance = random.Random(5)
     text = " ".join("".join(chance.choices("abcdefghij", k=chance.randrange(1, 6))) for _ in range(80))
@@ -234,7 +234,7 @@ def test_one_passage_is_the_document(bench, how):
 
 @pytest.mark.parametrize(("how", "k"), [("max", 1), ("max", 20), ("sum", 3)])
 def test_k_documents_come_though_their_passages_collapse(bench, how, k):
-    """However many passages of a document are found first, k documents come, the first k of more."""
+    """Also if many passages of one document come first, k documents are found: the first k of a longer list."""
     part = registry.create("transforms", Call("quantize"))
     impacts = Encoded(Bag(), registry.create("engines", Call("impact")), (part,))
     retriever = Passages((impacts,), words=3, stride=1, score=how)

@@ -26,7 +26,7 @@ WORDS = [f"w{i}" for i in range(300)]
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Return a store for all tests of this file: what one has made, another finds."""
+    """Return a store for all tests of this file, which share its artifacts."""
     return Store(tmp_path_factory.mktemp("store"))
 
 
@@ -65,7 +65,7 @@ def encoded(encoder, written):
     ],
 )
 def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly):
-    """Of the candidates, in three shards, each score is what a search of the whole corpus gives, whole numbers to the bit."""
+    """Each candidate, from three shards, has the score of a search of the whole corpus; whole numbers to the bit."""
     second = encoded(encoder, written)
     first = searched(bench, resolve(parse(BM25)), 150)
     found = searched(bench, Pipeline(members=(resolve(parse(BM25)), second), weights=(0, 1), scores="raw", k=150), DOCUMENTS)
@@ -79,7 +79,7 @@ def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly)
 
 
 def test_bm25_scores_what_another_found(bench):
-    """The candidates of a dense retriever have the BM25 scores of a full search to the bit, those without its words 0."""
+    """Candidates of a dense retriever have the BM25 scores of a full search to the bit, and 0 without a query term."""
     first = encoded(FOLDED, "@flat")
     found = searched(bench, Pipeline(members=(first, resolve(parse(BM25))), weights=(0, 1), scores="raw", k=200), 1000)
     candidates = searched(bench, first, 200)
@@ -118,7 +118,7 @@ def test_a_pipeline_adds_normalised_scores(bench):
 
 
 def test_parts_can_be_nested(bench):
-    """A pipeline of an ensemble and a pipeline: raw sums are the sums of what each part alone scores."""
+    """A pipeline of an ensemble and a pipeline: raw sums are the sums of the scores of each member alone."""
     bm25, bag, dense = resolve(parse(BM25)), encoded(BAG, "|quantize(100)@impact"), encoded(FOLDED, "@flat")
     finds = Ensemble(members=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
     scores = Pipeline(members=(Ensemble(members=(dense, bm25), scores="raw"), bag), scores="raw", weights=(1, 0.5))
@@ -133,7 +133,7 @@ def test_parts_can_be_nested(bench):
 
 
 def test_the_recall_of_the_candidates_is_told(folder, store):
-    """A note has the recall of the first retriever at k, as that alone reports it; with fewer documents kept there is none."""
+    """A note states the first retriever's recall at k, as it has alone; keeping fewer than k documents is refused."""
     with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
         plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)
     made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=70)
@@ -148,7 +148,7 @@ def test_the_recall_of_the_candidates_is_told(folder, store):
 
 
 def test_a_pipeline_never_returns_more_than_its_candidates(bench):
-    """However many are asked for, the first retriever's k are all there is."""
+    """Only the first retriever's k candidates are returned, even if more documents are asked for."""
     made = Pipeline(members=(resolve(parse(BM25)), resolve(parse("bm25(k1=2.0)"))), k=7)
     assert {len(found) for found in searched(bench, made, 1000)} == {7}
     assert {len(found) for found in searched(bench, made, 3)} == {3}

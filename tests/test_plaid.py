@@ -1,4 +1,4 @@
-"""PLAID, of fast-plaid, beside exact late interaction; what needs the library skips where it is not installed."""
+"""PLAID by fast-plaid, compared with exact late interaction; most tests skip where the library is not installed."""
 
 import re
 from functools import partial
@@ -64,7 +64,7 @@ def test_it_finds_what_exact_search_finds(plaid, tmp_path):
 
 
 def test_nothing_to_find_and_nothing_to_ask(plaid, tmp_path):
-    """No tokens at all, no queries, and queries without tokens beside others: nothing is found, and nothing fails."""
+    """Without any tokens, without queries, and for queries without tokens nothing is found and nothing fails."""
     nothing = MultiVectors(np.zeros((0, WIDTH), np.float32), np.zeros(3, np.int64))
     queries = texts(3, 5, empty=[0, 2])
     index = built(plaid(), tmp_path / "index", texts(50, 6))
@@ -88,7 +88,7 @@ def test_an_index_opens_again_and_says_nothing(plaid, tmp_path, capfd):
 
 
 def test_what_cannot_be_searched_is_refused(plaid, tmp_path):
-    """Queries of another width, and numbers that are none."""
+    """Queries of another width and documents with NaN are refused."""
     index = built(plaid(), tmp_path / "index", texts(20, 9))
     wrong = MultiVectors(np.full((1, WIDTH), np.nan, np.float32), np.array([0, 1]))
 

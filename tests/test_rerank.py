@@ -1,4 +1,4 @@
-"""Retrieve and rerank: scores and orders are those of transformers."""
+"""Retrieve and rerank, compared with the scores of transformers."""
 
 import importlib.util
 import json
@@ -22,10 +22,9 @@ from lexbench.executors import executor
 from lexbench.executors._workers import Answer, Holder, Rerankers, workers_with
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
-from lexbench.notation import parse
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner import plan
-from lexbench.runner.systems import resolve, system
+from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.types import Document
 
@@ -137,7 +136,7 @@ def test_titles_can_stand_apart(bench, models):
 
 
 def test_the_longer_text_of_a_pair_is_cut_first(models):
-    """A long query and a long document are cut to halves; beside a short query only the document is cut."""
+    """A long query and a long document are cut to halves; with a short query only the document is cut."""
     long, document = "query " * 80, Document("d", "dense " * 80)
     found = CrossEncoder(str(models[0])).score([long], [document])[0]
     shorter = CrossEncoder(str(models[0]), length=10).score(["query"], [document])[0]
@@ -265,16 +264,6 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     assert len(runs) == 4
     assert same in runs
     assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
-
-
-def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
-    """Without the stored corpus, the error names it."""
-    bench = opened(folder, Store(tmp_path))
-    retriever = resolve(parse(written(models[0])))
-    index = bench.artifacts.index(retriever)
-    bench.corpus.path.rename(tmp_path / "elsewhere")
-    with pytest.raises(MissingData, match=r"needs corpora/\*-[0-9a-f]{16}, which is gone"):
-        retriever.open(index)
 
 
 def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What single sparse engines do beyond what all of them must (tests/contracts/test_engines.py)."""
+"""Tests of single sparse engines beyond those of all engines (tests/contracts/test_engines.py)."""
 
 import json
 import os
@@ -21,7 +21,7 @@ QUERIES = sparse.csr_array((RNG.integers(1, 100, (30, 300)) * (RNG.random((30, 3
 
 
 def answer(made, path, *, k=50, documents=DOCUMENTS, queries=QUERIES):
-    """Return what an engine finds in an index of its own."""
+    """Build an index with an engine and return the hits of the queries."""
     return built(made, path, documents).search(queries, k)
 
 
@@ -150,7 +150,7 @@ def test_seismic_takes_large_vocabularies_and_real_weights(tmp_path):
 
 @pytest.mark.parametrize("weight", [-0.5, 65_505, np.inf, np.nan])
 def test_seismic_refuses_what_it_cannot_hold(tmp_path, weight):
-    """Weights below 0, and above what half precision has, are named in one line."""
+    """Weights below 0, or too large for half precision, are refused in one line."""
     with pytest.raises(LexbenchError, match=r"^seismic takes weights from 0 to 65,504, and there is (-0.5|65505|inf|nan);"):
         answer(engine("seismic"), tmp_path / "index", documents=sparse.csr_array(np.array([[1, weight]], np.float32)))
 

@@ -1,4 +1,4 @@
-"""Files of sparse vectors: their bytes by hand, what goes out and comes back, and what is refused with its place."""
+"""Files of sparse vectors: their bytes by hand, writing and reading again, and refusals."""
 
 import gzip
 import json
@@ -195,7 +195,7 @@ def test_a_line_that_is_no_vector_is_refused(tmp_path, name, fine, found, line, 
 
 @every
 def test_no_file_or_a_broken_one(tmp_path, name):
-    """A file that is not there, every way of cutting a file short, and what is not compressed as its name says.
+    """A missing file, a file cut short anywhere, and a file not compressed as its name says.
 
     Each is refused in one line or, at the end of a line, shorter.
     """
@@ -290,7 +290,7 @@ def test_a_folder_of_files(tmp_path, monkeypatch):
 
 
 def test_folders_that_are_refused(tmp_path):
-    """Nothing is written into a folder that has something in it, nor read from one without a file; a failure leaves none."""
+    """Writing into a folder with content and reading from one without files are refused; a failure leaves no folder."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").touch()
     with pytest.raises(CommandError, match="full is there already and is no empty folder"):

@@ -1,4 +1,4 @@
-"""Executors: their names, the search for a culprit, and what a cluster adds to the contract tests in tests/contracts."""
+"""Executors: their names, the search for a culprit, and cluster tests beyond those in tests/contracts."""
 
 import importlib.util
 import os
@@ -61,7 +61,7 @@ def test_the_culprit_is_found_by_halves(guilty):
 @needs_ray
 @pytest.mark.slow
 def test_a_request_that_no_cluster_meets_is_answered(two_raylets, corpus, tmp_path):
-    """After *patience* seconds one line says what was asked for and what there is."""
+    """After *patience* seconds one line names the resources that were asked for and those of the cluster."""
     asking = executor(f'ray("{two_raylets.address}", workers=1, cpus=64, patience=1.5)')
     with pytest.raises(CannotStart, match=r"no worker in 1.5 s: each asks for 64 CPUs .* the cluster has 2 CPUs"):
         encode(Letters(), corpus, folder(tmp_path, "there"), asking)

@@ -25,7 +25,7 @@ BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
 
 @dataclass(frozen=True)
 class Bag(Encoder):
-    """A sparse encoder: a term a word, with a made-up weight; texts without words have no term."""
+    """A sparse encoder: one term per word, with a made-up weight; texts without words have no term."""
 
     words: int = 60
     storage: str = "float32"

@@ -47,7 +47,7 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         tokeniser = ThreadPoolExecutor(1)
-        # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the one at hand.
+        # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the present one.
         stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
         left, queue = iter(shards), deque[Future[Any]]()
         written: tuple[range, Future[None]] | None = None

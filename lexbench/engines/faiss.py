@@ -135,7 +135,7 @@ class Faiss(Engine):
         )
 
     def open(self, path: Path) -> "FaissIndex":
-        """Map what *build* wrote into memory, if Faiss can."""
+        """Open the index in *path*, mapped into memory if Faiss can do that."""
         return FaissIndex(self, path)
 
 

@@ -60,7 +60,7 @@ class Lucene(Engine):
         writer.finish()
 
     def open(self, path: Path) -> "LuceneIndex":
-        """Open what *build* wrote."""
+        """Open the index in *path*."""
         return LuceneIndex(self, path)
 
 

@@ -66,7 +66,7 @@ class OpenSearch(Engine):
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
         """Index *shards* (n, vocabulary) of whole weights up to 512, under a name made from *path*."""
         client, name = Client(self.url), f"lexbench-{digest([node(), str(path.resolve())])}"
-        client.ask("DELETE", f"/{name}", accept=_NOT_FOUND)  # what an interrupted build may have left
+        client.ask("DELETE", f"/{name}", accept=_NOT_FOUND)  # left by an interrupted build
         client.ask("PUT", f"/{name}", self._definition())
         facts: dict[str, Any] = {"documents": 0, "width": 0, "index": name, "sent": 0}
         largest = np.zeros(0, np.float32)
@@ -95,7 +95,7 @@ class OpenSearch(Engine):
         return {"settings": {"index": index}, "mappings": {"_source": {"enabled": False}, "properties": fields}}
 
     def open(self, path: Path) -> "OpenSearchIndex":
-        """Open what `build` wrote. Raises MissingData if the server has lost it."""
+        """Open the index. Raises MissingData if the server has lost it."""
         return OpenSearchIndex(self.url, path)
 
 
@@ -184,7 +184,7 @@ def _send(client: "Client", name: str, matrix: sparse.csr_array, first: int) -> 
 
 
 def _count(client: "Client", name: str) -> int:
-    """Return how many documents an index has; 0 if there is none of that name."""
+    """Return how many documents an index has; 0 if there is no index of that name."""
     answer = client.ask("GET", f"/{name}/_count", accept=_NOT_FOUND)
     return int(answer["count"]) if answer else 0
 

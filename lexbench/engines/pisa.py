@@ -5,8 +5,9 @@ compiled part of the package pyterrier_pisa, without PyTerrier and without Java.
 
 PISA compresses an uncompressed collection, which this module writes in memory that grows with a shard, not with the documents.
 It consists of sequences of uint32, each after its length: `inv.docs` has [1, documents] and then the positions of every term
-that occurs, `inv.freqs` the weights likewise, `inv.sizes` the number of terms of each document. `fwd.termlex` and `fwd.doclex`
-are lists of names. PISA wants sorted names, so a term's name is its number with leading zeros; a document's is its position.
+that occurs, `inv.freqs` the weights in the same order, and `inv.sizes` the number of terms of each document. `fwd.termlex` and
+`fwd.doclex` are lists of names. PISA wants sorted names, so a term's name is its number with leading zeros; a document's name
+is its position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -78,7 +79,7 @@ class Pisa(Engine):
         (path / "documents").write_text(str(documents), encoding="ascii")
 
     def open(self, path: Path) -> "PisaIndex":
-        """Map what *build* wrote into memory."""
+        """Map the index in *path* into memory."""
         return PisaIndex(self, path)
 
 

@@ -68,7 +68,7 @@ class Plaid(Engine):
             )
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
-        """Write the index of *shards* into *path*; meanwhile a temporary file beside it holds the vectors as float32.
+        """Write the index of *shards* into *path*; meanwhile a temporary file in it holds the vectors as float32.
 
         Raises LexbenchError for shards of different widths, and for values that are not finite.
         """
@@ -92,7 +92,7 @@ class Plaid(Engine):
         (path / "facts.json").write_text(json.dumps({"width": width, "documents": len(lengths)}) + "\n", encoding="utf-8")
 
     def open(self, path: Path) -> "PlaidIndex":
-        """Map what *build* wrote into memory."""
+        """Map the index in *path* into memory."""
         facts = json.loads((path / "facts.json").read_bytes())
         return PlaidIndex(self, facts["width"], facts["documents"], np.load(path / "positions.npy"), path)
 
@@ -136,7 +136,7 @@ def _library(path: Path) -> Any:
 
 
 def _tensors(file: IO[bytes], offsets: NDArray[np.int64], width: int) -> Iterator[Any]:
-    """Yield the vectors (tokens, width) of each document, as tensors of what is mapped from *file*."""
+    """Yield the vectors (tokens, width) of each document, as tensors mapped from *file*."""
     import torch
 
     file.flush()

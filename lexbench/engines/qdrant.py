@@ -260,7 +260,7 @@ class Server:
         self._client, self._name, self._kind, self._url = connect(url), name, kind, url
 
     def make(self, width: int, shards: int) -> None:
-        """Make the collection, and delete what an interrupted build may have left."""
+        """Make the collection, and delete one that an interrupted build has left."""
         from qdrant_client import models
 
         settings: dict[str, Any] = {"shard_number": shards}

@@ -91,7 +91,7 @@ class Seismic(Engine):
                 index.save(str(path / "vectors"))
 
     def open(self, path: Path) -> "SeismicIndex":
-        """Read what *build* wrote into memory."""
+        """Read the index in *path* into memory."""
         return SeismicIndex(self, path)
 
 

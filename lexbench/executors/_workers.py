@@ -56,7 +56,7 @@ class Holder:
     _thing: Any = None
 
     def keep(self, thing: Any) -> None:
-        """Keep *thing* in place of what was kept."""
+        """Keep *thing* instead of the previous object."""
         self._thing = thing
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -238,7 +238,7 @@ def workers_with(
 
 
 class _Encoding:
-    """The shards of one call of `encode`. For each worker a thread sends it shards and writes what comes back."""
+    """The shards of one call of `encode`. A thread per worker sends it documents and writes the encoded shards."""
 
     def __init__(
         self, start: Callable[[], Channel], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress
@@ -301,7 +301,7 @@ class _Encoding:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: held or self._left or not self.unfinished or self.over)
-                # A shard may be the reason why its worker died. It is leased with nothing beside it, to show which shard it is.
+                # A shard may be the reason why its worker died. It is leased alone, to show which shard it is.
                 suspected = any(self._deaths[shard] for shard in (*held, *list(self._left)[:1]))
                 if not self._left or len(held) >= MOST_SHARDS or (held and suspected):
                     return bool(held)

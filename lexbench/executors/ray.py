@@ -94,7 +94,7 @@ class Ray(Executor):
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     """Yield Ray, connected to the cluster at *address*; an existing connection stays open. Raises CannotStart."""
-    # Must be set before Ray is imported, or Ray prints what happens in the cluster to stdout, where our answers go.
+    # Must be set before Ray is imported, or Ray prints events of the cluster to stdout, which is for our answers.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
     import ray
 

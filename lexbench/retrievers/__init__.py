@@ -1,4 +1,4 @@
 """Retrievers: text queries in, ranked documents out. One file adds one; see `lexbench.registry`.
 
-A retriever that runs on another engine is a file of its own: `bm25@lucene` is `bm25_lucene.py`.
+A retriever that runs on another engine has a separate file: `bm25@lucene` is `bm25_lucene.py`.
 """

@@ -45,7 +45,7 @@ from lexbench.vectors import offsets_of, pieces
 
 BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time
-LARGEST_FREQUENCY = 1 << 26  # a frequency and a gap of 31 bits fit in eight bytes, whatever bit they start at
+LARGEST_FREQUENCY = 1 << 26  # with a gap of 31 bits it fits in eight bytes, at whichever bit it starts
 _HEADER, _LAST = 2, 4  # bytes
 _RUN = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 
@@ -53,7 +53,7 @@ Submit: TypeAlias = Callable[..., "Future[Any]"]  # starts a function with its a
 
 
 def run_now(work: Callable[..., Any], /, *args: Any) -> "Future[Any]":
-    """Run *work* in this thread and return its finished future: what `Submit` is with one thread."""
+    """Run *work* in this thread and return its finished future: the `Submit` to use with one thread."""
     done: Future[Any] = Future()
     done.set_result(work(*args))
     return done
@@ -130,7 +130,7 @@ class IndexWriter:
             self._start_run()
 
     def _start_run(self) -> None:
-        """Start to sort and write what has been collected, after the previous run is written."""
+        """Start to sort and write the collected terms, after the previous run is written."""
         self._end_run()
         folder = self._folder / f"run-{len(self._runs)}"
         terms, lengths = np.array(self._terms), np.array(self._lengths)

@@ -145,7 +145,7 @@ def score(packed, offsets, sizes, classes, inverse_norms, terms, weights, wanted
 
 @njit(nogil=True, cache=True)
 def _scores(sizes, terms, weights, inverse_norms):  # type: ignore[no-untyped-def]
-    """Return what a posting of each of *terms* is worth, (terms, classes * COMMON), by length class and common frequency."""
+    """Return the score of a posting of each term, (terms, classes * COMMON), by length class and common frequency."""
     scores = np.empty((len(terms), len(inverse_norms) * COMMON))
     for i in range(len(terms)):
         if sizes[terms[i]] >= _WORTHWHILE:
@@ -283,7 +283,7 @@ def _add_block(packed, at, last, classes, scores, first, sums):  # type: ignore[
 
 @njit(nogil=True, cache=True)
 def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, wanted, sums):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Add to *sums* (n,) what a term is worth in the documents *wanted* (n,), ascending; the *cursor* moves to the last."""
+    """Add a term's scores in the documents *wanted* (n,), ascending, to *sums* (n,); the *cursor* moves to the last."""
     at = 0
     while at < len(wanted):
         if cursor[_AT] == cursor[_STOP]:

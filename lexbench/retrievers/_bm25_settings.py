@@ -1,4 +1,4 @@
-"""What `bm25` and `bm25@lucene` share: their settings, what they index of each document, and how they break ties."""
+"""Shared by `bm25` and `bm25@lucene`: their settings, the texts to index of each document, and the order of ties."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class Settings(Retriever):
         return Hits(docs, scores)
 
     def contents(self, corpus: Corpus, documents: Iterator[Document], index: Path) -> "Iterator[list[RepeatedText]]":
-        """Return an iterator over what to index of each of *documents*, which are those of *corpus* in any order.
+        """Return an iterator over the texts to index of each of *documents*: those of *corpus*, in any order.
 
         Writes a note into the folder *index* if the file of expansions or term weights lacks some documents. Raises
         LexbenchError if it lacks all.

@@ -3,8 +3,8 @@
 Text repeats itself: most *chunks*, the parts between white space, have been met before. The loop finds the chunks in the bytes
 of a text and looks each up in a table. It works out the terms of a new ASCII chunk itself (`compiled`) and looks their
 *spellings* up in a second table. Only spellings that are new, and chunks beyond ASCII, go through Python, in the order in which
-they are met: so terms get the same numbers as one document at a time. A full table is cleared, and what it forgot is analysed
-again.
+they are met, so that terms get the same numbers as if documents came one at a time. A full table is cleared; its chunks are
+analysed again when they are met again.
 
 To meet fewer new chunks, ASCII letters are lower-cased first, as every analyser does with its terms, and ASCII chunks lose the
 punctuation at their ends, which belongs to no word.

@@ -131,7 +131,7 @@ class BM25(Settings):
         return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(count)]
 
     def open(self, path: Path) -> "BM25Searcher":
-        """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
+        """Open the index in *path*, and compile the search if it has not been compiled on this machine before."""
         return BM25Searcher(self, path)
 
     def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:

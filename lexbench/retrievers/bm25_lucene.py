@@ -71,7 +71,7 @@ class BM25Lucene(Settings):
         return java_class(f"{LUCENE}.search.similarities.BM25Similarity")(self.k1, self.b)
 
     def open(self, path: Path) -> "LuceneSearcher":
-        """Open what *build* wrote."""
+        """Open the index in *path*."""
         return LuceneSearcher(self, path)
 
 

@@ -66,7 +66,7 @@ class Command(ForeignRetriever):
         return {**super().identity(), "files": [file_digest(file) for file in files if file.is_file()]}
 
     def asker(self) -> Ask:
-        """Start the program; it is stopped when nobody needs its answers any more."""
+        """Start the program; it is stopped when its function is no longer used."""
         return _Program(self.called, shlex.split(self.program), self.timeout).ask
 
 

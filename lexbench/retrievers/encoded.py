@@ -147,7 +147,7 @@ class VectorQueries(QueryEncoder):
         return self.retriever.as_queries(self.retriever.encoder.encode_query(queries))
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Do the same for queries with their ids, for encoders that look vectors up."""
+        """Return the transformed vector of each query, which encoders may look up by its id."""
         return self.retriever.encode_queries(queries)
 
 

@@ -219,7 +219,7 @@ class PassageQueries(QueryEncoder):
         return self.member.encode(queries)
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Do the same for queries with their ids."""
+        """Let the member encode queries with their ids."""
         return self.member.encode_queries(queries)
 
 
@@ -278,7 +278,7 @@ class PassageSearcher(PassageQueries, Searcher):
         """Return the *k* documents with the best passages, in the order in which the member finds them.
 
         Lists of passages are searched twice as deep until they have *k* documents. A query keeps the first list that has,
-        whatever other queries need, so that its answer does not depend on them.
+        however deep other queries are searched, so that its answer does not depend on them.
         """
         passages = len(self.documents)
         width = min(passages, k if passages == self.documents[-1] + 1 else 2 * k)

@@ -92,7 +92,7 @@ class RerankSearcher(OpenedMembers, Searcher):
         return PairQueries(queries, self.members[0].encode(queries))
 
     def encode_queries(self, queries: Sequence[Query]) -> PairQueries:
-        """Do the same for queries with their ids."""
+        """Let the retriever encode queries with their ids."""
         return PairQueries([query.text for query in queries], self.members[0].encode_queries(queries))
 
     def without(self, encoded: PairQueries, own: NDArray[np.int32]) -> PairQueries:

@@ -21,7 +21,7 @@ class Format(NamedTuple):
     module: str
     reader: str  # its functions
     writer: str
-    holds: str  # what is in such a file, shown to users
+    holds: str  # the content of such a file, shown to users
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
     tokens: bool  # the file has the strings of terms, not their numbers

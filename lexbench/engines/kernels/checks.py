@@ -31,7 +31,7 @@ Ask: TypeAlias = Callable[[int, float | None], Found]
 
 
 def same_width(queries: int, index: int, unit: str = "terms") -> None:
-    """Raise LexbenchError unless query vectors are as wide as those of the index; *unit* is what the width counts."""
+    """Raise LexbenchError unless query vectors are as wide as those of the index; *unit* is "terms" or "dimensions"."""
     if queries != index:
         raise LexbenchError(f"the queries have {queries:,} {unit} and the index has {index:,}; encode both with one encoder")
 

@@ -1,7 +1,8 @@
-"""Products of dense vectors, the best k documents of blocks of scores, and MaxSim: what `flat` and `maxsim` compute.
+"""Products of dense vectors, the best k documents of blocks of scores, and MaxSim, for `flat` and `maxsim`.
 
-`Best` keeps the best k documents while scores come block by block, at next to no cost beside the scores. `overlap` measures how
-many of the exact best an approximate search found; `max_sim_scores` scores any documents for any queries by late interaction.
+`Best` keeps the best k documents while scores come block by block, which takes little time compared with making the scores.
+`overlap` measures how many of the exact best an approximate search found. `max_sim_scores` scores any documents for any queries
+by late interaction.
 
 BLAS rearranges the documents before it multiplies, which takes longer than a product with few queries. Its product with one
 query takes twice as long as reading the documents. So a loop of ours multiplies few queries.
