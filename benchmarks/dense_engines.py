@@ -4,12 +4,12 @@
     python benchmarks/dense_engines.py --vectors FOLDER-OR-FILE.npy --queries 1000
 
 Without --vectors the vectors are random, of length 1, around one centre per 100 documents. With --vectors they come from a
-folder of stored encodings or a .npy file (documents, dimensions), and queries are documents with as much noise as vector,
-normalised. All indexes are built first, then searched by turns, after an untimed pass, so that other work on the machine slows
-all alike. `qps` is the median of the passes, `qps cpu` the same by processor time; `one` is milliseconds of processor time for
-a single query, k = 10. `numpy` is `queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is
-`IndexFlatIP`. `bytes` are on disk, per document. Recall is `lexbench.engines.kernels.dense.overlap`, which accepts any of equal
-scores.
+folder of stored encodings or a .npy file (documents, dimensions), and queries are documents plus noise of the same length,
+normalised. All indexes are built first, then searched in turns, after an untimed pass, so that other work on the machine slows
+all of them. `qps` is the median of the passes, `qps cpu` the same by processor time; `one` is milliseconds of processor time
+for a single query, k = 10. `numpy` is `queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is
+`IndexFlatIP`. `bytes` are bytes on disk per document. Recall is `lexbench.engines.kernels.dense.overlap`, which accepts any
+document among equal scores.
 """
 
 import argparse

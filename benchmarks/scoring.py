@@ -31,7 +31,7 @@ from lexbench.types import Hits, Judgement
 
 PASSAGES = 8_841_823
 MEASURES = ("nDCG@10", "RR@10", "R@1000", "Success@1000", "AP@1000")
-# pytrec_eval has no cutoff for the reciprocal rank; it computes the one it has, and its value is not compared.
+# pytrec_eval has no cutoff for the reciprocal rank. It computes the one without a cutoff, which is not compared.
 PYTREC_EVAL = ("ndcg_cut_10", "recip_rank", "recall_1000", "success_1000", "map_cut_1000")
 TOOLS = ("lexbench", "pytrec_eval", "ir_measures")
 STARTS = ("memory", "file")
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=1000)
     parser.add_argument("--qrels", type=Path, help="a TREC qrels file; default: MS MARCO dev/small, if found")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what seconds are of (default: wall)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="the clock of the seconds (default: wall)")
     parser.add_argument("--tools", default=",".join(TOOLS), help="some of them, lexbench first (default: all)")
     parser.add_argument("--starts", default=",".join(STARTS), help="default: both")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
@@ -149,7 +149,7 @@ def main() -> None:
     official = shared / "data" / "msmarco" / "qrels.msmarco-passage.dev-subset.txt.gz"
     qrels = given.qrels or (official if official.is_file() else None)
     with tempfile.TemporaryDirectory() as folder:
-        # Also in a process of its own: a child's peak memory, as the system counts it, begins at that of its parent.
+        # Also in a separate process, because Linux starts the peak memory of a child at that of its parent.
         make = [sys.executable, __file__, "--make", folder, "--queries", str(given.queries), "--depth", str(given.depth)]
         subprocess.run(make + (["--qrels", str(qrels)] if qrels else []), check=True)
         found: list[dict[str, Any]] = []

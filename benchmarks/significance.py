@@ -57,7 +57,7 @@ def main() -> None:
     for name, work in jobs.items():
         wall, cpu, value = timed(work, given.repeats)
         measured[name] = {"seconds": wall, "cpu_seconds": cpu, "value": value}
-        print(f"{name:40} {np.median(wall):8.3f} s, of a processor {np.median(cpu):7.3f} s   {value}", flush=True)
+        print(f"{name:40} {np.median(wall):8.3f} s wall, {np.median(cpu):7.3f} s processor   {value}", flush=True)
     if given.json:
         given.json.write_text(json.dumps({"queries": given.queries, "measured": measured}, indent=1, default=float) + "\n")
 

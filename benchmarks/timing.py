@@ -1,4 +1,4 @@
-"""What `--time` can distinguish: one system timed as two (A/A), and a wrapper that is slower on purpose; and a plain loop.
+"""Measure which differences `--time` can distinguish: a system against itself (A/A), a slower wrapper of it, and a plain loop.
 
     python benchmarks/timing.py                       # bm25 on pydoc, four rounds
     python benchmarks/timing.py --plain               # QPS of --time over the QPS of a plain loop around the same calls
@@ -37,7 +37,7 @@ from lexbench.timing.timer import Timer
 _NUMBERS = 1 << 22  # numbers in memory at a time
 
 SLOWER = '''
-"""A retriever that takes longer than the one it is given, by spinning."""
+"""A retriever that does busy waiting after each search of another one."""
 
 import time
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class Ratio(NamedTuple):
     high: float
 
     def beyond(self, floor: float) -> bool:
-        """Whether it is a difference: the interval excludes 1, and the ratio differs from 1 by more than *floor*, e.g. .02."""
+        """Return whether the interval excludes 1 and the ratio differs from 1 by more than *floor*, e.g. .02."""
         return (self.low > 1 or self.high < 1) and abs(self.ratio - 1) > floor
 
 

@@ -16,7 +16,7 @@ def numbers(text, seed=0, count=WIDTH):
 
 
 class ModelServer:
-    """Serves until it is closed, first the errors *fail*. *mute*: without a description; *info*: described like TEI."""
+    """Serves until it is closed. *fail*: errors that come first; *mute*: no description; *info*: the description of TEI."""
 
     def __init__(self, seed=0, *, fail=(), mute=False, info=False, key=""):
         self.requests = []  # (path, headers, body)
@@ -32,7 +32,7 @@ class ModelServer:
         status, content = self.answer(path, self.requests[-1][2])
         return status, content, {"Retry-After": "0.01"} if status == 429 else {}
 
-    def answer(self, path, body):  # noqa: C901, PLR0911 - one answer a route
+    def answer(self, path, body):  # noqa: C901, PLR0911 - one answer per route
         """Return the status and the answer to a request."""
         if self.key and self.requests[-1][1].get("Authorization") != f"Bearer {self.key}":
             return 401, {"error": "who are you?"}
@@ -48,7 +48,7 @@ class ModelServer:
             return 200, self.broken
         if path == "/v1/embeddings":
             rows = [{"index": at, "embedding": numbers(text, self.seed)} for at, text in enumerate(body["input"])]
-            return 200, {"data": rows[::-1]}  # in an order of its own
+            return 200, {"data": rows[::-1]}  # in another order than the texts
         if path == "/embed":
             return 200, [numbers(text, self.seed) for text in body["inputs"]]
         if path == "/embed_sparse":

@@ -23,7 +23,7 @@ LONGEST = 240  # words of a text; longer sections are split between paragraphs
 _PART = 170  # words after which a part of a long section ends
 
 # fmt: off
-PACKAGES = (  # of constraints.txt, as they are imported: those with more than 200 docstrings
+PACKAGES = (  # modules of packages in constraints.txt with more than 200 docstrings
     "anyio", "authlib", "beartype", "bs4", "cyclopts", "Cython", "datasets", "distlib", "dns", "fastmcp", "flask",
     "fontTools", "fsspec", "httpx2", "huggingface_hub", "hypothesis", "jinja2", "key_value", "llvmlite", "matplotlib",
     "mcp", "mcp_types", "mpmath", "mypy", "mypyc", "narwhals", "networkx", "numba", "numpy", "onnxruntime", "openai",
@@ -89,7 +89,7 @@ def beir_lines(lines: Iterable[str]) -> Iterator[Text]:
 
 
 def beir_zip(path: Path, name: str) -> Iterator[Text]:
-    """Yield the documents of a BEIR set's official zip, in which nothing else is read."""
+    """Yield the documents in the official zip of a BEIR set. Its other files are not read."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}/corpus.jsonl") as file:
         yield from beir_lines(line.decode() for line in file)
 

@@ -2,8 +2,8 @@
 
     python tools/word_break_classes.py > lexbench/tokenization/word_break.txt
 
-The scanner that JFlex made has a table from code points to its own character classes, of which one member says what a class
-is. Lucene's classes have not changed since version 8; a new version that changes them shows in `tests/test_analysis.py`.
+The scanner that JFlex made has a table from code points to its own character classes. One known member identifies each class.
+Lucene's classes have not changed since version 8. If a new version changes them, `tests/test_analysis.py` fails.
 """
 
 from importlib import import_module
