@@ -1,4 +1,4 @@
-"""Results and timings made by hand, for tests of what compares and shows them."""
+"""Results and timings made by hand, for tests of comparisons and reports."""
 
 import numpy as np
 

@@ -166,7 +166,7 @@ def compiled_terms(chunk, english):
 
 @pytest.mark.parametrize("name", ["english", "unicode"])
 def test_compiled_terms_are_those_of_python(name):
-    """The compiled loops make of ASCII what each analyser makes of it: words with any endings, and odd ones."""
+    """For ASCII texts, the compiled loops give the terms of each analyser: for words with any ending, and odd strings."""
     rng = random.Random(name)
     own = "s y l e t ed ing eed sses ies 's at bl iz"
     endings = [*compiled.STEP_2, *compiled.STEP_3, *compiled.STEP_4, *own.split()]
@@ -182,7 +182,7 @@ def test_compiled_terms_are_those_of_python(name):
 
 
 def test_texts(bread, lucene):
-    """Every document and query of a collection gives Lucene's terms, whatever its script."""
+    """Every document and query of a collection gives Lucene's terms, in any script."""
     lines = [line for part in ("corpus", "queries") for line in (bread / f"{part}.jsonl").read_bytes().splitlines()]
     texts = [f"{line.get('title', '')} {line['text']}".strip() for line in map(json.loads, lines)]
 

@@ -1,4 +1,4 @@
-"""Audits of leaderboards: ranks that can be told apart, faults of a board, and what small suites predict."""
+"""Audits of leaderboards: ranks that can be told apart, faults of a board, and predictions from small suites."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_told_apart_over_datasets(datasets, apart, uncorrected):
     }
 
 
-def test_rank_ranges_show_what_other_datasets_would_change():
+def test_rank_ranges_show_the_effect_of_other_datasets():
     """A system whose lead comes from one dataset of six has the range 1-2; equal systems share their ranks."""
     ranks = rows(audit(board(6, a=[1.0, 0.1, 0.1, 0.1, 0.1, 0.1], b=0.2, c=0.2))[1])
 
@@ -95,7 +95,7 @@ def test_faults_of_a_folder_of_mteb(tmp_path):
 
 
 def test_catalogued_models_have_their_training_data(tmp_path):
-    """A model that the catalogue knows was trained on MS MARCO had seen it, also if the board says nothing."""
+    """A note names a model that was trained on MS MARCO according to the catalogue, even if the board does not say so."""
     (tmp_path / "x.csv").write_text("model,msmarco-passage/dev/small,beir/scifact/test\nsplade_v3,0.4,0.7\nbm25,0.2,0.6\n")
 
     assert (

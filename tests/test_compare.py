@@ -129,8 +129,8 @@ def test_the_verdict_is_in_words(store, tmp_path, capsys, loss, said):
     assert next(line.split()[-1] for line in out.splitlines() if line.startswith("B ")) == said
 
 
-def test_notes_name_what_is_left_out_and_upper_bounds(store, tmp_path, capsys):
-    """Datasets that only one system has are named in one line; with -d nobody asked about them.
+def test_notes_name_left_out_datasets_and_upper_bounds(store, tmp_path, capsys):
+    """Datasets that only one system has are named in one line, but not with -d.
 
     A result with weights tuned on the tested queries keeps its note.
     """

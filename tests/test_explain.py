@@ -1,4 +1,4 @@
-"""Terms of queries and documents, and what they add to scores."""
+"""Terms of queries and documents, and how much they add to scores."""
 
 from math import log
 

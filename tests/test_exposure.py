@@ -77,7 +77,7 @@ def test_collections_are_matched_by_their_corpus(data, dataset, status):
 UNDISCLOSED = {"answerai_colbert_small", "mxbai_embed_large"}  # whose authors do not say, as their notes tell
 
 
-def test_every_public_model_of_the_catalogue_says_what_it_learned_from():
+def test_every_public_model_of_the_catalogue_states_its_training_data():
     """A model with public weights states its training data unless its authors do not; names refer to known datasets."""
     for name in catalog.names():
         entry = catalog.model(name)
@@ -99,7 +99,7 @@ bge_m3 miracl/ar/dev in-domain; mxbai_embed_large beir/scifact/test unknown
 
 
 @pytest.mark.parametrize("line", [one.strip() for one in EXPOSURES.replace("\n", ";").split(";") if one.strip()])
-def test_the_catalogue_says_what_known_models_learned_from(line):
+def test_the_catalogue_states_the_training_data_of_known_models(line):
     """By their cards and papers; NanoBEIR's datasets are parts of BEIR's, and some collections have several names."""
     name, dataset, status = line.split(maxsplit=2)
 
@@ -116,7 +116,7 @@ def test_the_catalogue_says_what_known_models_learned_from(line):
         (None, ()),
     ],
 )
-def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
+def test_a_teacher_counts_as_the_models_in_it(tmp_path, teacher, models):
     """A teacher's expression names its models; a number of queries is not a collection."""
     recipe = {"stage1": {"queries": ["beir/scifact/train"], "teacher": teacher}, "selection": {"queries": 250}}
     write_training(tmp_path, {"beir/scifact/train": "training"}, recipe)
@@ -129,7 +129,7 @@ def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
     ("base", "status"),
     [("BAAI/bge-base-en-v1.5", "in-domain"), ("meta-llama/Llama-2-7b-hf", "zero-shot"), ("someone/something", "unknown")],
 )
-def test_an_adapter_has_seen_what_its_base_has(tmp_path, base, status):
+def test_an_adapter_inherits_the_training_data_of_its_base(tmp_path, base, status):
     """An adapter inherits from its base: a retriever's training data, nothing from a language model, otherwise unknown."""
     (tmp_path / "README.md").write_text(CARD.replace("- ms_marco\n- natural_questions\n", ""))
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
@@ -150,7 +150,7 @@ def test_the_head_of_a_card_is_read(tmp_path):
     assert training_data(tmp_path) is None
 
 
-def test_a_model_inherits_what_its_beginning_has_seen(tmp_path):
+def test_a_model_inherits_the_training_data_of_its_start(tmp_path):
     """A model trained on SciFact from MiniLM is in-domain on SciFact and NQ, and zero-shot on ArguAna.
 
     It was chosen by judgements of NFCorpus.
@@ -171,7 +171,7 @@ def test_a_model_inherits_what_its_beginning_has_seen(tmp_path):
 NAMES = ("beir/scifact/test", "pydoc/test", "beir/nq", "beir/arguana", "beir/nfcorpus/test")
 
 
-def test_what_nobody_tells_is_unknown(tmp_path):
+def test_without_information_the_exposure_is_unknown(tmp_path):
     """A folder without card or training.json, a run file and expanded documents are unknown; BM25 is zero-shot."""
     (tmp_path / "run").write_text("q Q0 d 1 1 t\n")
     (tmp_path / "expansions").write_text("")
@@ -243,7 +243,7 @@ def test_the_command_shows_names_and_texts(tmp_path, capsys):
     assert "texts in pydoc/test" in ended(capsys, 0, "exposure", str(folder), "-d", "pydoc/test").out
 
 
-def test_the_catalogue_tells_of_models_that_are_not_here(tmp_path, monkeypatch, capsys):
+def test_the_catalogue_is_enough_for_models_that_are_not_here(tmp_path, monkeypatch, capsys):
     """MiniLM's card is enough, without its weights; an unknown model gives one line."""
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

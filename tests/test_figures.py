@@ -56,8 +56,8 @@ def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
     }
 
 
-def test_what_is_missing_is_said():
-    """Results without timings or without an index give one line each, which says what to type."""
+def test_missing_data_is_reported():
+    """Results without timings or without an index give one line each, with the command to type."""
     bare = msgspec.structs.replace(RESULTS[0], sizes={})
     timed = msgspec.structs.replace(RESULTS[1], timings=[timing(5.0)])
 
@@ -125,7 +125,7 @@ def test_names_hide_neither_points_nor_names():
 
 
 def test_the_command_draws_saved_results(tmp_path, capsys):
-    """`lexbench export figures` reads a folder of results, prints the paths, and says what is missing."""
+    """`lexbench export figures` reads a folder of results, prints the paths, and reports missing data."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     write_results(RESULTS[:2], "beir", tmp_path / "board")
     shown = ended(capsys, 0, "export", "figures", tmp_path / "out", "--results", tmp_path / "board")

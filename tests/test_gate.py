@@ -39,7 +39,7 @@ def test_verdict(queries, change, verdict):
 
 
 def test_queries_needed_are_enough():
-    """With as many queries of the same kind as the verdict asks for, the gate can tell."""
+    """With the number of queries that the verdict names, of the same kind, the gate can tell."""
     rng = np.random.default_rng(0)
     fall = np.clip(rng.normal(-0.06, 0.15, 20), -0.5, 0.5)
     small = judge(np.full(20, 0.5), 0.5 + fall)
@@ -106,7 +106,7 @@ def test_unchanged_system_passes(gate_folder, capsys):
 
 
 def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
-    """A significant fall exits with 1, and one on too few queries with 2; every output says the same."""
+    """A significant fall exits with 1, and one on too few queries with 2. All outputs agree."""
     outputs = ["--markdown", "out.md", "--junit", "out.xml"]
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(gate_folder / "summary.md"))
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
@@ -130,7 +130,7 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
     assert [query["query"] for query in report["gates"][0]["worst_queries"]] == ["q07", "q08", "q13", "q02", "q03"]
 
 
-def test_update_says_what_changed(gate_folder, capsys):
+def test_update_prints_the_changes(gate_folder, capsys):
     """`gate update` accepts the new scores and prints the change; then the gate passes."""
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
 
@@ -160,7 +160,7 @@ def test_a_second_gate_needs_another_name(gate_folder, bread, capsys):
 
 
 def test_other_data_is_refused(gate_folder, capsys):
-    """A gate whose judgements changed since the baseline exits with 3 and says what to type."""
+    """A gate whose judgements changed since the baseline exits with 3, with the command to type."""
     path = gate_folder / "lexbench-gate.json"
     baseline = json.loads(path.read_text())
     baseline["bread"]["digests"]["qrels"] = "0" * 64

@@ -77,8 +77,8 @@ def test_complete_judgements_leave_nothing_open():
     assert list(judged_gaps([msgspec.structs.replace(one, dataset="cranfield") for one in made])) == []
 
 
-def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():
-    """Cranfield's source papers are dropped from lists and counted; the contract's version says so."""
+def test_documents_of_the_dropped_grade_are_removed():
+    """Cranfield's source papers have a separate grade. They are dropped from lists and counted, since version 2."""
     stamps = {"system": "s", "dataset": "d", "contract": "c"}
     kept = score_ranked(RUN, QRELS, ["RR@3"], stamps)
     dropped = score_ranked(RUN, QRELS, ["RR@3"], stamps, protocol=Protocol(drop_grade=0))
@@ -110,7 +110,7 @@ def test_a_contributor_is_left_out_by_hand():
     assert (late.contributes, late.mean_without, late.rank_without) == (False, None, None)
 
 
-def test_what_two_contributors_found_is_nobodys_own():
+def test_documents_of_two_contributors_are_not_unique():
     """Equal lists have no unique documents, so nothing changes; a contributor must have a run."""
     rows = leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["one", "two"], depth=10)
 

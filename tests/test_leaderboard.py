@@ -165,8 +165,8 @@ def test_ranks_over_datasets_are_of_the_mean(tmp_path):
     assert [cells[4] for cells in table_rows(tmp_path, "BEIR").values()] == ["2", "2", "0"]  # won; the third is a tie
 
 
-def test_variants_have_a_table_of_their_own_and_twins_share_a_row(tmp_path):
-    """Systems that keep fewer terms are columns of one row; those that change nothing are left out; twins have two names."""
+def test_variants_have_a_separate_table_and_twins_share_a_row(tmp_path):
+    """Variants with fewer terms are columns of one row; a variant without effect is left out. Equal systems share a row."""
     made = [
         result(name, ndcg=ndcg, recipe=samples.encoded(k), sizes={"index": 1000})
         for name, k, ndcg in (("m", 0, 0.5), ("m top 8", 8, 0.25), ("m top 64", 64, 0.5))
@@ -190,7 +190,7 @@ def test_the_detectable_difference_is_the_median_over_pairs_that_differ():
     assert list(power_notes("x", np.array([twin, twin]))) == []
 
 
-def test_p_is_never_below_what_the_resamples_can_show(tmp_path):
+def test_p_is_never_below_the_smallest_p_of_the_resamples(tmp_path):
     """Twelve clearly different systems: every p of the page is at least 66 / 10,001, and that is the floor it names."""
     write_results([spread(f"s{at}", 0.05 + at / 15, shift=0) for at in range(12)], "pydoc", tmp_path)
     (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
@@ -317,7 +317,7 @@ DENSE = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "enc
         ({"plugin": "retrievers/passages", "settings": {"members": [DENSE]}}, "dense"),  # that of its member
     ],
 )
-def test_a_family_is_what_the_plug_in_says(recipe, expected):
+def test_the_plug_in_states_the_family(recipe, expected):
     """A system has the family of its encoder or else its retriever; it is "other" if the plug-in is not installed."""
     assert family(recipe) == expected
 
@@ -331,8 +331,8 @@ def test_families_are_the_catalogues():
     assert families <= {"other", "", *get_args(catalog.Family)}  # "": that of its part
 
 
-def test_measures_that_were_asked_for_are_shown():
-    """Several systems on several datasets show the headline of the suite, unless other measures were asked for by name."""
+def test_chosen_measures_are_shown():
+    """Several systems on several datasets show the headline of the suite, unless the user chose other measures."""
     suite = suites.suite("beir")
     every = [result(system, dataset, means=dict.fromkeys(suite.measures, 0.2)) for system in "ab" for dataset in "xy"]
     asked = [msgspec.structs.replace(one, means={"R@10": 0.3, "P@5": 0.1}) for one in every]

@@ -1,4 +1,4 @@
-"""Mistakes that users make: each gets one line that says what is wrong and what to type, and no number."""
+"""Mistakes that users make. Each gets one line with the fault and the command to type, and no answer."""
 
 import shlex
 from importlib.util import find_spec
@@ -263,7 +263,7 @@ def playground(tmp_path_factory):
 
 @pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
 def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
-    """The exit code says which kind of mistake it is, nothing is printed as an answer, and one line says what to type."""
+    """The exit code shows the kind of mistake, stdout is empty, and one line has the fault and the command to type."""
     if "lexmae(" in typed or typed.startswith("speed lexmae"):
         pytest.importorskip("torch", reason="models are in the extra neural")
     monkeypatch.chdir(playground)

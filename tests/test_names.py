@@ -1,4 +1,4 @@
-"""Names that users give to systems: whatever lexbench prints can be typed back in every command."""
+"""Names that users give to systems: every printed name can be typed back in every command."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_every_printed_name_can_be_typed_back(board, capsys, command):
 
 
 def test_a_second_name_is_the_same_system(board, capsys):
-    """A second name, the first name and the expression give the same figures, each under what was typed."""
+    """A second name, the first name and the expression give the same figures, each under the typed text."""
     assert run(capsys, "run", "suite", "pydoc", "-r", "tuned = bm25(b=0.1)")[0] == 0
     found = [json.loads(run(capsys, "compare", "bm25", text, "--json")[1]) for text in ("splade-tiny", "tuned", "bm25(b=0.1)")]
 
@@ -135,7 +135,7 @@ def test_names_that_no_table_can_show_are_refused(name):
 
 
 def test_a_plug_in_keeps_its_name(tmp_path):
-    """`-r bm25` is BM25 whatever the store remembers; other names are what they were given to."""
+    """`-r bm25` is BM25 even if the store has another system of that name; other names are looked up in the store."""
     store = Store(tmp_path)
     store.remember_name("bm25", "bm25(b=0.1)")
     store.remember_name("mine", "bm25(b=0.2)")

@@ -35,7 +35,7 @@ def test_one_name_is_of_one_system():
 
 @pytest.mark.usefixtures("bread_suite")
 def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
-    """A named system runs once; its name is in tables, files and pages, with its expression beside it."""
+    """A named system runs once; its name is in tables, files and pages, together with its expression."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
     assert "flat = bm25(b=0.0)" in ended(capsys, 0, *run, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
@@ -133,7 +133,7 @@ def two(tmp_path):
 
 
 def test_boards_of_two_people_are_merged(two):
-    """Equal results are one row, different ones a row each; the page says who ran what on which machine."""
+    """Equal results are one row, different ones a row each; the page lists the rows and the machine of each person."""
     (section,) = leaderboard.read_board(two / "anna", {"bo": two / "bo"}).suites
     ours = {system.label: system.who for system in section.systems}
     assert ours == {"x (bo)": ("bo",), "bm25": ("anna", "bo"), "x (anna)": ("anna",), "y": ("bo",)}
@@ -145,7 +145,7 @@ def test_boards_of_two_people_are_merged(two):
     assert "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)" in page
 
 
-def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
+def test_notes_of_merged_boards_name_the_person(tmp_path):
     """If two people use one name for different systems, each has a note under the name of its row."""
     for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
         write_results([msgspec.structs.replace(result("x", value, who), expression=notation)], "pydoc", tmp_path / who)

@@ -223,7 +223,7 @@ def test_hostile_names_stay_text(show):
     assert HOSTILE in page.locator("#sources li").all_inner_texts()[0]
 
 
-def test_the_frontier_is_what_no_other_system_beats(show, speeds):
+def test_the_frontier_joins_systems_that_no_other_beats(show, speeds):
     """Points of the frontier are joined by steps, dominated ones pale, noisy timings and upper bounds hollow."""
     page = show(speeds)
     plots = page.locator("#trade-off figure")
@@ -256,8 +256,8 @@ def test_the_best_published_of_each_family_are_levels(show, speeds):
     assert "anchors=true" in page.url
 
 
-def test_what_approximate_search_finds_is_a_plot_over_speed(speeds):
-    """Approximate engines are plotted beside exact ones, whose recall is 1, without published levels; else there is no plot."""
+def test_recall_of_exact_is_plotted_over_speed(speeds):
+    """If an engine is approximate, a plot shows its recall and that of exact engines, which is 1, without published levels."""
     rough = [
         result(
             f"rough {number}", 0.5, timings=[msgspec.structs.replace(timing(qps), exact=False)], found={"10": share, "100": 0.1}
@@ -355,7 +355,7 @@ def test_the_committed_results_make_a_small_page(show, tmp_path):
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_the_page_copies_what_the_command_prints(show, published):
+def test_the_page_and_the_command_copy_the_same_text(show, published):
     """Each button copies the text that `lexbench leaderboard --copy` prints, for the main table and for one dataset."""
     made = board_of(
         [

@@ -114,7 +114,7 @@ def test_a_compressed_run_is_read_whatever_its_name_is(files, capsys, pack):
     assert ended(capsys, 2, "score", "packed", *words).err.count("\n") == 1
 
 
-def test_queries_that_nobody_could_score_on_are_told(files, capsys):
+def test_queries_without_relevant_documents_have_a_note(files, capsys):
     """A note counts judged queries without relevant documents."""
     (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
     notes = answer(capsys, "score", "x.run", "--qrels", "x.qrels", "--json")["notes"]

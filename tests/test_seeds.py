@@ -93,7 +93,7 @@ def test_members_that_are_not_of_one_system_are_refused():
         as_one("nano", [as_one("nano", SEEDS), SEEDS[0]])
 
 
-def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path, capsys):
+def test_compare_takes_seeds_as_one_and_explains_its_test(store, tmp_path, capsys):
     """A against the mean of three: by hand +.0417 with p 1, because one query gains and one loses; and the t interval."""
     write_results([result("bm25", [0.5, 0.5]), *SEEDS], "pydoc", tmp_path / "saved")
     words = ["compare", "bm25", "--seeds", "nano = n42, n43, n44", "--results", "saved", "-d", "pydoc/test"]

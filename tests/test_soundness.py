@@ -128,7 +128,7 @@ FALSIFIED = {
 
 @pytest.mark.parametrize("name", FALSIFIED)
 def test_a_falsified_result_is_refused_by_name(tmp_path, name):
-    """Committed results are accepted. After one change a line names the file or the systems, and what is wrong."""
+    """Committed results are accepted. After one change, the message names the file or the systems, and the fault."""
     change, said = FALSIFIED[name]
     board = boards(tmp_path, "classic", "bm25", "bm25@lucene")
     assert len(read_folder(board)) == 2
@@ -142,7 +142,7 @@ def test_a_falsified_result_is_refused_by_name(tmp_path, name):
 
 
 def test_a_measure_deeper_than_the_lists_of_a_run_file_is_marked_instead(tmp_path):
-    """Lists of a run file are as long as they are: a note says so, and the result is accepted."""
+    """Nobody can make the lists of a run file longer, so the result is accepted with a note."""
     board = boards(tmp_path, "classic", "bm25")
     falsify(board, {"depth": 10, "notes": ["the longest list has 10 documents, and R@100, AP@1000 would look at more"]})
 
@@ -160,7 +160,7 @@ def test_systems_on_other_texts_of_a_varying_corpus_are_not_compared(tmp_path, c
     assert len(read_folder(board)) == 1
 
 
-def test_data_of_the_users_own_needs_no_contract(tmp_path):
+def test_a_users_dataset_needs_no_contract(tmp_path):
     """Results on a folder (version 0) are checked for contradictions only, even if the folder has the name of a dataset."""
     path = falsify(boards(tmp_path, "classic", "bm25"), {"contract": "cranfield@0", "digests": {}})
     assert read_results(path)[0].contract == "cranfield@0"
@@ -184,7 +184,7 @@ def test_data_of_the_users_own_needs_no_contract(tmp_path):
     ids=" ".join,
 )
 def test_every_command_refuses_it(tmp_path, monkeypatch, capsys, words):
-    """Each command that reads results exits with 2 and names the file and what to type."""
+    """Each command that reads results exits with 2 and names the file and the command to type."""
     if words[0] == "store":
         pytest.importorskip("fsspec")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`lexbench speed`: documents per second of an encoder by its settings, and what a faster dtype costs."""
+"""`lexbench speed`: documents per second of an encoder by its settings, and the loss of faster dtypes."""
 
 import json
 
@@ -16,7 +16,7 @@ from lexbench.types import Document
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Write a small dataset, for a store of its own, and return its folder."""
+    """Write a small dataset, set an empty store, and return the folder of the dataset."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     return str(write(tmp_path / "fruit"))
 

@@ -148,7 +148,7 @@ def test_few_queries_show_nothing():
     assert fewest >= 598  # (1 - .005) ** 597 is still above .05: no valid test takes fewer
 
 
-def test_ranks_are_what_the_tests_leave_possible():
+def test_ranks_follow_from_the_tests():
     """Of two equal systems and a worse one, the first two have ranks 1 to 2, the last is third; p is at its floor."""
     rng = np.random.default_rng(1)
     good = rng.random(100)
@@ -169,7 +169,7 @@ def test_clear_differences_stay_clear_among_many_systems():
 
 
 def test_a_stratified_test_is_of_the_macro_mean():
-    """Means of stratified values are macro means, whatever the numbers of queries; datasets cannot borrow from each other."""
+    """Means of stratified values are macro means for any numbers of queries. Signs are drawn within each dataset."""
     large, small = np.array([[0.5] * 300, [0.4] * 300]), np.array([[0.1, 0.2], [0.6, 0.7]])
     values = randomisation.stratified([large, small])
     assert values.mean(axis=1) == pytest.approx([(0.5 + 0.15) / 2, (0.4 + 0.65) / 2])

@@ -1,4 +1,4 @@
-"""The stopwatch tells steps apart, and records the machine and the software beside them."""
+"""The stopwatch separates the times of steps, and records the machine and the software."""
 
 from contextlib import suppress
 from dataclasses import dataclass

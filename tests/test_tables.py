@@ -40,7 +40,7 @@ def test_rows_are_systems_or_datasets(systems, datasets, header):
 
 
 def test_known_data_issues_have_a_note():
-    """One note counts the known issues of the datasets and says where to read them."""
+    """One note counts the known issues of the datasets, with the command that shows them."""
     results = [result("bm25", name) for name in ("beir/arguana", "bread/test", "beir/webis-touche2020/v2")]
     notes = tables(results, None)[0].notes
 

@@ -1,4 +1,4 @@
-"""Timing: a fresh process per system, every duration kept, statistics by hand, and flags for what was not proved."""
+"""Timing: fresh processes, stored durations, statistics by hand, and flags for conditions that were not proved."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def test_memory_by_hand(tmp_path):
 
 
 def test_a_timing_is_not_repeated(fruit, bm25):
-    """The same command finds the timing; `again` makes a new one; each depth is a timing of its own."""
+    """The same command finds the timing; `again` makes a new one; each depth is a separate timing."""
     (again,) = timed(fruit, offline=False)
     (deeper,) = timed(fruit, offline=False, k=(2, 5))
     (anew,) = timed(fruit, offline=False, k=2, again=True)

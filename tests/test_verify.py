@@ -58,7 +58,7 @@ def test_every_published_score_is_valid():
     assert len(set(keys)) == len(keys)
 
 
-def test_the_files_are_what_their_tool_makes(shared):
+def test_the_tool_makes_the_same_files(shared):
     """Each score of the list is in exactly one place, and none was changed by hand."""
     made = list(dict.fromkeys(tool.records(shared / "reference" / "reference-results.json")))
     own = {
@@ -280,7 +280,7 @@ def test_the_command_names_the_cause(verify_bread, capsys):
     assert check["sources"][0]["where"] == "by hand"
 
 
-def test_what_was_not_compared_is_not_verified(verify_bread, monkeypatch, capsys):
+def test_without_a_comparison_nothing_is_verified(verify_bread, monkeypatch, capsys):
     """Without a published score the exit code is 1, and without the run in the store the cause is unknown."""
     alone = ended(capsys, 1, *verify_bread, "-r", "bm25(k1=2.0)").out
     assert alone == "nothing could be compared; 1 mean has no published figure\n"
