@@ -7,6 +7,7 @@ import pytest
 import text_sources
 import training_texts
 from text_sources import Entry, Text
+from tiny import write_files
 
 MAN = r""".TH SLEEP 1
 .SH NAME
@@ -40,14 +41,14 @@ def test_long_sections_are_cut_between_paragraphs():
     assert len({part.text_id for part in parts}) == 4
 
 
+def titled(texts):
+    """Return the title and the text of each."""
+    return [(one.title, one.text) for one in texts]
+
+
 def test_manual_pages(tmp_path):
     """Sections are texts without roff; the description has the page's subject as title; lists of names are left out."""
-    folder = tmp_path / "usr/share/man/man1"
-    folder.mkdir(parents=True)
-    (folder / "sleep.1.gz").write_bytes(gzip.compress(MAN.encode()))
-    found = list(text_sources.man_pages(tmp_path))
-
-    assert [(one.title, one.text) for one in found] == [
+    assert titled(text_sources.man_pages(write_files(tmp_path, {"usr/share/man/man1/sleep.1.gz": MAN}))) == [
         ("sleep - delay for a specified amount of time", "Pause for NUMBER seconds. It may be a floating-point number."),
         ("sleep exit status", "0 if all went well"),
     ]
@@ -55,35 +56,19 @@ def test_manual_pages(tmp_path):
 
 def test_html_manuals(tmp_path):
     """Headings become titles; scripts, navigation, other languages and section numbers are left out."""
-    (tmp_path / "lists.html").write_text(HTML)
-    (tmp_path / "lists.de.html").write_text(HTML)
-    found = list(text_sources.html_manual(tmp_path))
-
-    assert [(one.title, one.text) for one in found] == [("Lists", "What a list is."), ("1. Lists: Sorting", "How to sort.")]
+    found = text_sources.html_manual(write_files(tmp_path, {"lists.html": HTML, "lists.de.html": HTML}))
+    assert titled(found) == [("Lists", "What a list is."), ("1. Lists: Sorting", "How to sort.")]
 
 
 def test_dictionaries(tmp_path):
     """Entries are found by dictd's base-64 index; editors' marks are removed."""
-    entries = [("a", "a\n   the first {letter} [1913 Webster]\n"), ("zebra", 'zebra\n   a horse \\ze"bra\\ with stripes\n')]
-    content, index = b"", "00-database-short\tA\tA\n"
-    for word, entry in entries:
-        index += f"{word}\t{base64(len(content))}\t{base64(len(entry))}\n"
-        content += entry.encode()
-    folder = tmp_path / "usr/share/dictd"
-    folder.mkdir(parents=True)
-    (folder / "tiny.index").write_text(index)
-    (folder / "tiny.dict.dz").write_bytes(gzip.compress(content))
+    entries = {"a": "a\n   the first {letter} [1913 Webster]\n", "zebra": 'zebra\n   a horse \\ze"bra\\ with stripes\n'}
+    digits, (first, second) = text_sources._BASE64, map(len, entries.values())
+    index = f"00-database-short\tA\tA\na\tA\t{digits[first]}\nzebra\t{digits[first]}\t{digits[second]}\n"
+    files = {"tiny.index": index, "tiny.dict.dz": gzip.compress("".join(entries.values()).encode())}
+    write_files(tmp_path / "usr/share/dictd", files)
 
-    assert [one[1:] for one in text_sources.dictionary(tmp_path)] == [
-        ("a", "the first letter"),
-        ("zebra", "a horse with stripes"),
-    ]
-
-
-def base64(number):
-    """Return a number in dictd's base 64."""
-    digits = text_sources._BASE64
-    return (base64(number // 64) if number >= 64 else "") + digits[number % 64]
+    assert titled(text_sources.dictionary(tmp_path)) == [("a", "the first letter"), ("zebra", "a horse with stripes")]
 
 
 SENTENCES = (
@@ -121,12 +106,8 @@ def test_queries_of_all_kinds_are_removed_from_their_texts():
 def test_unfit_and_repeated_texts_are_left_out():
     """Short texts, texts with few letters, and duplicates are left out."""
     good = Text("a", "", "one two three four five six seven eight")
-    texts = [
-        good,
-        good._replace(text_id="b", text=good.text.upper()),
-        Text("c", "", "one two"),
-        Text("d", "", "1 2 3 4 5 6 7 8 9"),
-    ]
+    same = good._replace(text_id="b", text=good.text.upper())
+    texts = [good, same, Text("c", "", "one two"), Text("d", "", "1 2 3 4 5 6 7 8 9")]
 
     assert list(training_texts.fit(texts, set(), 8)) == [good]
 
@@ -181,24 +162,13 @@ def bare():
 }
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Write a package that cannot be imported, and return its name."""
-    for name, text in PACKAGE.items():
-        path = tmp_path / "shapes_for_test" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    return "shapes_for_test"
-
-
-def test_public_docstrings_of_a_package_are_read_without_importing_it(package):
+def test_public_docstrings_of_a_package_are_read_without_importing_it(tmp_path, monkeypatch):
     """Public docstrings are found without importing; private parts of a name are left out."""
-    found = {
-        one.name: text_sources.without_rules(one.doc) for one in text_sources.distinct(text_sources.package_docstrings(package))
-    }
+    write_files(tmp_path / "shapes_for_test", PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = text_sources.distinct(text_sources.package_docstrings("shapes_for_test"))
 
-    assert found == {
+    assert {one.name: text_sources.without_rules(one.doc) for one in found} == {
         "shapes_for_test": "What the whole package is for.",
         "shapes_for_test.solve": "Solve a linear system of equations.",
         "shapes_for_test.open.slow": "Do it without the fast library.",
