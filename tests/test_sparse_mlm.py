@@ -16,6 +16,7 @@ import transformers
 
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.models.int8 import int8_works
 from lexbench.models.token_batches import cutter, tokenise
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
@@ -166,9 +167,11 @@ def test_other_activations(folder, activation, last):
     assert close(found, [reference(folder, text, last=last) for text in TEXTS])
 
 
-@pytest.mark.parametrize(("dtype", "cosine"), [("bfloat16", 0.999), ("float16", 0.99999)])
-def test_16_bits_come_close(folder, dtype, cosine):
-    """16 bits give nearly the same vectors, in float32."""
+@pytest.mark.parametrize(("dtype", "cosine"), [("bfloat16", 0.999), ("float16", 0.99999), ("int8", 0.99)])
+def test_fewer_bits_come_close(folder, dtype, cosine):
+    """16 and 8 bits give nearly the same vectors, in float32."""
+    if dtype == "int8" and not int8_works():
+        pytest.skip("this torch has no int8 products for this processor")
     exact, rough = (encoder(folder, dtype=one).encode_document(TEXTS).toarray() for one in ("float32", dtype))
     cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
 
