@@ -473,8 +473,8 @@ class Source(Plugin):
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
-        """Return how the user can provide the dataset, e.g. "put X into Y"; "" for no way."""
-        raise NotImplementedError
+        """Return how the user can provide the dataset, e.g. "put X into Y"; "" if there is no way."""
+        return ""
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the source, with the contract's text policy applied."""
@@ -585,7 +585,7 @@ _GROUPS: Mapping[str, tuple[type[Plugin], Sequence[str]]] = {  # base and requir
     "measures": (Measure, ("per_query",)),
     "rerankers": (Reranker, ("score",)),
     "retrievers": (Retriever, ("build or assemble or read", "open or file_identity")),
-    "sources": (Source, ("locate", "status", "ways", "documents", "queries", "judgements", "identity")),
+    "sources": (Source, ("locate", "status", "documents", "queries", "judgements", "identity")),
     "transforms": (Transform, ("kind", "document", "query")),
 }
 

@@ -37,7 +37,6 @@ def test_positions_are_by_descending_bytes_of_the_id(tmp_path):
     assert [one.doc_id for one in corpus.documents(4, 99)] == ["9", "10"]
     assert list(corpus.documents(3, 3)) == []
     assert list(corpus.documents(6)) == []
-    assert corpus.text(2) == "two words"
 
 
 def test_fingerprint_is_the_sha256_of_netstrings(tmp_path):

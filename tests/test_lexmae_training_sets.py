@@ -98,7 +98,7 @@ def test_corpus_without_queries(tmp_path, kept):
 
     assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
-    assert corpora[0].text(5) == "apple fig fig fig"
+    assert next(corpora[0].documents(5)).text == "apple fig fig fig"
 
 
 def test_nfcorpus(real_home, monkeypatch, tmp_path):

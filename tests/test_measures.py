@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
-from lexbench.measures import ir_measures_library, parse, score, tie_report, with_threshold
+from lexbench.measures import parse, score, tie_report, with_threshold
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Judgement
@@ -139,8 +140,6 @@ def test_grades_that_crash_pytrec_eval_do_not_crash_us():
 @given(GRADES, RANKED)
 def test_random_runs_score_as_in_ir_measures(grades, ranked):
     """Our values equal those of ir_measures if no scores tie."""
-    import ir_measures
-
     run, qrels = run_of(ranked), qrels_of(grades)
     scores = score(run, qrels, OTHERS)
     for metric in ir_measures.iter_calc([ir_measures.parse_measure(one) for one in OTHERS], grades, strict(run)):
@@ -173,8 +172,6 @@ def test_every_measure_explains_itself(name):
 )  # fmt: skip
 def test_reading_and_writing_are_inverse(text, written):
     """The text of a measure reads back to an equal value, also in ir_measures."""
-    ir_measures = ir_measures_library()
-
     assert str(parse(text)) == written
     assert parse(written) == parse(text)
     assert hash(parse(written)) == hash(parse(text))
@@ -205,8 +202,6 @@ def test_what_does_not_read_is_refused(text, error, message):
 
 def test_a_measure_that_needs_another_package_says_which(monkeypatch):
     """Before any work starts."""
-    ir_measures = ir_measures_library()
-
     monkeypatch.setattr(ir_measures.cwl_eval, "_is_available", False)
     with pytest.raises(CannotStart, match=r"no installed package computes BPM.*pip install"):
         parse("BPM(max_rel=3)@10")

@@ -106,7 +106,8 @@ def test_the_candidates_come_in_the_order_of_the_models_scores(bench, models, nu
     candidates = searched(bench, BM25, 10)
     queries = bench.dataset.queries
     for row in range(0, QUERIES, 9):
-        expected = {doc: reference(models[number], queries[row].text, bench.corpus.text(doc)) for doc in candidates[row]}
+        texts = [document.text for document in bench.corpus.documents()]
+        expected = {doc: reference(models[number], queries[row].text, texts[doc]) for doc in candidates[row]}
         assert len(expected) == 10
         assert found[row] == pytest.approx(expected, abs=1e-4)
         assert list(found[row]) == sorted(expected, key=expected.get, reverse=True)

@@ -88,10 +88,6 @@ class StoredCorpus:
         """Pickle the path only; another process maps the same files."""
         return open_corpus, (self.path,)
 
-    def text(self, position: int) -> str:
-        """Return the text at one position."""
-        return next(self.documents(position, position + 1)).text
-
 
 def open_corpus(path: Path) -> StoredCorpus:
     """Open a corpus that `write_corpus` wrote."""

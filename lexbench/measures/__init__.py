@@ -5,13 +5,12 @@ other measures. Other packages use the names below and none of the modules.
 """
 
 from lexbench.measures._external import External
-from lexbench.measures._external import library as ir_measures_library
-from lexbench.measures._notation import AnyMeasure, cutoff, known, parse, parse_native, with_threshold
-from lexbench.measures._scores import Scores, incomplete_report, score, tie_report, untied
+from lexbench.measures._notation import cutoff, parse, parse_native, with_threshold
+from lexbench.measures._scores import incomplete_report, score, tie_report
 from lexbench.plugins import Measure
-from lexbench.trec.judged_run import JudgedRun, join, ratio
+from lexbench.trec.judged_run import JudgedRun
 
 __all__ = [
-    "AnyMeasure", "External", "JudgedRun", "Measure", "Scores", "cutoff", "incomplete_report", "ir_measures_library", "join",
-    "known", "parse", "parse_native", "ratio", "score", "tie_report", "untied", "with_threshold",
+    "External", "JudgedRun", "Measure", "cutoff", "incomplete_report", "parse", "parse_native", "score", "tie_report",
+    "with_threshold",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> 
 
 def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:
     """Return the judged documents at their ranks in the worst order, and in the best."""
-    starts = np.flatnonzero(untied(run))  # where a tied group begins; most groups have one document
+    starts = np.flatnonzero(_untied(run))  # where a tied group begins; most groups have one document
     stops = np.append(starts[1:], len(run))
     group = np.searchsorted(starts, judged.entry, side="right") - 1
     by_grade = np.lexsort((-judged.grade, group))
@@ -102,7 +102,7 @@ def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:
     return judged.reordered(last - within), judged.reordered(first + within)
 
 
-def untied(run: Run) -> NDArray[np.bool_]:
+def _untied(run: Run) -> NDArray[np.bool_]:
     """Return a mask (entries,) of entries that do not tie with the entry before them in their list.
 
     Scores tie if they are equal or neighbouring numbers, because exports lower tied scores to the next number.

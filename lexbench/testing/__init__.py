@@ -26,14 +26,6 @@ from lexbench.testing.sources import SourceCase, SourceContract  # noqa: E402
 from lexbench.testing.transforms import TransformContract  # noqa: E402
 
 __all__ = [
-    "EncoderCase",
-    "EncoderContract",
-    "EngineContract",
-    "ExecutorContract",
-    "JudgeContract",
-    "RerankerContract",
-    "RetrieverContract",
-    "SourceCase",
-    "SourceContract",
-    "TransformContract",
-]
+    "EncoderCase", "EncoderContract", "EngineContract", "ExecutorContract", "JudgeContract", "RerankerContract",
+    "RetrieverContract", "SourceCase", "SourceContract", "TransformContract",
+]  # fmt: skip

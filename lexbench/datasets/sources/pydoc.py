@@ -39,11 +39,6 @@ class Pydoc(Source):
         """Return that it is always here."""
         return "built in"
 
-    @classmethod
-    def ways(cls, contract: Contract) -> str:  # noqa: ARG003
-        """Return nothing: it is always here."""
-        return ""
-
     @property
     def folder(self) -> Path:
         """The folder of these files: in the wheel, or in the checkout."""

@@ -26,11 +26,6 @@ class Numerals(Source):
         """Say so."""
         return "made here"
 
-    @classmethod
-    def ways(cls, contract: Contract) -> str:
-        """There is nothing to provide."""
-        return ""
-
     def documents(self) -> Iterator[Document]:
         """Yield `d00` to `d99`."""
         for number in range(100):
