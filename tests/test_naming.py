@@ -12,25 +12,16 @@ import samples
 from tiny import ended
 
 from lexbench.analysis.compare.result_choice import select
-from lexbench.cli import code
-from lexbench.errors import CommandError, UnknownName
+from lexbench.errors import UnknownName
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import View
 from lexbench.results import files_of, load_system, write_results
-from lexbench.runner.systems import named_systems
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
-
-
-def test_one_name_is_of_one_system():
-    """A list of values stands for several systems, which cannot share a name."""
-    assert named_systems("bm25") == [(None, "bm25")]
-    with pytest.raises(CommandError, match=r"'two' would be the name of 2 systems, e\.g\. lexmae_nano\|top_k\(8\)"):
-        named_systems("two = lexmae_nano|top_k([8, 4])")
 
 
 @pytest.mark.usefixtures("bread_suite")
@@ -159,7 +150,6 @@ def test_the_command_merges_and_prints_one_table(two, capsys):
     names = [row[0] for row in csv.reader(io.StringIO(ended(capsys, 0, *merge, "--copy", "csv", "-d", "pydoc/test").out))]
     assert {"bm25", "x (anna)", "x (bo)", "y"} <= set(names)
     assert "no dataset of pydoc in these results 'none'" in ended(capsys, 3, *merge, "--copy", "latex", "-d", "none").err
-    assert code([*merge[:3], "--merge", f"anna={two / 'bo'}"]) == 2
     with pytest.raises(UnknownName, match="no suite of these results 'beir'"):
         copies.view(leaderboard.read_board(two / "anna"), "beir")
     assert msgspec.json.decode(msgspec.json.encode(leaderboard.read_board(two / "anna")))["suites"][0]["ran"] == []

@@ -134,7 +134,7 @@ def leave_one_out(
 
 
 def _first_documents(run: Run, depth: int) -> Pairs:
-    """Return the first *depth* documents of every list, with their queries."""
+    """Return pairs of a query and one of the first *depth* documents of its list."""
     cut = run.cut(depth)
     queries = np.repeat(cut.query_ids, np.diff(cut.offsets)).tolist()
     return {(query, text_of(document)) for query, document in zip(queries, cut.table[cut.docs].tolist(), strict=True)}

@@ -72,7 +72,7 @@ def current_results(store: Store) -> Iterator[StoredResult]:
 
 
 def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
-    """Return the dataset of each result; if other data have the same name, with its folder, or else with a digest."""
+    """Return a label for the dataset of each result. If other data have the same name, it has the folder, or else a digest."""
     data: dict[str, set[tuple[str, ...]]] = {}
     for result in results:
         data.setdefault(result.dataset, set()).add(tuple(sorted(result.digests.values())))

@@ -61,7 +61,7 @@ class Grid(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def marks(self) -> list[list[int]]:
-        """Return for each row and column 1 for the best, 2 for the second and 0 for others. Equal texts have equal marks."""
+        """Return marks by row and column: 1 for the best of a column, 2 for the second, 0 for others. Equal texts tie."""
         columns = [[row.values[at] for row in self.rows if row.ranked] for at in range(len(self.columns))]
         places: list[dict[str, int]] = []
         for column, cells in zip(self.columns, columns, strict=True):
@@ -229,7 +229,7 @@ def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
 
 
 def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
-    """Return the measures of the main table by kind: headline, the first RR, both recalls at their largest common cutoff."""
+    """Return by kind the measures of the main table after the headline: the first RR, both recalls at a common cutoff."""
     measured = measures_of(results)
     chosen: dict[str, str] = {}
     for name in measured:

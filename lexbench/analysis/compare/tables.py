@@ -137,6 +137,7 @@ def _row_of(on: DatasetComparison, system: int, *heads: str) -> tuple[str, ...]:
 
 
 def _cells(difference: Difference) -> tuple[str, ...]:
+    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds."""
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
@@ -157,6 +158,7 @@ def verdict(difference: Difference) -> str:
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
+    """Yield notes that explain the columns, and the power of the tests."""
     family = sum(len(on.differences) for on in comparison.datasets)
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "

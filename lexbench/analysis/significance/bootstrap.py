@@ -69,7 +69,7 @@ def _sums_by_lookup(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> ND
 
 
 def _sums_by_count(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the same sums from how often each query was drawn: one matrix product for all systems."""
+    """Return the same sums as `_sums_by_lookup` by one matrix product, from how often each query was drawn."""
     count, queries = drawn.shape
     places = drawn + np.arange(count)[:, np.newaxis] * queries
     counts = np.bincount(places.ravel(), minlength=count * queries).reshape(count, queries)

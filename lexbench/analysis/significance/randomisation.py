@@ -112,7 +112,7 @@ def student_quantile(share: float, freedom: float) -> float:
 
 
 def finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return *values* as float64. Raises ValueError if there are none, or one is not finite."""
+    """Return *values* as float64. Raises ValueError if they are empty or not all finite."""
     checked = np.asarray(values, dtype=np.float64)
     if not checked.size or not np.isfinite(checked).all():
         raise ValueError("a test and a bootstrap take at least one query, and finite values")
