@@ -5,9 +5,8 @@ frequency, counted as often as the query has the term, times the term frequency 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ _BY_ID = "qid:"
 _BEGINNING = 160  # characters of a document to show
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """One term of the query, and its weight in a document."""
 
     term: str
@@ -44,8 +42,7 @@ class Term:
         return self.query * self.document
 
 
-@dataclass(frozen=True)
-class ExplainedDocument:
+class ExplainedDocument(NamedTuple):
     """One document: its score, and the terms that it shares with the query, by contribution."""
 
     doc_id: str
@@ -59,8 +56,7 @@ class ExplainedDocument:
         return sum(term.contribution for term in self.terms)
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(NamedTuple):
     """The terms of a query in a system, and how much they add to the scores of documents."""
 
     system: str
@@ -149,7 +145,7 @@ def _documents(
     shown = []
     for position, score, inside in zip(docs.tolist(), scores.tolist(), weights, strict=True):
         (document,) = runner.corpus.documents(position, position + 1)
-        common = [replace(term, document=float(weight)) for term, weight in zip(terms, inside, strict=True) if weight]
+        common = [term._replace(document=float(weight)) for term, weight in zip(terms, inside, strict=True) if weight]
         common.sort(key=lambda term: (-term.contribution, term.term))
         shown.append(ExplainedDocument(document.doc_id, score, tuple(common), document.text))
     return tuple(shown)
@@ -242,7 +238,7 @@ def as_json_document(explanation: Explanation) -> dict[str, Any]:
                 "id": shown.doc_id,
                 "score": shown.score,
                 "sum": shown.total,
-                "terms": [asdict(term) | {"contribution": term.contribution} for term in shown.terms],
+                "terms": [term._asdict() | {"contribution": term.contribution} for term in shown.terms],
             }
             for shown in explanation.documents
         ],

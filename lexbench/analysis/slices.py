@@ -5,8 +5,8 @@ A file of slices has one line per query and slice, `query slice`, separated by w
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,8 +23,7 @@ _FEW = 25  # a slice with fewer queries says little
 _DIGITS = 12  # of a digest
 
 
-@dataclass(frozen=True)
-class Slices:
+class Slices(NamedTuple):
     """The slices of a file."""
 
     sha256: str  # of the file

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,8 +29,7 @@ from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_run, without_self_matches
 
 
-@dataclass(frozen=True)
-class StoredResult:
+class StoredResult(NamedTuple):
     """A finished result, and the artifact of its run if the run was made here."""
 
     result: Result

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -186,8 +186,7 @@ def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
 # ---- the timed loops: between two readings of the clock there is only the call that is timed -------------------------------
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """The calls to time: *encode* each of *inputs*, then *search* for *k* documents."""
 
     encode: Callable[[Any], Any]
@@ -196,8 +195,7 @@ class Work:
     k: int
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """One pass over all inputs."""
 
     durations: Durations  # (stages, inputs) nanoseconds, in the order of the inputs

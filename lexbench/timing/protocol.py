@@ -9,9 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -95,8 +94,7 @@ class Facts(msgspec.Struct, kw_only=True):
     modules: list[str]  # imported ones
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(NamedTuple):
     """One way to send queries."""
 
     name: str

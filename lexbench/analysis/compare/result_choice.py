@@ -1,12 +1,11 @@
 """Choose the results to compare: systems by name from the store, or all systems of result files."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -20,8 +19,7 @@ from lexbench.runner.systems import is_model_folder
 from lexbench.storage.store import Store
 
 
-@dataclass(frozen=True)
-class SelectedSystem:
+class SelectedSystem(NamedTuple):
     """One system to compare, with all its results."""
 
     label: str  # its name, with the file that it is from if another selected system has the same name
@@ -99,7 +97,7 @@ def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
     for entry in entries:
         expression = expression_of(entry.result)
         result = structs.replace(entry.result, system=label, expression=expression if expression != label else "")
-        by_dataset.setdefault(result.dataset, []).append(replace(entry, result=result))
+        by_dataset.setdefault(result.dataset, []).append(entry._replace(result=result))
     return SelectedSystem(label, by_dataset)
 
 
@@ -172,4 +170,4 @@ def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem
             f"{system.label} has results on other data called {name}, none on {typed}; "
             f"make it: lexbench run dataset {quote(typed)}"
         )
-    return replace(system, results=system.results | {name: kept} if kept else system.results)
+    return system._replace(results=system.results | {name: kept} if kept else system.results)

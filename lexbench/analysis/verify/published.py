@@ -6,9 +6,9 @@ Each score is in one of two places: those of a model of the catalogue are in the
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import field
 
@@ -77,8 +77,7 @@ class PublishedFile(Strict, frozen=True):
     systems: tuple[SystemScores, ...]
 
 
-@dataclass(frozen=True)
-class PublishedScore:
+class PublishedScore(NamedTuple):
     """One published score."""
 
     system: str  # the expression for the system; "" if there is none

@@ -1,11 +1,11 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ class Verdict(StrEnum):
     PROTOCOL = "other rules"  # the published score was made under other or unknown rules
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One measured mean and the published scores of one value that it is compared with."""
 
     result: Result
@@ -75,8 +74,7 @@ class Check:
         return self.published[0].tolerance(self.result.counts.queries)
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(NamedTuple):
     """All checks, and the means that could not be checked."""
 
     checks: tuple[Check, ...]
@@ -117,7 +115,7 @@ def _checks(result: Result, measure: str, scores: Iterable[PublishedScore]) -> l
     agrees = any(verdict is Verdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
     ends = [end(by_source, key=lambda score: score.value).printed for end in (min, max)] if by_source else ["", ""]
     checks = (Check(result, measure, tuple(agreed), verdict, (ends[0], ends[1])) for (_, verdict), agreed in groups.items())
-    return [replace(one, verdict=Verdict.SPREAD) if agrees and one.verdict is Verdict.OFF else one for one in checks]
+    return [one._replace(verdict=Verdict.SPREAD) if agrees and one.verdict is Verdict.OFF else one for one in checks]
 
 
 def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
@@ -226,18 +224,18 @@ _RECALLS = ("R", "RCap", "Success")
 def diagnosed(verification: Verification, store: Store) -> Verification:
     """Return *verification* with the causes of the checks that are off, or why a cause is unknown."""
     checks = (_diagnosed(check, store) if check.verdict is Verdict.OFF else check for check in verification.checks)
-    return replace(verification, checks=tuple(checks))
+    return verification._replace(checks=tuple(checks))
 
 
 def _diagnosed(check: Check, store: Store) -> Check:
     run = run_behind(StoredResult(check.result, None), partial(stored_results, store))
     if run is None:
-        return replace(check, unexplained=f"the cause is unknown, because its run is not in the store {store.root}")
+        return check._replace(unexplained=f"the cause is unknown, because its run is not in the store {store.root}")
     try:
         qrels = open_dataset(contract_of(check.result.dataset)).qrels
     except CannotStart as error:
-        return replace(check, unexplained=f"the cause is unknown: {error}")
-    return replace(check, causes=tuple(causes(run, qrels, check.published[0])))
+        return check._replace(unexplained=f"the cause is unknown: {error}")
+    return check._replace(causes=tuple(causes(run, qrels, check.published[0])))
 
 
 def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[str]:
