@@ -117,7 +117,7 @@ class Ours:
         return self.searcher.encode(queries)
 
     def search(self, encoded: Any, k: int) -> Any:
-        """Return the best k documents of each."""
+        """Return the best k documents of each query."""
         return self.searcher.search(encoded, k)
 
 
@@ -148,7 +148,7 @@ class BM25S:
         self.documents = self.retriever.scores["num_docs"]
 
     def search(self, encoded: Any, k: int) -> Any:
-        """Return the best k documents of each."""
+        """Return the best k documents of each query."""
         return self.retriever.retrieve(encoded, k=min(k, self.documents), show_progress=False, n_threads=1)
 
 
@@ -183,7 +183,7 @@ class Anserini:
         return queries
 
     def search(self, encoded: list[str], k: int) -> Any:
-        """Return the best k documents of each."""
+        """Return the best k documents of each query."""
         return [self.searcher.search(query, k) for query in encoded]
 
 
@@ -225,7 +225,7 @@ class Pisa:
         return [(i, {name(self.terms[term]): float(count) for term, count in one.items()}) for i, one in enumerate(counted)]
 
     def search(self, encoded: list[tuple[int, dict[str, float]]], k: int) -> Any:
-        """Return the best k documents of each, as PISA names them."""
+        """Return PISA's names of the best k documents of each query."""
         room = len(encoded) * k
         found = {"result_qidxs": np.empty(room, np.int32), "result_ranks": np.empty(room, np.int32)}
         found |= {"result_docnos": np.empty(room, object), "result_scores": np.empty(room, np.float32)}

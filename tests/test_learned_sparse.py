@@ -109,18 +109,13 @@ def test_the_result_has_the_size_of_the_vectors(finished):
 def test_exported_vectors_can_be_read_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
     """Exported vectors, read again as `vectors`, give the same scores."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-
-    def lexbench(*words):
-        ended, printed = code(list(words)), capsys.readouterr()
-        assert ended == 0, printed.err
-        return json.loads(printed.out)
-
     suite = ("run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10", "--json", "-r")
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
-    first = lexbench(*suite, name + rest)["results"][0]
-    documents, queries = lexbench("export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
+    first = tiny.answer(capsys, *suite, name + rest)["results"][0]
+    documents, queries = tiny.answer(capsys, "export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
     rest = rest.replace("100", "1")  # they are whole numbers already
-    again = lexbench(*suite, f'vectors(documents="{documents}", queries="{queries}", format="{layout}"){rest}')["results"][0]
+    exported = f'vectors(documents="{documents}", queries="{queries}", format="{layout}")'
+    again = tiny.answer(capsys, *suite, exported + rest)["results"][0]
 
     assert again["per_query"] == first["per_query"]
     assert again["work"] == first["work"]

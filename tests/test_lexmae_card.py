@@ -205,7 +205,7 @@ def test_hostile_names_are_plain_text(draft):
 
 
 def test_training_json_has_the_facts_of_the_card(draft):
-    """training.json reads back to the same facts and is written again as the same bytes; a missing or cut one is one line."""
+    """training.json has the same facts and can be written again as the same bytes; a missing or damaged one is refused."""
     with pytest.raises(InvalidFile, match=r"training\.json: .*No such file"):
         card.read(draft)
     finished(draft)

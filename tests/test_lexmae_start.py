@@ -135,11 +135,11 @@ USED = ("sparse", "retrieval", "of", "document", "the", "query", "w7", "w9")  # 
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
-    """Return a folder with a corpus: w9 is in titles alone, and w7 and w8 are behind the maximum length of models."""
+    """Return folders of two corpora: w9 is in a title alone, and w7 and w8 are behind the maximum length of models."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    titled = {"_id": "a", "title": "W9 w9", "text": "sparse " * 100 + "w7 w8"}
-    write_rows(tmp_path / "texts" / "corpus.jsonl", [titled, {"_id": "b", "title": "", "text": " ".join(TEXTS * 2)}])
-    return str(tmp_path / "texts")
+    write_rows(tmp_path / "one" / "corpus.jsonl", [{"_id": "a", "title": "W9 w9", "text": "sparse " * 100 + "w7 w8"}])
+    write_rows(tmp_path / "two" / "corpus.jsonl", [{"_id": "b", "title": "", "text": " ".join(TEXTS * 2)}])
+    return str(tmp_path / "one"), str(tmp_path / "two")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "distilbert"])
@@ -155,7 +155,7 @@ def test_a_smaller_vocabulary_keeps_what_the_corpora_use(tmp_path, texts, archit
     before.backend_tokenizer.enable_padding(length=16)
     before.save_pretrained(given)
     number = len(ALWAYS) + len(USED)
-    folder = made(tmp_path, model=str(given), vocabulary=number, pretrain=pretraining(corpora=(texts,)))
+    folder = made(tmp_path, model=str(given), vocabulary=number, pretrain=pretraining(corpora=texts))
     after, config = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoConfig.from_pretrained(folder)
     pieces = after.convert_ids_to_tokens(range(number))
 
@@ -172,7 +172,7 @@ def test_a_smaller_vocabulary_keeps_what_the_corpora_use(tmp_path, texts, archit
 def test_a_smaller_vocabulary_needs_texts_and_room(tmp_path, texts):
     """The texts can be those of a stage. Without texts, with too small a number or another tokenizer it is refused."""
     bert, roberta = (str(checkpoints.masked_lm(tmp_path / name, name)) for name in ("bert", "roberta"))
-    sections = {"pretrain": pretraining(corpora=(texts,)), "stage1": stage(steps=1, queries=(texts,), start="start")}
+    sections = {"pretrain": pretraining(corpora=texts), "stage1": stage(steps=1, queries=texts, start="start")}
     by_corpus, by_stage = (
         made(tmp_path, model=bert, vocabulary=90, output=name, **{name: section}) for name, section in sections.items()
     )
