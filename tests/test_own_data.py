@@ -1,18 +1,19 @@
-"""A user's own data run like a suite, in every layout, in the shell and in Python, with the same numbers."""
+"""A user's own data run like a suite: in every layout, from the hub, in the shell and in Python, with the same numbers."""
 
 import json
 from collections import namedtuple
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny import lines, run
+from tiny import lines, run, write_rows
 from tiny import write_files as write
 
 import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.types import Document, Judgement, Query
 
 TEXTS = {
@@ -46,9 +47,11 @@ TREC_DOCS = "".join(
 TOPICS = "".join(
     f"<top>\n<num> Number: {key}\n<title> {text}\n<desc> Description:\nmore\n</top>\n" for key, text in QUERIES.items()
 )
+CORPUS, ASKED = rows_of(("_id", "title", "text"), DOC_ROWS), rows_of(("_id", "text"), QUERIES.items())
+JUDGED = rows_of(("query-id", "corpus-id", "score"), JUDGEMENTS)
 BEIR = {
-    "corpus.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS)),
-    "queries.jsonl": lines(rows_of(("_id", "text"), QUERIES.items())),
+    "corpus.jsonl": lines(CORPUS),
+    "queries.jsonl": lines(ASKED),
     "qrels/test.tsv": separated(QREL_ROWS, "\t", ("query-id", "corpus-id", "score")),
 }
 LAYOUTS = {
@@ -85,10 +88,10 @@ LAYOUTS = {
         "qrels.txt": separated([(q, "0", d, g) for q, d, g in QREL_ROWS], " "),
     },
     "hub": {
-        "corpus/train-00000-of-00002.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS[:1])),
-        "corpus/train-00001-of-00002.jsonl": lines(rows_of(("_id", "title", "text"), DOC_ROWS[1:])),
+        "corpus/train-00000-of-00002.jsonl": lines(CORPUS[:1]),
+        "corpus/train-00001-of-00002.jsonl": lines(CORPUS[1:]),
         "queries/test.jsonl": BEIR["queries.jsonl"],
-        "data/test-00000-of-00001.jsonl": lines(rows_of(("query-id", "corpus-id", "score"), JUDGEMENTS)),
+        "data/test-00000-of-00001.jsonl": lines(JUDGED),
     },
 }
 
@@ -116,6 +119,45 @@ def test_every_layout_gives_the_same_data(layout, tmp_path):
 
     assert contents(source) == EXPECTED
     assert (contract.id, contract.version) == ("mine", 0)
+
+
+NUMBERED = ("corpus-00000-of-00002", "corpus-00001-of-00002")
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
+
+
+@needs_pyarrow
+@pytest.mark.parametrize(
+    "names",
+    [
+        (*(f"corpus/{name}" for name in NUMBERED), "queries/queries-00000-of-00001", "data/test-00000-of-00001"),
+        ("corpus/train-0", "corpus/train-1", "queries/train", "qrels/train"),
+        (*NUMBERED, "queries", "qrels"),
+    ],
+    ids=["mteb", "nano", "side by side"],
+)
+def test_a_folder_of_parquet_files_is_a_dataset(names, tmp_path):
+    """Parquet files in the layouts of the hub are read in the order of their shards; grades may be whole floats."""
+    judged = rows_of(("query_id", "doc_id", "relevance"), ((query, doc, float(grade)) for query, doc, grade in JUDGEMENTS))
+    for name, rows in zip(names, (CORPUS[:1], CORPUS[1:], ASKED, judged), strict=True):
+        write_rows(tmp_path / "mine" / f"{name}.parquet", rows)
+    contract, source = find_folder(tmp_path / "mine")
+
+    assert list(source.documents()) == DOCUMENTS
+    assert contents(source) == EXPECTED
+    assert (contract.id, contract.version) == ("mine", 0)
+
+
+def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
+    """Of several splits `test` is read, with its queries; without it the error names the existing splits."""
+    files = {f"queries/{split}.jsonl": lines([{"_id": "q1", "text": split}]) for split in ("dev", "test")}
+    files |= {f"qrels/{split}.jsonl": lines(JUDGED[:2]) for split in ("dev", "test")}
+    contract, source = find_folder(write(tmp_path / "mine", files | {"corpus/all.jsonl": lines(CORPUS)}))
+
+    assert [query.text for query in source.queries()] == ["test"]
+    assert contract.id == "mine/test"
+    (tmp_path / "mine/qrels/test.jsonl").rename(tmp_path / "mine/qrels/train.jsonl")
+    with pytest.raises(InvalidFile, match="several splits: dev, train; choose one: --split dev"):
+        find_folder(tmp_path / "mine")
 
 
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
@@ -220,6 +262,64 @@ def test_a_mistake_in_data_is_one_line_and_no_score(ends, changed, message, tmp_
     assert sum(line.startswith(("failed", "lexbench")) for line in err.splitlines()) == 1
     assert "again:" not in err
     assert "Traceback" not in err
+
+
+@needs_pyarrow
+def test_a_file_that_is_no_parquet_is_refused(tmp_path):
+    """A file that is not Parquet despite its name is refused in one line."""
+    source = find_folder(write(tmp_path, BEIR | {"corpus.jsonl": None, "corpus.parquet": b"PAR0"})).source
+    with pytest.raises(InvalidFile, match=r"corpus.parquet: it does not read as Parquet"):
+        list(source.documents())
+
+
+# ---- on the hub ------------------------------------------------------------------------------------------------------------
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Return a function that puts a repository of files into the hub's cache; only the cache is read."""
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed; pip install 'lexbench[neural]'")
+    from huggingface_hub import constants
+
+    from lexbench.datasets.sources import hf
+
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    hf.snapshot.cache_clear()
+
+    def put(repository, files):
+        top = tmp_path / f"datasets--{repository.replace('/', '--')}"
+        write(top, {"refs/main": COMMIT} | {f"snapshots/{COMMIT}/{name}": lines(rows) for name, rows in files.items()})
+
+    return put
+
+
+def test_a_dataset_of_the_hub_has_a_note_with_its_commit(hub):
+    """hf:ORG/NAME is read from the hub's cache; results have the commit."""
+    hub("org/name", {"corpus/test.jsonl": CORPUS, "queries/test.jsonl": ASKED, "qrels/test.jsonl": JUDGED})
+    contract, source = find_dataset("hf:org/name")
+    assert contents(source) == EXPECTED
+    assert contract.id == "hf:org/name"
+    assert source.notes() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
+
+
+def test_judgements_may_be_in_another_repository(hub):
+    """If a repository has no judgements, those of ORG/NAME-qrels are used, as for BeIR's datasets."""
+    hub("BeIR/tiny", {"corpus/corpus.jsonl": CORPUS, "queries/queries.jsonl": ASKED})
+    hub("BeIR/tiny-qrels", {"test.jsonl": JUDGED, "train.jsonl": JUDGED[:1]})
+    assert contents(find_dataset("hf:BeIR/tiny")[1]) == EXPECTED
+    assert len(contents(find_dataset("hf:BeIR/tiny", "train")[1])[2]) == 1
+
+
+def test_what_the_hub_does_not_have_is_one_line(hub):
+    """A dataset that cannot be downloaded, or a malformed name, is refused in one line."""
+    with pytest.raises(MissingData, match="hf:org/none is not on this machine, and LEXBENCH_OFFLINE forbids to fetch it"):
+        find_dataset("hf:org/none")
+    with pytest.raises(CommandError, match="'hf:none' names no dataset of the hub; write hf:ORG/NAME"):
+        find_dataset("hf:none")
 
 
 # ---- the whole path --------------------------------------------------------------------------------------------------------
