@@ -351,23 +351,19 @@ def _options(suite: Suite, results: Sequence[Result]) -> list[str]:
         lines.append(f"--depth {results[0].depth}")
     timings = [timing for result in results for timing in result.timings]
     if timings:
-        words = ["--time"]
-        default = Settings()
-        ks = sorted({timing.k for timing in timings} - {result.depth for result in results})
-        if ks:
-            words += [f"--time-k {k}" for k in sorted({timing.k for timing in timings})]
-        processes = max(timing.processes for timing in timings)
-        queries = max(timing.queries for timing in timings)
+        default, ks = Settings(), sorted({timing.k for timing in timings})
         seconds = max(timing.asked_seconds for timing in timings)
-        if seconds != default.seconds:
-            words.append(f"--time-seconds {seconds:g}")
-        if processes != default.processes:
-            words.append(f"--time-processes {processes}")
-        if any(timing.queries < result.counts.queries for result in results for timing in result.timings):
-            words.append(f"--time-queries {queries}")
-        if all(timing.scenario.startswith("single") for timing in timings):
-            words.append("--time-single")
-        lines.append(" ".join(words))
+        processes, queries = (max(getattr(timing, name) for timing in timings) for name in ("processes", "queries"))
+        sampled = any(timing.queries < result.counts.queries for result in results for timing in result.timings)
+        words = {  # each with whether it is needed
+            "--time": True,
+            **{f"--time-k {k}": not {result.depth for result in results}.issuperset(ks) for k in ks},
+            f"--time-seconds {seconds:g}": seconds != default.seconds,
+            f"--time-processes {processes}": processes != default.processes,
+            f"--time-queries {queries}": sampled,
+            "--time-single": all(timing.scenario.startswith("single") for timing in timings),
+        }
+        lines.append(" ".join(word for word, needed in words.items() if needed))
     return lines
 
 
