@@ -4,14 +4,16 @@ import json
 
 import fruit
 import pytest
-from tiny import run
+from tiny import ended, run
 
 import lexbench
+from lexbench.analysis.compare.result_choice import select
 from lexbench.analysis.stored_results import definition
 from lexbench.cli import code
 from lexbench.errors import NotationError
 from lexbench.notation import split_name
-from lexbench.results import file_name
+from lexbench.report import leaderboard
+from lexbench.results import file_name, files_of, load_system
 from lexbench.storage.store import Store
 
 NAMES = {
@@ -141,3 +143,23 @@ def test_a_plug_in_keeps_its_name(tmp_path):
     store.remember_name("mine", "bm25(b=0.2)")
 
     assert [definition(text, store) for text in ("bm25", "mine", "other")] == ["bm25", "mine = bm25(b=0.2)", "other"]
+
+
+@pytest.mark.usefixtures("bread_suite")
+def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
+    """A named system runs once; its name is in tables, files and pages, together with its expression."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    words = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
+    assert "flat = bm25(b=0.0)" in ended(capsys, 0, *words, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
+    (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
+    assert (load_system(file).system, load_system(file).results[0].expression) == ("flat", "bm25(b=0.0)")
+
+    for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
+        (system,) = select([text], Store(tmp_path / "store"))
+        assert (system.label, system.expression or system.label) == (label, "bm25(b=0.0)")
+
+    pages = leaderboard.pages(tmp_path / "board")
+    assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
+    assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
+
+    assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in ended(capsys, 2, *words, "-r", "flat = bm25(b=0.9)").err

@@ -1,4 +1,4 @@
-"""Names for systems, tables to paste elsewhere, and merged boards."""
+"""Tables of leaderboards to paste elsewhere, and merged boards."""
 
 import csv
 import io
@@ -11,37 +11,15 @@ import pytest
 import samples
 from tiny import ended
 
-from lexbench.analysis.compare.result_choice import select
 from lexbench.errors import UnknownName
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import View
-from lexbench.results import files_of, load_system, write_results
+from lexbench.results import write_results
 from lexbench.storage.stopwatch import Measurement
-from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
-
-
-@pytest.mark.usefixtures("bread_suite")
-def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
-    """A named system runs once; its name is in tables, files and pages, together with its expression."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    run = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
-    assert "flat = bm25(b=0.0)" in ended(capsys, 0, *run, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
-    (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
-    assert (load_system(file).system, load_system(file).results[0].expression) == ("flat", "bm25(b=0.0)")
-
-    for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
-        (system,) = select([text], Store(tmp_path / "store"))
-        assert (system.label, system.expression or system.label) == (label, "bm25(b=0.0)")
-
-    pages = leaderboard.pages(tmp_path / "board")
-    assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
-    assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "reproduce.sh"]
-
-    assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in ended(capsys, 2, *run, "-r", "flat = bm25(b=0.9)").err
 
 
 def hard(columns=("a_b", "{c}|")):
