@@ -52,7 +52,11 @@ def bread() -> Path:
 def bread_suite(monkeypatch) -> None:
     """Let lexbench find the suite `bread`, its contracts and their data, like those of another package."""
     monkeypatch.setenv("LEXBENCH_DATA", str(DATA))
-    folders = (*contracts.suite_folders(), DATA / "bread_suite")
+    yield from _suites_in(monkeypatch, (*contracts.suite_folders(), DATA / "bread_suite"))
+
+
+def _suites_in(monkeypatch, folders):
+    """Let lexbench find the suites and contracts in *folders* until the end of a test."""
     monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
     contracts.all_contracts.cache_clear()
     yield
@@ -76,11 +80,7 @@ def _open_datasets(tmp_path_factory) -> Path:
 @pytest.fixture
 def open_contracts(monkeypatch, _open_datasets) -> None:
     """Remove counts and digests from all contracts, so that results with a few made-up queries are accepted."""
-    folders = (_open_datasets, *contracts.suite_folders())
-    monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
-    contracts.all_contracts.cache_clear()
-    yield
-    contracts.all_contracts.cache_clear()
+    yield from _suites_in(monkeypatch, (_open_datasets, *contracts.suite_folders()))
 
 
 @pytest.fixture(scope="session")

@@ -51,11 +51,11 @@ def imports(path):
             yield from (alias.name for alias in node.names if alias.name.startswith("lexbench"))
 
 
-PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` itself, which holds names of its public parts
+PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` itself, which has the public names
 IMPORTS = {name_of(path): list(imports(path)) for path in MODULES}
 
 
-def test_every_module_stands_in_the_diagram():
+def test_every_module_is_in_the_diagram():
     """The diagram in CONTRIBUTING.md has a line for every module, and no other lines."""
     assert [name_of(path) for path in MODULES if path not in PARTS] == ["lexbench"]
     names = {name_of(path) for path in MODULES}
@@ -76,7 +76,7 @@ def test_imports_point_one_way():
 
 
 def test_no_cycle():
-    """Modules have no import cycles, inside packages and for type checkers too."""
+    """Modules have no import cycles, also inside packages and in imports for type checkers."""
     graph = {module: set(IMPORTS[module]) - {"lexbench"} for module in map(name_of, PARTS)}
     while free := {name for name, imported in graph.items() if not imported & graph.keys()}:
         graph = {name: imported for name, imported in graph.items() if name not in free}
@@ -84,7 +84,7 @@ def test_no_cycle():
     assert graph == {}
 
 
-def test_private_modules_stay_at_home():
+def test_private_modules_are_private():
     """A module whose name begins with an underscore is imported only inside its own package."""
     for module, imported in ((module, one) for module, found in IMPORTS.items() for one in found):
         package, _, name = imported.rpartition(".")
@@ -92,8 +92,8 @@ def test_private_modules_stay_at_home():
             assert f"{module}.".startswith(f"{package}."), f"{module} imports {imported}"
 
 
-def test_no_writer_has_a_temporary_file_of_its_own():
-    """Nothing uses save_file of safetensors: a kill would leave its temporary file."""
+def test_every_file_is_written_atomically():
+    """No module uses save_file of safetensors, which leaves a temporary file if the process is killed."""
     for path in MODULES:
         names = {node.id for node in ast.walk(TREES[path]) if isinstance(node, ast.Name)}
         assert "save_file" not in names, path
@@ -121,15 +121,16 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("module", ["lexbench", "lexbench.pytest_plugin"])
 def test_importing_the_package_loads_nothing_heavy(module):
-    """`import lexbench` loads no library; public names load when they are used. pytest loads the plug-in at every start."""
-    program = f"import sys, {module}; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench))"
+    """`import lexbench` loads no library, and every public name loads when it is used. pytest loads the plug-in at every start."""
+    program = f"import sys, {module}; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench)); "
+    program += "assert all(getattr(lexbench, name) for name in lexbench.__all__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert HEAVY.isdisjoint(done.stdout.split())
     assert {name for name in done.stdout.split() if name.startswith("lexbench.")} <= {module}
 
 
-def test_what_is_finished_is_shown_without_what_computes_it(bread_environment, tmp_path):
+def test_stored_results_are_shown_without_heavy_libraries(bread_environment, tmp_path):
     """A stored result is shown, and compared, without loading a compiler, sparse matrices or a model."""
     run = ["run", "suite", "bread", "-d", "bread/test", "-r", "bm25", "-r", "bm25(k1=1.2)"]
     program = "import sys; from lexbench.cli import code; assert not code(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
@@ -143,10 +144,3 @@ def test_what_is_finished_is_shown_without_what_computes_it(bread_environment, t
     assert "numba" in modules(*run)
     assert modules(*run).isdisjoint({"numba", "scipy.sparse", "scipy.stats", "torch"})
     assert modules("compare", "bm25", "bm25(k1=1.2)", "-d", "bread/test").isdisjoint({"numba", "scipy.stats", "torch"})
-
-
-def test_every_public_name_is_there():
-    """Each name in `__all__` loads."""
-    import lexbench
-
-    assert all(getattr(lexbench, name) for name in lexbench.__all__)

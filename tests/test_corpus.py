@@ -54,7 +54,7 @@ def test_fingerprint_is_the_sha256_of_netstrings(tmp_path):
 
 
 def test_opening_gives_what_writing_gave(tmp_path):
-    """The path is all that passes from writing to opening; nothing but the five files is left in it."""
+    """A corpus opened by its path equals the written one, and its folder has five files and nothing else."""
     written, opened = write_corpus(MIXED, tmp_path), open_corpus(tmp_path)
     assert (opened.fingerprint, opened.empty, opened.text_bytes) == (written.fingerprint, 1, 14)
     assert list(opened.documents()) == list(written.documents())
@@ -75,8 +75,8 @@ def test_a_corpus_travels_as_a_path_and_keeps_its_titles(tmp_path):
     st.dictionaries(st.from_regex(r"[a-zé0-9\U0001f600]{1,9}", fullmatch=True), st.text(max_size=40), min_size=1, max_size=60)
 )
 @settings(max_examples=30, deadline=None)
-def test_pieces_do_not_show(tmp_path_factory, documents):
-    """However small the pieces in which a corpus is handled, it is the same: each document with its text, in order."""
+def test_the_sizes_of_blocks_change_nothing(tmp_path_factory, documents):
+    """A corpus that is sorted, merged and read in small blocks has each document with its text, in order."""
     folder = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_RUN", 600)  # bytes: three documents are sorted at a time
@@ -91,15 +91,15 @@ def test_pieces_do_not_show(tmp_path_factory, documents):
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "a\tb", "a\n", "#a", "a\0"])
-def test_id_that_no_run_file_can_hold(wrong, tmp_path):
+def test_an_id_that_no_run_file_can_hold_is_refused(wrong, tmp_path):
     """An id that is empty, has white space or NUL, or starts with '#' is refused by name, and no draft is left."""
     with pytest.raises(InvalidFile, match="document id"):
         write_corpus([Document("ok", ""), Document(wrong, "")], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_id_that_occurs_twice(tmp_path, monkeypatch):
-    """Two documents with one id are an error that names it, however far apart they come."""
+def test_a_repeated_id_is_refused(tmp_path, monkeypatch):
+    """Two documents with one id are an error that names it, also if they are far apart."""
     monkeypatch.setattr(module, "_RUN", 600)  # bytes: three documents are sorted at a time
     documents = [Document(str(number), "") for number in range(1000)] + [Document("777", "again")]
     with pytest.raises(InvalidFile, match="two documents have the id '777'"):
@@ -116,7 +116,7 @@ def test_digest_of_queries_and_qrels():
 
 
 def test_ids_on_a_full_disk_are_an_error(tmp_path):
-    """On a disk of 1 MB 30,000 ids of 100 bytes are no space left, and no SIGBUS of a file that is mapped."""
+    """On a full disk, writing ids is an error, and not a SIGBUS of a memory-mapped file."""
     written = (
         "import sys; from pathlib import Path; from lexbench.datasets.corpus import write_corpus; "
         "from lexbench.types import Document; "

@@ -1,4 +1,4 @@
-"""No command trusts a damaged store: it names the damaged artifacts, and leaves them out or makes them again."""
+"""Commands name the damaged artifacts of a store, and leave them out or make them again."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def store(made, tmp_path, monkeypatch):
 
 
 def one(store, kind, name):
-    """Return the file of that name in the folder of plain bm25."""
+    """Return the file *name* of the artifact of bm25 with default settings."""
     return next(path for path in store.glob(f"{kind}/*/{name}") if "k1" not in path.parent.name)
 
 

@@ -1,4 +1,4 @@
-"""Files of runs, judgements and collections that are damaged, or made to do harm: read right, or refused in one line."""
+"""Damaged or malicious files of runs, judgements and collections are read correctly or refused in one line."""
 
 import gzip
 import json
@@ -100,8 +100,8 @@ def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "\x1b", ""])
-def test_an_endless_setting_costs_one_line(folder, capsys, value):
-    """An impossible number in a recipe is refused in one line, however long or nested it is."""
+def test_an_impossible_setting_of_a_recipe_is_refused(folder, capsys, value):
+    """An impossible number, also a very long or nested one, is refused in one line."""
     exit_code = code(["train", "pretrain", "lexmae_nano", "--dry-run", "--set", f"pretrain.steps={value}"])
     err = capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""The keys of systems and plug-ins: changing one is a decision, because it orphans stored work."""
+"""The keys of systems and plug-ins, which must not change by accident, because stored work is found by them."""
 
 from importlib import import_module
 
@@ -6,6 +6,7 @@ import pytest
 import tiny
 
 from lexbench import registry
+from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
 from lexbench.runner.systems import describe, system
 from lexbench.storage.artifact_folder import digest
@@ -25,6 +26,7 @@ KEYS = {
     f"{VECTORS}|prune_query(8)|quantize(100)@impact": "5c030b433fa571ec",
     f"pipeline(bm25, {VECTORS}@csr, k=20)": "98dd0c421990f258",
 }
+GROUPS = ("encoders", "engines", "judges", "rerankers", "retrievers", "transforms")
 PARTS = {
     ("engines", "flat"): "1fb85d4412b44612",
     ("engines", "maxsim"): "049bdc51097cf684",
@@ -61,6 +63,14 @@ def test_identities_are_group_and_name():
     assert registry.identity(registry.load("engines", "impact")) == "engines/impact"
     assert registry.identity(type(system("bm25").retriever)) == "retrievers/bm25"
     assert registry.identity(dict) == "builtins:dict"
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in registry.names(group)])
+def test_an_unknown_setting_is_refused(group, name):
+    """Every plug-in refuses an unknown setting in one line."""
+    with pytest.raises((UnknownName, CommandError, MissingExtra)) as caught:
+        registry.create(group, Call(name, kwargs=(("no_such_setting", 1),)))
+    assert "\n" not in str(caught.value)
 
 
 def test_two_packages_may_have_a_plug_in_of_one_name_and_version(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The store: artifacts are made once, never half, and repaired if they are damaged."""
+"""The store: artifacts are made once, completely or not at all, and made again if they are damaged."""
 
 import json
 import multiprocessing
@@ -155,7 +155,7 @@ def test_damaged_times_cost_the_times_alone(tmp_path, harm):
     assert outer.parts == {folder.name: {}}
 
 
-def test_what_is_finished_is_read_where_nothing_can_be_written(tmp_path, monkeypatch):
+def test_a_read_only_store_can_be_read(tmp_path, monkeypatch):
     """A read-only store gives its artifacts; only making new ones is refused."""
     folder = Store(tmp_path).produce("results", "n", {}, write("x"))
     monkeypatch.setattr(os, "access", lambda *_: False)  # root can write anywhere
@@ -201,7 +201,7 @@ def test_too_little_disk_is_refused(tmp_path):
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    """An exception while a file is written leaves the old content and no temporary file."""
+    """After an exception while a file is written, the old content is there and no temporary file."""
     target = tmp_path / "file"
     atomic.write_text(target, "old")
     unfinished = atomic.atomic_path(target)

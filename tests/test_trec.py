@@ -61,7 +61,7 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
     [
         ("q Q0 d 1 1 t\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
         ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6"),
-        ("q d 1 1.5 t\n", r"run:1: 5 columns, not 6"),  # which is missing nothing says
+        ("q d 1 1.5 t\n", r"run:1: 5 columns, not 6"),  # it is unclear which column is missing
         ("q Q0 d 1 1\nq Q0 d2 2 0 t\n", r"run:2: 6 columns, not 5"),
         ("# c\nq Q0 d 1 1 t\n\nq Q0 d2 2 high t\n", r"run:4: 'high' is not a number"),
         ("q Q0 d 1 nan t\n", r"run: document 'd' of query 'q' has a score that is not a finite"),
@@ -117,7 +117,7 @@ def test_a_score_beyond_float32_is_a_score_of_a_run_file(tmp_path):
     "text", ["q1 0 d1 2\nq1 0 d2 -1\n", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\n", "q1\t0\td2\t-1\nq1\t0\td1\t2\n"]
 )
 def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
-    """TREC's, BEIR's and MS MARCO's."""
+    """The layouts are those of TREC, BEIR and MS MARCO."""
     assert list(read_qrels(file(tmp_path, text)).judgements()) == [("q1", "d1", 2), ("q1", "d2", -1)]
 
 
@@ -256,7 +256,7 @@ def test_a_faulty_line_is_named(request, tmp_path, monkeypatch, line, message, l
 
 
 def test_an_id_may_begin_with_a_hash_behind_a_blank(tmp_path):
-    """Only a line that begins with `#` is a comment, so nothing is lost without a word."""
+    """Only a line that begins with `#` is a comment, so no entry is lost silently."""
     assert entries(read_run(file(tmp_path, " #q Q0 d 1 2 t\n"))) == [("#q", "d", 2.0)]
 
 

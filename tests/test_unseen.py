@@ -1,6 +1,6 @@
-"""What nobody had in hand: a collection of our own from topics to tables, and runs, judgements and folders as they are found.
+"""A new collection from topics to tables, and runs, judgements and folders in the forms that users have.
 
-Figures are computed by hand beside the rows, and all of them again by pytrec_eval from the files that are exported.
+Expected values are computed by hand, and again by pytrec_eval from the exported files.
 """
 
 import bz2
@@ -14,7 +14,7 @@ import tiny
 
 from lexbench.cli import code
 
-# Ids as TREC CAR has them. Of "ferry" the first document has most; the third and the fourth tie, as they are the same text.
+# Ids like those of TREC CAR. The first document has "ferry" most often; the third and the fourth tie: they have one text.
 FERRY, PIER, ROPE, TWIN, CRANE = "quay:Ferry/Times%20é", "quay:Pier", "quay:Rope/1", "quay:Rope/2", "quay:Crane"
 DOCUMENTS = {
     FERRY: "ferry ferry ferry pier",
@@ -73,7 +73,7 @@ def quay(tmp_path, monkeypatch):
     return tiny.write_files(tmp_path / "quay", files)
 
 
-def said(capsys, *words, ends=0):
+def output(capsys, *words, ends=0):
     """Run the command *words*, check its exit code and that there is no traceback, and return its output as one line."""
     ended = code([str(word) for word in words])
     printed = capsys.readouterr()
@@ -83,23 +83,23 @@ def said(capsys, *words, ends=0):
     return text
 
 
-def test_a_new_collection_has_the_figures_of_pencil_and_paper(quay, capsys):
+def test_a_new_collection_has_the_values_computed_by_hand(quay, capsys):
     """From topics to per-query values, through the store; exported, pytrec_eval and `score` compute the same from the files."""
     words = ("run", "dataset", quay, "-r", "bm25", *ASKED)
-    (result,) = json.loads(said(capsys, *words, "--json"))["results"]
+    (result,) = json.loads(output(capsys, *words, "--json"))["results"]
 
     assert result["query_ids"] == ["008", "10", "7", "9"]
     for measure, values in EXPECTED.items():
         assert result["per_query"][measure] == pytest.approx(values, abs=1e-12), measure
         assert result["means"][measure] == pytest.approx(sum(values) / 4, abs=1e-12)
-    shown = said(capsys, *words)
+    shown = output(capsys, *words)
     assert "1 of 4 queries returned nothing and score 0" in shown
     assert "1 judged documents are not in the corpus, so no system finds them" in shown
     assert "1 of 4 judged queries have no relevant document" in shown
 
-    said(capsys, "export", "trec", "out")
+    output(capsys, "export", "trec", "out")
     (run,) = (path for path in (quay.parent / "out").iterdir() if ".trec" in path.name or ".run" in path.name)
-    scored = json.loads(said(capsys, "score", run, "--qrels", quay / "qrels" / "test.tsv", *ASKED, "--json"))
+    scored = json.loads(output(capsys, "score", run, "--qrels", quay / "qrels" / "test.tsv", *ASKED, "--json"))
     assert scored["per_query"] == result["per_query"]
     judged, ranked = {}, {}
     for line in QRELS.splitlines():
@@ -115,23 +115,23 @@ def test_a_new_collection_has_the_figures_of_pencil_and_paper(quay, capsys):
 
 
 def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, capsys):
-    """With a run file beside BM25, score, compare and judge have the figures of pencil and paper."""
+    """With BM25 and a run file, score, compare and judge give the values computed by hand."""
     lines = (f"7 Q0 {ROPE} 0 3 a", f"7 Q0 {PIER} 1 2 a", f"008 Q0 {CRANE} 0 9 a", "12 Q0 quay:Nowhere 0 1 a")
     (tmp_path / "mine.run").write_text("\n".join(lines))
-    said(capsys, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
+    output(capsys, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
     monkeypatch.chdir(tmp_path)
 
     for dataset in (quay, "quay"):  # 7 has its relevant ROPE first
-        scored = json.loads(said(capsys, "score", "mine.run", "-d", dataset, "-m", "RR@10", "--json"))
+        scored = json.loads(output(capsys, "score", "mine.run", "-d", dataset, "-m", "RR@10", "--json"))
         assert scored["per_query"]["RR@10"] == [1, 0, 1, 0]
         assert scored["counts"] == scored["counts"] | {"queries": 4, "missing": 2, "unjudged": 1}
-    compared = json.loads(said(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json"))
+    compared = json.loads(output(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json"))
     assert [score["mean"] for score in compared["datasets"][0]["scores"]] == [(1 + 1 / 2) / 4, (1 + 1) / 4]
     # Of 008 one of three is shared, of 7 two of four; 10 and 12 are in one list alone, and count 0.
-    (shared,) = json.loads(said(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
+    (shared,) = json.loads(output(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
     assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
     # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
-    pooled = json.loads(said(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
+    pooled = json.loads(output(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
     assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {"bm25": (5, 1), "mine.run": (0, 0)}
 
 
@@ -150,10 +150,10 @@ RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
     ],
     ids=["ranks against scores", "two tags", "well", "no ranks", "other order", "no tag"],
 )
-def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, run, line):
+def test_contradictions_in_a_run_file_have_a_note(quay, tmp_path, capsys, run, line):
     """Scores decide, as in trec_eval. A note says if ranks contradict them, or if a file may contain two runs."""
     (tmp_path / "a.run").write_text(run)
-    notes = json.loads(said(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json"))["notes"]
+    notes = json.loads(output(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json"))["notes"]
 
     assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
 
@@ -194,14 +194,14 @@ JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
 def test_folders_as_they_are_found(quay, capsys, change, expected):
     """Splits, headers, byte order marks, compression, numeric ids and null texts give the scores of the plain folder."""
     tiny.write_files(quay, change)
-    (result,) = json.loads(said(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
+    (result,) = json.loads(output(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
 
     assert result["per_query"]["RR@10"] == expected
 
 
-def test_a_judged_query_without_words_is_told(quay, capsys):
-    """It finds nothing, and a note names it."""
+def test_judged_queries_without_text_have_a_note(quay, capsys):
+    """The note counts them and names one."""
     queries = tiny.lines({"_id": query, "text": ""} for query in ("7", "008", "9", "10"))
     tiny.write_files(quay, {"topics.txt": None, "queries.jsonl": queries})
 
-    assert "4 of 4 judged queries have no text, e.g. '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")
+    assert "4 of 4 judged queries have no text, e.g. '008'" in output(capsys, "run", "dataset", quay, "-r", "bm25")
