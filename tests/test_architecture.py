@@ -121,7 +121,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("module", ["lexbench", "lexbench.pytest_plugin"])
 def test_importing_the_package_loads_nothing_heavy(module):
-    """`import lexbench` loads no library, and every public name loads when it is used. pytest loads the plug-in at every start."""
+    """`import lexbench` loads no library; public names load when they are used. pytest loads the plug-in at every start."""
     program = f"import sys, {module}; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench)); "
     program += "assert all(getattr(lexbench, name) for name in lexbench.__all__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
