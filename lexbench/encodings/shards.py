@@ -43,7 +43,7 @@ def missing(documents: int, path: Path) -> list[range]:
 def shard_file(path: Path, shard: range) -> Path:
     """Return the file of the vectors of the positions *shard* in the folder *path*.
 
-    From 100,000 shards on names are longer, so their order is that of the numbers and not of the text.
+    From 100,000 shards on names are longer, so sort them by length first, as `Encodings.files` does.
     """
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.checks import impacts, in_threads, map_bytes, no_hits, ordered, read_facts, same_width
+from lexbench.engines.kernels.checks import in_threads, map_bytes, no_hits, ordered, read_facts, same_width, whole_weights
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -97,7 +97,7 @@ class ImpactIndex(Index):
         columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)
         starts, *of_lists, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
         if not valid:
-            impacts(queries, "impact")  # raises an error that says what is wrong
+            whole_weights(queries, "impact")  # raises an error that says what is wrong
         if most > _MOST:
             raise LexbenchError(
                 f"impact adds up to {_MOST:,}, and the scores of a query could reach {most:,}; quantise with a smaller factor"

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines.kernels.checks import impacts, no_hits
+from lexbench.engines.kernels.checks import no_hits, whole_weights
 from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
@@ -55,7 +55,7 @@ class Lucene(Engine):
         """
         writer = Writer(path, _FIELD, _analyser(), java_class(_SIMILARITY)())
         for shard in shards:
-            for text in _texts(impacts(shard, "lucene")):
+            for text in _texts(whole_weights(shard, "lucene")):
                 writer.add(text)
         writer.finish()
 
@@ -76,7 +76,7 @@ class LuceneIndex(Index):
 
     def prepare(self, queries: sparse.csr_array) -> list[Any]:
         """Return Lucene's query for each of *queries* (queries, vocabulary); None for one without weights."""
-        matrix = impacts(queries, "lucene")
+        matrix = whole_weights(queries, "lucene")
         terms, weights, starts = matrix.indices.tolist(), matrix.data.tolist(), matrix.indptr.tolist()
         rows = (slice(start, stop) for start, stop in pairwise(starts))
         # One text per query is one call from Python to Java; a call per term would take longer than the search.

@@ -19,7 +19,7 @@ from weakref import finalize
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines.kernels.checks import fill, impacts, largest_weights, no_hits, same_width, sums_fit
+from lexbench.engines.kernels.checks import fill, largest_weights, no_hits, same_width, sums_fit, whole_weights
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -71,7 +71,7 @@ class OpenSearch(Engine):
         facts: dict[str, Any] = {"documents": 0, "width": 0, "index": name, "sent": 0}
         largest = np.zeros(0, np.float32)
         for shard in shards:
-            matrix = impacts(shard, "opensearch", most=_MOST)
+            matrix = whole_weights(shard, "opensearch", most=_MOST)
             largest = largest_weights(largest, matrix)
             facts["sent"] += _send(client, name, matrix, facts["documents"])
             facts["documents"] += matrix.shape[0]
@@ -118,7 +118,7 @@ class OpenSearchIndex(Index):
         """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights, 100,000 at most."""
         if self._documents:
             same_width(queries.shape[1], self._width)
-        matrix = impacts(queries, "opensearch")
+        matrix = whole_weights(queries, "opensearch")
         hits = no_hits(queries.shape[0], min(k, self._documents))
         if not self._documents:
             return hits

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines.kernels.checks import impacts, no_hits, quiet
+from lexbench.engines.kernels.checks import no_hits, quiet, whole_weights
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.plugins import Engine, Index
@@ -93,7 +93,7 @@ class PisaIndex(Index):
 
     def prepare(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
         """Return each of *queries* (queries, vocabulary) in PISA's form: its number, and weights by the names of terms."""
-        matrix = impacts(queries, "pisa")
+        matrix = whole_weights(queries, "pisa")
         names, weights = list(map(_term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
         starts = matrix.indptr.tolist()
         rows = enumerate(slice(start, stop) for start, stop in pairwise(starts))
@@ -157,7 +157,7 @@ def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
     postings, terms = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]  # per shard: of each term; of each document
     with TemporaryDirectory(dir=path) as folder:
         for shard in shards:
-            matrix = impacts(shard, "pisa")
+            matrix = whole_weights(shard, "pisa")
             runs.append(write_run(Path(folder, str(len(runs))), matrix.T.tocsr()))
             postings.append(np.bincount(matrix.indices, minlength=matrix.shape[1]))
             terms.append(np.diff(matrix.indptr))

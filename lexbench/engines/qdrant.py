@@ -22,13 +22,13 @@ from lexbench.engines.kernels.checks import (
     Found,
     all_finite,
     fill_exactly,
-    impacts,
     largest_weights,
     no_hits,
     one_width,
     quiet,
     same_width,
     sums_fit,
+    whole_weights,
 )
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
 from lexbench.plugins import Engine, Index
@@ -91,7 +91,7 @@ class Qdrant(Engine):
         Raises LexbenchError for values that Qdrant cannot hold; the message calls a dense vector *what*.
         """
         if self.kind is Kind.SPARSE:
-            matrix = impacts(vectors, "qdrant")
+            matrix = whole_weights(vectors, "qdrant")
             weights = matrix.data.astype(np.float32)
             for start, stop in pairwise(matrix.indptr.tolist()):
                 yield (matrix.indices[start:stop], weights[start:stop]) if stop > start else None
@@ -121,7 +121,7 @@ class Qdrant(Engine):
         for shard in shards:
             facts["width"] = one_width("qdrant", facts["width"], shard.shape[1])
             if self.kind is Kind.SPARSE:
-                largest = largest_weights(largest, impacts(shard, "qdrant"))
+                largest = largest_weights(largest, whole_weights(shard, "qdrant"))
             for row, vector in enumerate(self.rows(shard, "a document vector"), facts["documents"]):
                 if vector is not None:
                     block.append((row, vector))
@@ -147,7 +147,7 @@ class Qdrant(Engine):
         return f"lexbench-{digest([node(), str(path.resolve())])}"
 
     def _make(self, width: int, path: Path) -> "Edge | Server":
-        """Return a new collection."""
+        """Make and return a new, empty collection."""
         if self.url:
             server = Server(self.url, self._collection(path), self.kind)
             server.make(width, self.shards)
@@ -181,7 +181,7 @@ class QdrantIndex(Index):
         if self._documents:
             same_width(queries.shape[1], self._width, "terms" if self._settings.kind is Kind.SPARSE else "dimensions")
         if self._documents and self._settings.kind is Kind.SPARSE:
-            sums_fit(impacts(queries, "qdrant"), self._largest, "qdrant")
+            sums_fit(whole_weights(queries, "qdrant"), self._largest, "qdrant")
         hits = no_hits(queries.shape[0], min(k, self._documents))
         for row, vector in enumerate(self._settings.rows(queries, "a query vector")):
             if self._backend is not None and vector is not None and hits.docs.shape[1]:

@@ -62,7 +62,7 @@ class Ray(Executor):
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; an actor that dies is replaced, and its unfinished shards go to others."""
         with _connected(self.address) as ray:
-            request = _request(ray, self.cpus, self.gpus)
+            request = _resources(ray, self.cpus, self.gpus)
             encoders = [encoder] * _places(ray, request, self.workers)
             same = [(encoder, encoder.index_identity())]
             encode_on_workers(encoders, lambda: _Actor(ray, self.patience, request, same), corpus, path, shards, progress)
@@ -71,7 +71,7 @@ class Ray(Executor):
     def index_workers(self, index: Any, shards: int, note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
         """Start actors with copies of *index*, which use no place that encoding needs; one that dies is replaced."""
         with _connected(self.address) as ray:
-            count = min(_places(ray, _request(ray, self.cpus, 0.0), self.workers), shards)
+            count = min(_places(ray, _resources(ray, self.cpus, 0.0), self.workers), shards)
             # It is idle most of the time and lives as long as the index is open, so it takes no place from encoders.
             request = {"num_cpus": 0.0, "num_gpus": 0.0}
             with workers_with(index, count, lambda: _Actor(ray, self.patience, request, []), note) as workers:
@@ -81,7 +81,7 @@ class Ray(Executor):
     def reranking_workers(self, rerankers: Sequence[Reranker], note: Callable[[str], None]) -> Iterator[Sequence[CalledWorker]]:
         """Start actors with the same resources as actors that encode."""
         with _connected(self.address) as ray:
-            request = _request(ray, self.cpus, self.gpus)
+            request = _resources(ray, self.cpus, self.gpus)
             same = [(one, one.identity()) for one in rerankers]
             copies, count = Rerankers(tuple(rerankers)), _places(ray, request, self.workers)
             with workers_with(copies, count, lambda: _Actor(ray, self.patience, request, same), note) as workers:
@@ -119,8 +119,8 @@ def _connected(address: str) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _request(ray: Any, cpus: float, gpus: float) -> dict[str, float]:
-    """Return what each actor asks Ray for; negative *gpus* are one if the cluster has any."""
+def _resources(ray: Any, cpus: float, gpus: float) -> dict[str, float]:
+    """Return the resources of each actor; negative *gpus* are one if the cluster has any, else none."""
     return {"num_cpus": cpus, "num_gpus": gpus if gpus >= 0 else float(ray.cluster_resources().get("GPU", 0) > 0)}
 
 

@@ -212,8 +212,8 @@ def room(postings: int, terms: int) -> int:
 def pack(docs, frequencies, sizes, packed, lengths):  # type: ignore[no-untyped-def]
     """Pack the postings of some terms into *packed*, uint8 of at least `room` bytes; return the end.
 
-    *docs* and *frequencies* (postings,) are those of all terms, ascending by document within each term; *sizes* (terms,) says
-    how many each has. *lengths* (terms,) is filled with the bytes of each.
+    *docs* and *frequencies* (postings,) are those of all terms, ascending by document within each term. *sizes* (terms,) has
+    the number of postings per term. *lengths* (terms,) is filled with the number of bytes per term.
     """
     first = at = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again for another integer type
     for term in range(len(sizes)):

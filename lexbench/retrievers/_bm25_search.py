@@ -53,7 +53,7 @@ def idf(sizes: NDArray[np.integer], documents: int) -> _Floats:
 
 
 def inverse_norms(classes: NDArray[np.uint8], average: float, k1: float, b: float) -> _Floats:
-    """Return 1 / norm of length *classes* (n,), see `_worth`; *average* is the mean length of documents with any term."""
+    """Return 1 / norm of length *classes* (n,), see `_term_score`; *average* is the mean length of documents with any term."""
     one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)
     with np.errstate(divide="ignore"):  # with k1 = 0 a term counts in full wherever it occurs
         inverses: _Floats = one / (k1_ * ((one - b_) + b_ * LENGTHS.astype(np.float32) / np.float32(average)))
@@ -61,7 +61,7 @@ def inverse_norms(classes: NDArray[np.uint8], average: float, k1: float, b: floa
 
 
 @njit(nogil=True, cache=True)
-def _worth(weight, frequency, inverse_norm):  # type: ignore[no-untyped-def]
+def _term_score(weight, frequency, inverse_norm):  # type: ignore[no-untyped-def]
     """Return w - w / (1 + tf / norm), rounded to float32 at each step; *frequency* is tf less 1."""
     return weight - weight / (np.float32(1) + np.float32(frequency + 1) * inverse_norm)
 
@@ -90,14 +90,14 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
     found, found_sums = np.empty(WINDOW + 1, np.int32), np.empty(WINDOW + 1)  # documents of the window above the bar
     for query in range(len(best)):
         own = slice(starts[query], starts[query + 1])
-        scores = _scores(sizes, terms[own], weights[own], inverse_norms)
+        scores = _posting_scores(sizes, terms[own], weights[own], inverse_norms)
         cursors, docs, frequencies = _cursors(offsets, sizes, terms[own])
         order, bounds = _by_weight(weights[own], inverse_norms, share)
         count, bar = np.int64(0), np.uint64(0)  # not a plain 0: numba would compile all callees again for another integer type
         first: Any = np.int64(0)
         while first < len(classes):
             length: Any = min(WINDOW if first or share == 0 else _FIRST, len(classes) - first)
-            least: Any = below(bar)
+            least: Any = score_below(bar)
             waiting = _lightest(bounds, allowed * least)
             for i in order[waiting:]:
                 # Scores of common frequencies were worked out once, so adding a posting takes no division.
@@ -111,7 +111,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
                 count, bar = _collect_window(swept, first, flip, keys, count, bar, k)
             else:
                 least -= bounds[waiting - 1]  # what the waiting terms can add at most
-                size = above(swept, first, least, found, found_sums)
+                size = find_above(swept, first, least, found, found_sums)
                 found[size], found_sums[size] = first + length, 0.0  # a sentinel, so that cursors pass the window's end
                 postings: Any = np.int64(0)
                 for i in order[:waiting]:
@@ -144,14 +144,14 @@ def score(packed, offsets, sizes, classes, inverse_norms, terms, weights, wanted
 
 
 @njit(nogil=True, cache=True)
-def _scores(sizes, terms, weights, inverse_norms):  # type: ignore[no-untyped-def]
+def _posting_scores(sizes, terms, weights, inverse_norms):  # type: ignore[no-untyped-def]
     """Return the score of a posting of each term, (terms, classes * COMMON), by length class and common frequency."""
     scores = np.empty((len(terms), len(inverse_norms) * COMMON))
     for i in range(len(terms)):
         if sizes[terms[i]] >= _WORTHWHILE:
             for number in range(len(inverse_norms)):
                 for frequency in range(COMMON):
-                    scores[i, number * COMMON + frequency] = _worth(weights[i], frequency, inverse_norms[number])
+                    scores[i, number * COMMON + frequency] = _term_score(weights[i], frequency, inverse_norms[number])
     return scores
 
 
@@ -171,7 +171,7 @@ def _by_weight(weights, inverse_norms, share):  # type: ignore[no-untyped-def]
         return order, bounds
     for inverse_norm in inverse_norms:
         longest = min(longest, inverse_norm)
-    if total > _EXACT * _worth(lightest, np.int32(0), longest):  # the least score: once in the longest document
+    if total > _EXACT * _term_score(lightest, np.int32(0), longest):  # the least score: once in the longest document
         return order, bounds  # terms waiting would change the order of additions, and so perhaps the last bit
     for i in range(1, len(order)):
         while i > 0 and weights[order[i]] < weights[order[i - 1]]:
@@ -210,7 +210,7 @@ def _cursors(offsets, sizes, terms):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _ready(packed, cursor, docs, frequencies):  # type: ignore[no-untyped-def]
+def _has_next(packed, cursor, docs, frequencies):  # type: ignore[no-untyped-def]
     """Unpack the next block if the last one is used up; return whether there is a next posting."""
     if cursor[_AT] == cursor[_STOP]:
         count = min(BLOCK, cursor[_LEFT])
@@ -248,17 +248,17 @@ def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
                 _add_block(packed, cursor[_NEXT], cursor[_BEFORE], classes, scores, first, sums)
                 cursor[_NEXT], cursor[_LEFT], cursor[_BEFORE] = behind, cursor[_LEFT] - BLOCK, last
                 continue
-        if not _ready(packed, cursor, docs, frequencies) or docs[cursor[_AT]] >= end:
+        if not _has_next(packed, cursor, docs, frequencies) or docs[cursor[_AT]] >= end:
             return
         start, stop = cursor[_AT], _first_at(docs, cursor[_AT], cursor[_STOP], end)
         if common and cursor[_BITS] <= COMMON_BITS:
             for i in range(start, stop):
                 doc = np.uint64(docs[i])
-                place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | np.uint64(frequencies[i])  # see `_scores`
+                place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | np.uint64(frequencies[i])  # see `_posting_scores`
                 sums[doc - np.uint64(first)] += scores[place]
         else:
             for i in range(start, stop):
-                sums[np.uint64(docs[i] - first)] += _worth(weight, frequencies[i], inverse_norms[classes[docs[i]]])
+                sums[np.uint64(docs[i] - first)] += _term_score(weight, frequencies[i], inverse_norms[classes[docs[i]]])
         cursor[_AT] = stop
 
 
@@ -292,7 +292,7 @@ def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, 
                 if last >= wanted[at]:
                     break
                 cursor[_NEXT], cursor[_LEFT], cursor[_BEFORE] = behind, cursor[_LEFT] - BLOCK, last
-            if not _ready(packed, cursor, docs, frequencies):
+            if not _has_next(packed, cursor, docs, frequencies):
                 return
         i, stop = cursor[_AT], cursor[_STOP]
         while at < len(wanted):
@@ -300,7 +300,7 @@ def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, 
             if i == stop:
                 break
             if docs[i] == wanted[at]:
-                sums[at] += _worth(weight, frequencies[i], inverse_norms[classes[docs[i]]])
+                sums[at] += _term_score(weight, frequencies[i], inverse_norms[classes[docs[i]]])
             at += 1
         cursor[_AT] = i
 
@@ -309,7 +309,7 @@ def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, 
 
 
 @njit(nogil=True, cache=True)
-def below(bar):  # type: ignore[no-untyped-def]
+def score_below(bar):  # type: ignore[no-untyped-def]
     """Return a score that the float64 sum of any document that beats the *bar*, a key, exceeds."""
     # Sums are not rounded to float32 yet: those above the float32 number below the bar's score can become equal to it.
     return np.uint32(max(bar >> np.uint64(32), np.uint64(1)) - np.uint64(1)).view(np.float32)
@@ -336,7 +336,7 @@ def _collect_window(sums, first, flip, keys, count, bar, k):  # type: ignore[no-
     *sums*, a multiple of COMPARED long, are those of the documents from position *first* on.
     """
     for start in range(0, len(sums), COMPARED):
-        least = below(bar)
+        least = score_below(bar)
         some = np.uint8(0)
         for i in range(COMPARED):  # no branch and a fixed length: this becomes a few vector instructions
             some |= np.uint8(sums[np.uint64(start + i)] > least)
@@ -350,7 +350,7 @@ def _collect_window(sums, first, flip, keys, count, bar, k):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def above(sums, first, least, found, found_sums):  # type: ignore[no-untyped-def]
+def find_above(sums, first, least, found, found_sums):  # type: ignore[no-untyped-def]
     """Fill *found* with the documents whose sums are above *least*, ascending, and *found_sums*; return how many they are.
 
     *sums* and *first* are those of `_collect_window`; all sums are cleared.

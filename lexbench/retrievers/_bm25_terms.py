@@ -60,7 +60,7 @@ class TermsOfTexts:
     ) -> None:
         self._analyzer = _COMPILED.get(analyzer, _OTHER)
         self._number, self._numbers = number, numbers
-        self._chunks, self._spellings = empty(chunks, size), empty(chunks, size)
+        self._chunks, self._spellings = empty_table(chunks, size), empty_table(chunks, size)
         # The spellings of chunk i are spelled[spelled_ends[i]:spelled_ends[i + 1]].
         self._spelled = np.empty((chunks + size) // 2, np.int32)
         self._spelled_ends = np.zeros(chunks + 1, np.int64)
@@ -160,8 +160,8 @@ class Strings(NamedTuple):
     size: _Ints  # (1,) strings in the table
 
 
-def empty(strings: int, size: int) -> Strings:
-    """Return an empty table for so many *strings* of *size* bytes together."""
+def empty_table(strings: int, size: int) -> Strings:
+    """Return an empty table with room for this number of *strings* and *size* bytes in all."""
     slots = np.zeros(1 << (2 * strings - 1).bit_length(), np.uint64)  # at least half of them stay empty
     return Strings(slots, np.zeros(strings + 1, np.int64), np.empty(size, np.uint8), np.zeros(1, np.int64))
 
@@ -175,8 +175,8 @@ def _decoded(table: Strings, start: int, stop: int) -> Iterator[str]:
 
 
 @njit(nogil=True, cache=True)
-def _takes(table, length):  # type: ignore[no-untyped-def]
-    """Return whether the table has room for all strings that *length* bytes of text can be split into."""
+def _has_room(table, length):  # type: ignore[no-untyped-def]
+    """Return whether the table has room for all strings in *length* bytes of text: at most one per two bytes."""
     size = table.size[0]
     return size + (length + 1) // 2 < len(table.bounds) and table.bounds[size] + length <= len(table.kept)
 
@@ -193,7 +193,7 @@ def _number_of(table, content, first, last):  # type: ignore[no-untyped-def]
     while table.slots[slot]:
         if table.slots[slot] & _UPPER == upper:  # half of the hash: strings themselves are seldom compared in vain
             number = np.int64(table.slots[slot] & ~_UPPER) - 1
-            if _is(table, number, content, first, last):
+            if _equals(table, number, content, first, last):
                 return number
         slot = (slot + np.uint64(1)) & mask
     number = table.size[0]
@@ -206,7 +206,7 @@ def _number_of(table, content, first, last):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _is(table, number, content, first, last):  # type: ignore[no-untyped-def]
+def _equals(table, number, content, first, last):  # type: ignore[no-untyped-def]
     """Return whether content[first:last] is the string of that *number*."""
     start = table.bounds[number]
     if table.bounds[number + 1] - start != last - first:
@@ -231,7 +231,7 @@ def _find(content, texts, start, analyzer, chunks, spellings, spelled, ends, fou
     written = 0
     for text in range(start, len(texts) - 1):
         at, stop = texts[text], texts[text + 1]
-        if not (_takes(chunks, stop - at) and _takes(spellings, stop - at)):
+        if not (_has_room(chunks, stop - at) and _has_room(spellings, stop - at)):
             return text
         before = written
         while at < stop:
@@ -259,7 +259,7 @@ def _find(content, texts, start, analyzer, chunks, spellings, spelled, ends, fou
 
 @njit(nogil=True, cache=True)
 def _stripped(content, first, last):  # type: ignore[no-untyped-def]
-    """Return where the ASCII chunk content[first:last] starts and ends without the punctuation at its ends."""
+    """Return the start and end of the ASCII chunk content[first:last] without punctuation at its ends."""
     while first < last and _EDGE[content[first]]:
         first += 1
     while first < last and _EDGE[content[last - 1]]:

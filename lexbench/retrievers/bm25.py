@@ -230,7 +230,7 @@ class BM25Searcher(Searcher, Rescorer):
         self.search(self.encode([""]), 1)  # compiles
 
     def encode(self, queries: Sequence[str]) -> QueryTerms:
-        """Return the terms of *queries*."""
+        """Return the terms of *queries* that a document has, with their weights."""
         counted = [Counter(self._numbers.numbers(query)) for query in queries]
         starts = np.cumsum([0, *map(len, counted)])
         terms = np.fromiter(chain.from_iterable(counted), np.int32)

@@ -110,7 +110,7 @@ def stem(word):  # type: ignore[no-untyped-def]
     if len(word) < _SHORTEST:
         return len(word)
     row, base = _suffix(word, len(word), _PLURAL)
-    stop = _past_and_gerund(word, _put(word, base, _PLURAL, row))
+    stop = _past_and_gerund(word, _put_replacement(word, base, _PLURAL, row))
     if word[stop - 1] == _Y and _has_vowel(word, stop - 1):
         word[stop - 1] = _I
     stop = _replaced(word, _replaced(word, stop, _STEP_2), _STEP_3)
@@ -142,11 +142,11 @@ def _past_and_gerund(word, stop):  # type: ignore[no-untyped-def]
 def _replaced(word, stop, table):  # type: ignore[no-untyped-def]
     """Replace the first matching suffix of word[:stop] if the part before it has a measure. Returns the new end."""
     row, base = _suffix(word, stop, table)
-    return stop if row < 0 or _measure(word, base) == 0 else _put(word, base, table, row)
+    return stop if row < 0 or _measure(word, base) == 0 else _put_replacement(word, base, table, row)
 
 
 @njit(nogil=True, cache=True)
-def _put(word, base, table, row):  # type: ignore[no-untyped-def]
+def _put_replacement(word, base, table, row):  # type: ignore[no-untyped-def]
     """Write the replacement in *row* of *table* (-1: none) at *base*, and return its end."""
     if row < 0:
         return base

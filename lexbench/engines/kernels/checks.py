@@ -54,7 +54,7 @@ def all_finite(vectors: NDArray[Any], what: str) -> None:
         )
 
 
-def impacts(vectors: "scipy.sparse.csr_array", engine: str, most: int = 65_535) -> "scipy.sparse.csr_array":
+def whole_weights(vectors: "scipy.sparse.csr_array", engine: str, most: int = 65_535) -> "scipy.sparse.csr_array":
     """Return quantised *vectors* with int32 weights, columns ascending in each row, without stored zeros.
 
     Raises LexbenchError, naming *engine*, unless every weight is a whole number from 0 to *most*.

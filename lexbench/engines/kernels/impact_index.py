@@ -31,7 +31,7 @@ from numba import njit
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from lexbench.engines.kernels.checks import impacts
+from lexbench.engines.kernels.checks import whole_weights
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
@@ -63,14 +63,14 @@ class Sorter:
         self._waiting: list[sparse.csr_array] = []  # (documents, lists) of bytes
 
     def add(self, shard: sparse.csr_array) -> None:
-        """Add the vectors of the next documents (n, vocabulary). Raises LexbenchError if `impacts` refuses a weight."""
+        """Add the vectors of the next documents (n, vocabulary). Raises LexbenchError if `whole_weights` refuses a weight."""
         if not self.vocabulary:
             self.vocabulary = shard.shape[1]
             self.frequency, self.largest = np.zeros(self.vocabulary, np.int32), np.zeros(self.vocabulary, np.uint16)
             self.sizes = np.zeros(2 * self.vocabulary, np.int64)
         if shard.shape[1] != self.vocabulary:
             raise LexbenchError(f"impact got vectors of {self.vocabulary:,} terms and of {shard.shape[1]:,}; use one encoder")
-        matrix = impacts(shard, "impact")
+        matrix = whole_weights(shard, "impact")
         self.frequency += np.bincount(matrix.indices, minlength=self.vocabulary).astype(np.int32)
         np.maximum.at(self.largest, matrix.indices, matrix.data.astype(np.uint16))
         self.documents += matrix.shape[0]

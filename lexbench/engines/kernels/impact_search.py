@@ -24,8 +24,8 @@ def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped
     """Return the lists that queries need, whether all weights are valid, and the largest possible score.
 
     Queries are a CSR matrix of *starts*, *terms* and *weights*; *lists* (2, vocabulary) and *largest* (vocabulary,) are those
-    of impact_index. The lists are four arrays: where those of each query start (queries + 1,), the lists, their factors, and
-    the most that each adds to a sum.
+    of impact_index. Four arrays describe the lists: the start of those of each query (queries + 1,), their numbers, their
+    factors, and the most that each adds to a sum.
     """
     list_starts = np.zeros(len(starts), np.int64)
     query_lists, factors, bounds = np.empty((3, 2 * len(terms)), np.int32)
@@ -33,7 +33,7 @@ def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped
     for query in range(len(starts) - 1):
         bound = np.int64(0)
         for i in range(starts[query], starts[query + 1]):
-            if not (0 <= weights[i] <= 65_535 and weights[i] == np.floor(weights[i])):  # noqa: PLR2004 - as in impacts()
+            if not (0 <= weights[i] <= 65_535 and weights[i] == np.floor(weights[i])):  # noqa: PLR2004 - as in whole_weights()
                 valid = False
                 continue
             weight, term = np.int64(weights[i]), terms[i]

@@ -183,11 +183,15 @@ def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, wi
 def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Add dense lists to BLOCK *sums*, return which are above *bar*, one bit each, and clear them.
 
-    *cursors* is the address of *lists* rows of CURSOR int64: the address of a list's bitmap, in which the word of these sums
-    has the number *block*; the address of the block's weights, which moves on; the factor, times 65,537 so that it is there
-    twice, in 16 bits each; and whether this list ends a group of lists that add at most SHORT to a sum together, so that their
-    sums fit in 16 bits. If a sum is above the bar, all BLOCK sums are stored as int32 at *target*. If `machine_expands` is
-    False, there must be no lists.
+    *cursors* is the address of *lists* rows of CURSOR int64, one row per list:
+
+        0   address of the list's bitmap; the word of these sums has the number *block*
+        1   address of the block's weights, which moves on
+        2   the factor times 65,537: twice in 32 bits, once in each half
+        3   whether the list ends a group of lists that together add at most SHORT to a sum, so that it fits in 16 bits
+
+    If a sum is above the bar, all BLOCK sums are stored as int32 at *target*. If `machine_expands` is False, there must be no
+    lists.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
