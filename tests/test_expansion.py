@@ -173,29 +173,14 @@ def test_the_key(tmp_path, expansions):
     assert describe(BM25(expansions=moved), index=True) != before
 
 
-@pytest.fixture
-def outcome(tmp_path):
-    """Return a function that runs bm25 with an expansion file on the fruit, keeping its store."""
-    folder = fruit.write(tmp_path / "fruit")
-    store = api.Store(tmp_path / "store")
-
-    def run(path):
-        (done,) = api.jobs.run(plan.plan_dataset(str(folder), [f'bm25(expansions="{path}")'], ["RR@10"], 10), store)
-        return done
-
-    return run
-
-
-def test_through_the_harness(tmp_path, outcome):
+def test_a_result_states_what_a_file_lacks(tmp_path):
     """A result states how many documents have no expansion and how many ids are unknown, also when it is read again."""
+    store = api.Store(tmp_path / "store")
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
+    planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), [f'bm25(expansions="{path}")'], ["RR@10"], 10)
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
     said = ["scored on train: there are no judgements called test", of_qrels]
     said += ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
-    done = outcome(path)
+    results = [outcome.result for _ in range(2) for outcome in api.jobs.run(planned, store)]
 
-    assert done.error is None
-    assert done.result.notes == said
-    assert outcome(path).result.notes == said
-    (kept,) = stored_results(api.Store(tmp_path / "store"))
-    assert kept.result.notes == said
+    assert [result.notes for result in (*results, *(kept.result for kept in stored_results(store)))] == [said] * 3

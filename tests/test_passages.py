@@ -14,7 +14,7 @@ import tiny
 import transformers
 import workbench
 from scipy import sparse
-from workbench import BM25, Bag, Folded
+from workbench import BM25, Bag, Folded, encoded
 
 from lexbench import registry
 from lexbench.datasets.passages import Windows, passages, sentences, words
@@ -22,7 +22,6 @@ from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
 from lexbench.progress import Silent
 from lexbench.report.leaderboard.board import family
-from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.passages import Passages
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import resolve
@@ -81,17 +80,10 @@ def cut(text, size=SIZE, stride=STRIDE):
     return [" ".join(found[start : start + size]) for start in starts]
 
 
-def encoded(encoder, engine):
-    """Return encoder@engine."""
-    return Encoded(encoder, registry.create("engines", Call(engine)))
-
-
 def results(folder, systems):
     """Run systems on the folder, in the store of the moment, and return their results."""
-    return [
-        outcome.result or outcome.error
-        for outcome in jobs.run(plan.plan_dataset(str(folder), systems, ["nDCG@10"], 100), Store())
-    ]
+    planned = plan.plan_dataset(str(folder), systems, ["nDCG@10"], 100)
+    return [outcome.result or outcome.error for outcome in jobs.run(planned, Store())]
 
 
 def ranked(bench, retriever, k=1000):
@@ -147,32 +139,20 @@ def test_windows_by_hand():
 def test_passages_have_ids_and_titles():
     """The id is that of the document and a number from 0; the first has the title, or each has."""
     document = Document("D7", "The title\nfour words and six", 10)
-    (first,) = passages([document], Windows(4, 4), words)
-    (each,) = passages([document], Windows(2, 2, titles="each"), words)
-
-    assert [(passage.doc_id, passage.title, passage.body) for passage in first] == [
-        ("D7#0", "The title", "four words"),
-        ("D7#1", "", "and six"),
-    ]
-    assert [(passage.doc_id, passage.title, passage.body) for passage in each] == [
-        ("D7#0", "The title", "four words"),
-        ("D7#1", "The title", "and six"),
-    ]
+    for windows, title in ((Windows(4, 4), ""), (Windows(2, 2, titles="each"), "The title")):
+        (found,) = passages([document], windows, words)
+        assert [(passage.doc_id, passage.title, passage.body) for passage in found] == [
+            ("D7#0", "The title", "four words"),
+            ("D7#1", title, "and six"),
+        ]
 
 
 def test_sentences_by_hand():
     """A sentence ends at its mark, not behind an initial or an abbreviation nor before a small letter, and at an empty line."""
     text = 'Dr. J. Smith (cf. Fig. 2) left. "Why?" he asked! See e.g. this\n\nA heading\n\n3.5 is a number… Is it? Yes'
 
-    assert pieces(text, 1, 1, sentences) == [
-        "Dr. J. Smith (cf. Fig. 2) left.",
-        '"Why?" he asked!',
-        "See e.g. this",
-        "A heading",
-        "3.5 is a number…",
-        "Is it?",
-        "Yes",
-    ]
+    first = ["Dr. J. Smith (cf. Fig. 2) left.", '"Why?" he asked!', "See e.g. this", "A heading"]
+    assert pieces(text, 1, 1, sentences) == [*first, "3.5 is a number…", "Is it?", "Yes"]
     assert pieces("Contents . . . . 4 Genes . . . . 5", 1, 1, sentences) == ["Contents .", ". . . 4 Genes .", ". . . 5"]
     assert pieces("今日は。明日も!", 1, 1, sentences) == ["今日は。", "明日も!"]
     assert pieces("One. Two. Three. Four.", 2, 1, sentences) == ["One. Two.", "Two. Three.", "Three. Four."]
@@ -213,7 +193,7 @@ def test_tokens_are_the_models_own(model):
 )
 def test_documents_have_the_score_of_their_passages(bench, texts, encoder, engine, how):
     """MaxP, FirstP and SumP equal a full table of scores, ties by the larger id, for all kinds of vectors."""
-    found = ranked(bench, Passages((encoded(encoder, engine),), words=SIZE, stride=STRIDE, score=how))
+    found = ranked(bench, Passages((encoded(encoder, f"@{engine}"),), words=SIZE, stride=STRIDE, score=how))
     wanted = expected(bench, texts, encoder, how, matching=engine == "csr")
     for mine, theirs in zip(found, wanted, strict=True):
         finite = [(doc_id, score) for doc_id, score in theirs if score > -np.inf]
@@ -235,9 +215,7 @@ def test_one_passage_is_the_document(bench, how):
 @pytest.mark.parametrize(("how", "k"), [("max", 1), ("max", 20), ("sum", 3)])
 def test_k_documents_come_though_their_passages_collapse(bench, how, k):
     """Also if many passages of one document come first, k documents are found: the first k of a longer list."""
-    part = registry.create("transforms", Call("quantize"))
-    impacts = Encoded(Bag(), registry.create("engines", Call("impact")), (part,))
-    retriever = Passages((impacts,), words=3, stride=1, score=how)
+    retriever = Passages((encoded(Bag(), "|quantize@impact"),), words=3, stride=1, score=how)
     deep = ranked(bench, retriever)
 
     assert min(map(len, deep)) > 20
@@ -260,11 +238,9 @@ def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypa
     system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@impact, tokens=32, stride=16)'
     whole = f'sparse_mlm(model="{model}", document_length=64, query_length=64)@impact'
     by_passages, plain = results(folder, [system, whole])
-    count = sum(
-        1 for note in by_passages.notes if re.match(r"[\d,]+ passages of 150 documents are indexed, at most \d+ of one", note)
-    )
+    pattern = r"[\d,]+ passages of 150 documents are indexed, at most \d+ of one"
 
-    assert count == 1
+    assert sum(bool(re.match(pattern, note)) for note in by_passages.notes) == 1
     assert by_passages.counts.documents == plain.counts.documents == len(texts)
     assert by_passages.sizes["index"] > plain.sizes["index"]
     assert family(by_passages.recipe) == family(plain.recipe) == "sparse"

@@ -6,13 +6,11 @@ import re
 import pytest
 import tiny
 import workbench
-from workbench import BM25, Bag, Folded, searched
+from workbench import BM25, Bag, Folded, encoded, searched
 
-from lexbench import registry
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError
 from lexbench.notation import parse
-from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
@@ -44,13 +42,6 @@ def folder(tmp_path_factory):
 def bench(folder, store):
     """Open the dataset in the store."""
     return workbench.opened(folder, store)
-
-
-def encoded(encoder, written):
-    """Return encoder|transforms@engine, the transforms and the engine as they are *written* behind `vectors`."""
-    part = parse(f"x{written}")
-    made = [registry.create("transforms", call) for call in part.transforms]
-    return Encoded(encoder, registry.create("engines", part.engine), tuple(made))
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def expected(name, dense=WEIGHTS, ids=None):
     return ids, [{TOKENS[i]: float(row[i]) for i in np.flatnonzero(row)} for row in dense]
 
 
-def without_empty(name):
-    """Return the example's weights and ids, without the empty one for queries of Anserini."""
+def example(name):
+    """Return the example's weights and ids, without the empty vector for queries of Anserini."""
     kept = [0, 2] if name == "anserini-topics" else [0, 1, 2]
     return [WEIGHTS[row] for row in kept], [f"d{row + 1}" for row in kept]
 
@@ -76,7 +76,7 @@ def without_empty(name):
 @every
 def test_bytes_that_are_written_and_read(tmp_path, name):
     """The example is written as the bytes that were derived by hand from the format's description, and is read from them."""
-    weights, ids = without_empty(name)
+    weights, ids = example(name)
     for file in (NAMES[name], f"x{NAMES[name]}.gz", f"y{NAMES[name]}.gz"):
         path = tmp_path / file
         FORMATS[name].write(blocks_of(weights, ids), path, Vocabulary(TOKENS))
@@ -112,7 +112,7 @@ def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
     """Without a vocabulary, tokens are numbered in order of appearance, and blocks can be written on the way."""
     (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
     grown = Vocabulary()
-    weights, ids = without_empty(name)
+    weights, ids = example(name)
 
     assert read(name, tmp_path / NAMES[name], grown) == expected(name, weights, ids)
     assert sorted(grown.tokens) == ["##b", "a", "ü"]
@@ -265,17 +265,17 @@ def test_tokens_that_anserini_would_split_are_refused(tmp_path, name, token):
 
 
 @pytest.mark.parametrize(
-    ("query_id", "weights", "message"),
+    ("query_id", "weight", "message"),
     [
-        ("a b", [1], "query id 'a b' cannot be written"),
-        ("", [1], "query id '' cannot be written"),
-        ("q", [0], "query 'q' has no terms, and Anserini stops at such a query"),
+        ("a b", 1, "query id 'a b' cannot be written"),
+        ("", 1, "query id '' cannot be written"),
+        ("q", 0, "query 'q' has no terms, and Anserini stops at such a query"),
     ],
 )
-def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, weights, message):
+def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, weight, message):
     """An id with white space in it ends early, and a query without terms ends the program."""
     with pytest.raises(CommandError, match=message):
-        FORMATS["anserini-topics"].write(blocks_of([weights], [query_id]), tmp_path / "t.tsv", Vocabulary(TOKENS))
+        FORMATS["anserini-topics"].write(blocks_of([[weight]], [query_id]), tmp_path / "t.tsv", Vocabulary(TOKENS))
 
 
 def test_a_folder_of_files(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from lexbench.errors import MissingExtra
 from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
 from lexbench.progress import Silent
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve
@@ -54,6 +55,13 @@ class Folded(Bag):
         return np.asarray(Bag.encode_document(self, texts) @ folding)
 
     encode_query = encode_document
+
+
+def encoded(encoder, rest):
+    """Return encoder|transforms@engine for an encoder object and the *rest* of the expression."""
+    part = parse(f"x{rest}")
+    made = [registry.create("transforms", call) for call in part.transforms]
+    return Encoded(encoder, registry.create("engines", part.engine), tuple(made))
 
 
 def opened(folder, store, executor=None):
