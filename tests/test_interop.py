@@ -95,6 +95,9 @@ def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("run.csv", "qid,docno,score\n1,a,high\n", r"run\.csv.*could not convert string to float: 'high'"),
+        ("run.csv", "qid,docno,score\n1,a,nan\n", r"run\.csv.*document 'a' of query '1' .*not a finite number"),
+        ("run.csv", "qid,docno,score\n1,a,1\n1,a,2\n", r"run\.csv.*document 'a' of query '1' .*more than once"),
         ("r.json", '{"q": {"d": "high"}}', r"r\.json: Expected `float`, got `str`"),
         ("r.json", '{"q": ', r"r\.json: Input data was truncated"),
         ("r.json", '{"q": {"d": 1e999}}', r"r\.json: Number out of range"),
@@ -102,12 +105,12 @@ def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
         ("none.json", None, r"none\.json: .*No such file"),
     ],
 )
-def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
-    """The error message names the file and the fault."""
+def test_a_faulty_run_is_not_imported(tmp_path, name, text, message):
+    """The error message names the file, the fault, and the entry where there is one."""
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InvalidFile, match=message):
-        read_ranx_run(tmp_path / name)
+        import_file("table" if name == "run.csv" else "ranx", tmp_path / name, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -191,21 +194,6 @@ def test_a_table_is_imported_as_a_run(tmp_path, name, text):
     assert order(read_run(tmp_path / "out")) == {"1": ["b", "a"], "2": ["a"]}
     with pytest.raises(InvalidFile, match=r"lexbench import table .* NEW"):
         read_run(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("1,a,high", "could not convert string to float: 'high'"),
-        ("1,a,nan", "document 'a' of query '1' .*not a finite number"),
-        ("1,a,1\n1,a,2", "document 'a' of query '1' .*more than once"),
-    ],
-)
-def test_what_is_no_table_of_a_run_is_refused(tmp_path, row, message):
-    """The message names the file, and the row or the entry."""
-    (tmp_path / "run.csv").write_text(f"qid,docno,score\n{row}\n")
-    with pytest.raises(InvalidFile, match=rf"run\.csv.*{message}"):
-        import_file("table", tmp_path / "run.csv", tmp_path / "out")
 
 
 @pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "qrels"])

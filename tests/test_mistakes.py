@@ -116,6 +116,9 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r \"ensemble(bm25, run_file(path='x'))\"": "RunFile has no index to search",
     "run suite pydoc -r 'ensemble(bm25, bm25)|top_k(3)'": "is no encoder",
     "run dataset good -r 'command(\"./nothing\")'": "there is no program './nothing'; give its path",
+    "run dataset good -r 'command(\"\")'": "there is no program ''",
+    'run dataset good -r "command(\\"cat \'x\\")"': "No closing quotation",
+    "run dataset good -r 'command(\"cat\", timeout=0)'": "the timeout is a number of seconds above 0",
     "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
     "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",
@@ -168,6 +171,11 @@ CANNOT_BE = {  # exit code 2
     "exposure good": "a FOLDER of texts is compared with datasets: give -d ID",
     "show suite": "needs a name",
     "watch empty -r bm25": "name a dataset to choose on",
+    "watch empty -r bm25 -d beir/nfcorpus/dev": "has no {} for the checkpoint",
+    "watch empty -r 'dense({})' -d beir/scifact/test": "beir/scifact/test is for testing, not for choosing checkpoints",
+    "store pull hf:name --results theirs": "hf:name: it names no dataset of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION",
+    "store push there --private": "--private needs --results",
+    "store push there 'runs/*' --results good": "PATTERN selects artifacts",
     "collect nofolder": "'nofolder' does not exist",
 }
 NOT_THERE = {  # exit code 3
@@ -235,6 +243,7 @@ NOT_THERE = {  # exit code 3
     "speed lexmae_nano --with openvin": "no runtime 'openvin'; did you mean 'openvino'?",
     "speed lexmae_nanu": "did you mean 'lexmae_nano'",
     "collect empty": "has no documents",
+    "store push there --results empty": "empty has no results; lexbench run suite NAME --results",
 }
 FAILED = {  # exit code 1
     "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",

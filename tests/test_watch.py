@@ -11,8 +11,7 @@ import checkpoints as models  # noqa: E402
 
 from lexbench.cli import code  # noqa: E402
 from lexbench.cli.watch import curve  # noqa: E402
-from lexbench.errors import CommandError  # noqa: E402
-from lexbench.watch import check, checkpoints  # noqa: E402
+from lexbench.watch import checkpoints  # noqa: E402
 
 SYSTEM = 'sparse_mlm(model="{}", dense_ok=True, document_length=32, query_length=32, device="cpu")@csr'
 
@@ -43,14 +42,6 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
     assert code([*watch, "--json"]) == 0
     assert [point["step"] for point in json.loads(capsys.readouterr().out)] == [900, 1000]
     assert sorted((tmp_path / "store" / "runs").iterdir()) == runs
-
-
-def test_a_watch_is_for_choosing():
-    """Test datasets are refused without --tests-too, and so is a system without a place for the checkpoint."""
-    with pytest.raises(CommandError, match="beir/scifact/test is for testing, not for choosing checkpoints"):
-        check(SYSTEM, ["beir/scifact/test"])
-    with pytest.raises(CommandError, match=r"has no \{\} for the checkpoint"):
-        check("bm25", ["beir/nfcorpus/dev"])
 
 
 def test_the_curve_has_a_bar_each():
