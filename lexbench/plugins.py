@@ -199,11 +199,11 @@ class Transform(Plugin):
     uses_collection: ClassVar[bool] = False  # whether `query` needs the statistics that `with_collection` gets
 
     def document(self, vectors: Any) -> Any:
-        """Return the transformed document vectors (n, width), in the same number and order."""
+        """Return the transformed document vectors (n, width), as many and in the same order."""
         raise NotImplementedError
 
     def query(self, vectors: Any) -> Any:
-        """Return the transformed query vectors (n, width), in the same number and order."""
+        """Return the transformed query vectors (n, width), as many and in the same order."""
         raise NotImplementedError
 
     def counts(self, vectors: Any) -> Mapping[str, int]:
@@ -300,12 +300,12 @@ class Retriever(Model):
 
     @property
     def absent_is_zero(self) -> bool:
-        """Whether documents that a list shorter than asked for lacks have the score 0."""
+        """Whether every document that is missing from a list has the score 0, if the list is shorter than requested."""
         return False
 
     @property
     def candidates(self) -> int:
-        """How many documents of the first member are ranked, if no others can be returned; else 0."""
+        """The number of documents of the first member that can be returned; 0: any document."""
         return 0
 
     def rescoring_inputs(self, context: "BuildContext") -> list[Path]:

@@ -97,12 +97,12 @@ def identity(plugin: type[Any]) -> str:
     places = {plugin.__module__, f"{plugin.__module__}:{plugin.__qualname__}"}
     for group in PACKAGES:
         for name, entry in _entries(group).items():
-            if entry.value in places and (":" in entry.value or _names(plugin.__name__, name)):
+            if entry.value in places and (":" in entry.value or _fits(plugin.__name__, name)):
                 return f"{entry.dist.name}:{group}/{name}" if entry.dist else f"{group}/{name}"
     return f"{plugin.__module__}:{plugin.__qualname__}"
 
 
-def _names(cls: str, name: str) -> bool:
+def _fits(cls: str, name: str) -> bool:
     """Return whether a class name fits the plug-in *name*, without case and underscores."""
     return cls.lower() == name.replace("_", "").lower()
 
@@ -142,7 +142,7 @@ def _loaded(group: str, name: str) -> type[Any]:
     except Exception as error:  # a mistake in another package should give one line, no traceback
         raise CannotStart(f"plug-in {name!r} ({origin}) does not load: {type(error).__name__}: {error}") from error
     if isinstance(loaded, ModuleType):
-        loaded = next((item for key, item in vars(loaded).items() if _names(key, name) and isinstance(item, type)), None)
+        loaded = next((item for key, item in vars(loaded).items() if _fits(key, name) and isinstance(item, type)), None)
     if not isinstance(loaded, type):
         class_name = name.replace("_", " ").title().replace(" ", "")
         raise CannotStart(f"plug-in {name!r} ({origin}) is no class; it needs a class called {class_name}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class Document(NamedTuple):
-    """One document as retrievers see it; the dataset's contract says how the title is joined into *text*."""
+    """One document as retrievers see it. The contract of the dataset determines how the title is joined into *text*."""
 
     doc_id: str
     text: str
@@ -47,7 +47,7 @@ class Judgement(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a plug-in judge says about a document."""
+    """The grade that a plug-in judge gives to a document, with its answer."""
 
     grade: int | None  # None if the answer has no grade
     answer: str  # unchanged

@@ -30,7 +30,7 @@ from lexbench.datasets.digests import netstrings, utf8
 from lexbench.errors import InvalidFile
 from lexbench.types import Document
 
-IDS = ("ids.npy", "corpus.json")  # the files that a run needs, because its documents are positions
+IDS = ("ids.npy", "corpus.json")  # the files that a stored run needs, because its documents are positions in the corpus
 _READ_AT_ONCE = 2048  # documents
 _RUN = 48 << 20  # bytes of documents that are in memory at once while they are sorted
 _BLOCK = 1 << 16  # bytes of each run that are in memory at once while runs are merged

@@ -207,6 +207,7 @@ def _identity(thing: object) -> int:
 
 
 def _is_routine(thing: object) -> bool:
+    """Return whether `thing` is a function, also if its results are cached."""
     return inspect.isroutine(thing) or isinstance(thing, functools._lru_cache_wrapper)  # noqa: SLF001 - its only name
 
 
@@ -221,6 +222,7 @@ def _is_member(attribute: str, thing: object) -> bool:
 
 
 def _is_alias(attribute: str, thing: object) -> bool:
+    """Return whether the object's own name is not `attribute`."""
     return attribute != getattr(thing, "__name__", attribute)
 
 

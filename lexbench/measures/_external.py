@@ -1,4 +1,4 @@
-"""Measures that ir-measures computes for our runs. The library is imported when one of them is needed first.
+"""Measures that ir-measures computes for our runs. The library is imported when the first of them is used.
 
 Its logging handler is removed, because the application decides where a log goes.
 """

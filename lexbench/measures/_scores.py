@@ -1,4 +1,4 @@
-"""Scoring: one value per query and measure from a run and its judgements; and how much ties and unjudged documents matter.
+"""Scoring: one value per query and measure from a run and its judgements; and the influence of ties and unjudged documents.
 
 Two scores tie if they are equal or neighbouring numbers in the precision of the run: float32, or double for run files.
 Neighbours differ by rounding only, and a retriever with its own rule for ties (`bm25` follows Anserini) expresses it by
@@ -21,7 +21,7 @@ from lexbench.trec.judged_run import JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
-_DEEPEST = 20  # cutoff up to which unjudged documents are reported; below, hardly anything is judged
+_DEEPEST = 20  # largest cutoff for which unjudged documents are reported; further down, few documents are judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def _tie(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArr
 
 
 def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Incomplete]:
-    """Return for each of our measures with a cutoff up to 20, except `Judged`, how much hangs on unjudged documents.
+    """Return for each of our measures with a cutoff up to 20, except `Judged`, how much depends on unjudged documents.
 
     Judgements cover what some systems found, the pool. A system outside the pool finds unjudged documents, which are scored as
     irrelevant. `condensed` is the mean on lists without unjudged documents (Sakai, SIGIR 2007), which often flatters.

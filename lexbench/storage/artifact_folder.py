@@ -17,7 +17,7 @@ from lexbench.storage.reading import file_digest
 KeyFacts = Mapping[str, Any]  # everything that can change the content of an artifact, as JSON values
 
 MANIFEST = "manifest.json"
-MEASURED = "measured.json"  # durations and machine: they differ from run to run, so they are in no manifest and no key
+MEASURED = "measured.json"  # durations and machine, which differ from run to run, so they are in no manifest and no key
 ENGINE_DIR = "engine"  # an engine's own files: what counts as the size of an index
 VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.Vectors`
 _REFERENCES = "parts.json"  # e.g. ["indexes/<key>", "encodings/<key>"]
@@ -140,7 +140,7 @@ def size(folder: Path, part: str = "") -> int:
 
 
 def sizes(folder: Path, part: str = "") -> dict[str, int]:
-    """Return the bytes of each of the files that `size` counts, by its name below *folder*."""
+    """Return the bytes of each file that `size` counts, by its path in *folder*."""
     files = json.loads((folder / MANIFEST).read_bytes())["files"]
     inside = f"{part}/" if part and (folder / part).is_dir() else ""
     return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}
@@ -150,7 +150,7 @@ def sizes(folder: Path, part: str = "") -> dict[str, int]:
 
 
 def write_references(index: Path, folders: Sequence[Path]) -> None:
-    """Write into an index which other artifacts of the store it needs, by kind and key, which are the same in every store."""
+    """Write into an index which other artifacts it needs, by kind and key, which are the same in every store."""
     references = [f"{folder.parent.name}/{key_of(folder)}" for folder in folders]
     (index / _REFERENCES).write_text(json.dumps(references) + "\n", encoding="utf-8")
 
@@ -172,13 +172,13 @@ def read_references(index: Path) -> list[Path]:
 
 
 def own_folders(index: Path) -> set[Path]:
-    """Return the artifacts that an index consists of: itself, or those that it refers to, without corpora."""
+    """Return the artifacts that make up an index: the index itself, or those that it refers to, without corpora."""
     referred = [folder for folder in read_references(index) if folder.parent.name != "corpora"]
     return set().union(*map(own_folders, referred)) if referred else {index}
 
 
 def write_notes(index: Path, lines: Sequence[str]) -> None:
-    """Write into an index what readers of its scores must know about its documents, if anything."""
+    """Write notes on the documents of an index, for readers of its scores; no file if there are none."""
     if lines:
         atomic.write_text(index / _NOTES, json.dumps(list(lines), ensure_ascii=False) + "\n")
 

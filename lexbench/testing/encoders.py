@@ -74,7 +74,7 @@ def both(encoder: Any) -> list[Any]:
 
 
 def _other_values(encoder: Any, mark: str) -> list[dict[str, Any]]:
-    """Return each setting with that *mark* with another value: half the number, 1 and 2 instead of 0, the switch turned."""
+    """Return settings that each change one field with that *mark*: a number to its half, 0 to 1 or 2, and a switch."""
     others: list[dict[str, Any]] = []
     for field in fields(encoder):
         value = getattr(encoder, field.name)

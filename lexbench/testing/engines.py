@@ -18,9 +18,10 @@ from scipy import sparse
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits, Kind, MultiVectors
 
-LEARNED = 0.98  # least recall of an approximate engine on learned sparse vectors; measured: seismic 1.0 at 10 and 1000
-GRAPH = 0.85  # on dense vectors, which are made for equal lengths, unlike these; measured: faiss .90 at 1000
-DENSE = 0.1  # on 300 vectors of 12 terms, which almost all have; measured: seismic .3 to .4 at 1, .74 at 10
+# The least recall of exact of an approximate engine
+LEARNED = 0.98  # on vectors like those of learned sparse retrieval; measured: seismic 1.0 at 10 and 1000
+GRAPH = 0.85  # on dense vectors; these differ in length, for which graphs are not made; measured: faiss .90 at 1000
+DENSE = 0.1  # on 300 vectors of 12 terms, most of which each vector has; measured: seismic .3 to .4 at 1, .74 at 10
 
 
 def vectors(engine: Any, rows: Any) -> Any:
@@ -92,7 +93,7 @@ class EngineContract:
 
     @pytest.fixture
     def engine(self) -> Any:
-        """Return the engine to check; the right scores of compressed vectors are not known."""
+        """Return the engine to check. Skip engines that compress vectors, because the right scores are not known."""
         if self.plugin.compressed:
             pytest.skip("scores are those of compressed vectors")
         return self.plugin
@@ -177,7 +178,7 @@ class EngineContract:
 
     @pytest.mark.parametrize("weight", [1, 255, 256, 2048, 65_504, 65_535, 65_536])
     def test_weights_at_the_limits_are_right_or_refused(self, engine: Any, tmp_path: Path, weight: float) -> None:
-        """A large weight gives the right score, or an error in one line with the weight."""
+        """A large weight gives the right score, or an error in one line that names the weight."""
         documents: list[list[Any]] = [[weight, 1], [1, 1], [weight - 1, 0]]
         try:
             hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[255, 1]]), 3)

@@ -121,7 +121,7 @@ class ExecutorContract:
     def test_a_worker_that_is_killed_is_replaced(
         self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
     ) -> None:
-        """If a worker dies of signal 9 there is a note, and bytes and progress are the same."""
+        """If a worker is killed by signal 9, there is a note, and bytes and progress are the same."""
         self._needs_workers()
         (tmp_path / "vectors").mkdir()
         dying = Letters(fails="d kill", once=str(tmp_path / "died"))
@@ -146,7 +146,7 @@ class ExecutorContract:
         assert there == {name: serial[name] for name in there}
 
     def test_workers_have_copies_of_an_object(self, executor: Any) -> None:
-        """Each copy keeps its own state, several threads can call, and an error of a method is one line that it survives."""
+        """Each copy keeps its own state, several threads can call it, and after an error of a method it still works."""
         notes: list[str] = []
         with self._workers(executor, Sum(3), notes) as (first, second), ThreadPoolExecutor(3) as pool:
             assert sorted(one.result() for one in [pool.submit(first.call, "add", 4) for _ in range(3)]) == [7, 11, 15]
@@ -158,7 +158,7 @@ class ExecutorContract:
         assert not notes
 
     def test_a_copy_whose_worker_is_killed_is_made_again(self, executor: Any, tmp_path: Path) -> None:
-        """If a worker dies of signal 9 there is a note, and another one answers; three deaths are an error."""
+        """If a worker is killed by signal 9, there is a note and another worker answers; three deaths are an error."""
         notes: list[str] = []
         with self._workers(executor, Sum(3), notes) as (first, second):
             assert first.call("add_or_die", 2, str(tmp_path / "once"), 1) == 5

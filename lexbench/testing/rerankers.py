@@ -1,4 +1,4 @@
-"""The contract of rerankers, on six pairs of a query and a document, also empty and very long ones."""
+"""The contract of rerankers, on six pairs of a query and a document, some of them empty or very long."""
 
 from typing import Any
 

@@ -22,8 +22,8 @@ from lexbench.storage.reading import blocks
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
-_LONGEST = 1000  # bytes of an id; a longer field means that this is another kind of file
-_LARGE = 25_000_000  # bytes of a file; from here on, loading numba costs less time than it saves
+_LONGEST = 1000  # bytes of an id; a longer field means that the file is of another kind
+_LARGE = 25_000_000  # bytes of a file; from this size on, loading numba saves more time than it costs
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 

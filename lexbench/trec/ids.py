@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 
-MANY = 1_600_000  # ids; from here on, loading numba costs less time than it saves
+MANY = 1_600_000  # ids; from this number on, loading numba saves more time than it costs
 _TABLE = 1 << 25  # most entries of a table of ids; it takes five bytes each
 
 
@@ -76,7 +76,7 @@ def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int
     """Return the code in *table* of each of *ids* (n,), -1 if it is not there."""
     if not len(table) or not len(ids):
         return np.full(len(ids), -1)
-    fits = np.strings.str_len(ids) <= table.itemsize  # a longer id is missing; the cast would cut it to one that may exist
+    fits = np.strings.str_len(ids) <= table.itemsize  # the cast cuts longer ids, which are not in the table
     short = ids.astype(table.dtype)
     after = np.searchsorted(table[::-1], short, side="right")  # a view: tables can have millions of ids
     codes = len(table) - after

@@ -159,7 +159,7 @@ def judge_notes(path: Path) -> Iterator[str]:
     for stamp in judges:
         yield f"{stamps[stamp]:,} of {total:,} judgements were made by a program ({stamp}) and are not official"
     if judges and len(stamps) > 1:
-        yield "these judgements are MIXED, from several judges or from a judge and others: such scores compare with no others"
+        yield "these judgements are MIXED, from several judges or from a judge and others: compare these scores with no others"
 
 
 def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:

@@ -44,7 +44,7 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
         found: dict[str, list[Path]] = {}
         for name in names:
             inside: list[tuple[str | None, Path]] = [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
-            beside = [(_suffix(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
+            beside = [(_split_in_name(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
             for split, path in [pair for pair in inside if pair[0] is not None] or beside:
                 if split is not None:
                     found.setdefault(split, []).append(path)
@@ -58,8 +58,8 @@ def folder_of(path: Path) -> Path:
     return path.parent.parent if path.parent.name in chain(*_NAMES["judgements"]) else path.parent
 
 
-def _suffix(path: Path, name: str) -> str | None:
-    """Return "dev" for queries.dev.tsv and the *name* "queries", "" for queries.tsv, None for a file of another name."""
+def _split_in_name(path: Path, name: str) -> str | None:
+    """Return the split after *name* in a file name: "dev" in queries.dev.tsv, "" in queries.tsv; None for other files."""
     whole = stem(path) or ""
     return whole[len(name) + 1 :] if whole == name or whole.startswith(f"{name}.") else None
 

@@ -188,7 +188,7 @@ def _library(home: str) -> Any:
     bar = ir_datasets.lazy_libs.tqdm().tqdm
 
     def quiet(*args: Any, **options: Any) -> Any:
-        # Not `disable=True`: a disabled bar does not count, and the library resumes a download by that count.
+        # Not `disable=True`: a disabled bar does not count bytes, and the library resumes a download at that count.
         return bar(*args, **options | {"file": StringIO()})
 
     ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
