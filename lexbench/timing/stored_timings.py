@@ -100,7 +100,7 @@ def read_timing(folders: Sequence[Path]) -> Timing:
     folder, first, single = folders[0], conditions[0], conditions[0].scenario == SINGLE
     stages = {stage: np.concatenate([part[stage] for part in arrays]) for stage in STAGES}
     rates = {stage: [rate(part[stage], first.queries) for part in arrays] for stage in STAGES}
-    # "null" are durations of the same loop over ready answers: the harness's own share.
+    # "null" has the durations of the loop without encoding and searching: the overhead of the harness.
     overhead = latency(arrays[0]["null"]).p50 / latency(arrays[0]["e2e"]).p50 if single else None
     flags = list(_flags(conditions, facts, unsteady(stages["e2e"]), overhead))
     return Timing(
