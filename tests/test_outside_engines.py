@@ -150,5 +150,4 @@ def test_learned_vectors_have_the_lists_of_csr(search_server, tmp_path):
         index = built(made, tmp_path / type(made).__name__, documents)
         answers += [index.search(queries, k) for k in (10, 20_000)]
     for found, expected in ((answers[2], answers[0]), (answers[3], answers[1])):
-        assert np.array_equal(found.docs, expected.docs)
-        assert np.array_equal(found.scores, expected.scores)
+        assert all(map(np.array_equal, found, expected))

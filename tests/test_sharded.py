@@ -39,8 +39,7 @@ def test_shards_have_the_lists_of_the_whole(tmp_path, engine, shards):
         opened.append(indexed(made, tmp_path / name, *np.array_split(DOCUMENTS, 13)))
     for k in (1, 30, 5000):
         whole, merged = (index.search(vectors(engine, QUERIES), k) for index in opened)
-        assert np.array_equal(whole.docs, merged.docs)
-        assert np.array_equal(whole.scores, merged.scores)
+        assert all(map(np.array_equal, whole, merged))
     assert len(list((tmp_path / "shards").glob("part-*"))) == min(shards, 13)
 
 
@@ -61,8 +60,7 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
 
     assert digests_of(tmp_path / "there") == digests_of(tmp_path / "here")
     for hits, expected in zip(found["there"], found["whole"], strict=True):
-        assert np.array_equal(hits.docs, expected.docs)
-        assert np.array_equal(hits.scores, expected.scores)
+        assert all(map(np.array_equal, hits, expected))
     assert (index.transfer > 0) == (name != "here")
     assert elsewhere == parts
     assert not notes
@@ -79,8 +77,7 @@ def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
     children[0].join()
     after = index.search(vectors(made, QUERIES), 30)
 
-    assert np.array_equal(after.docs, before.docs)
-    assert np.array_equal(after.scores, before.scores)
+    assert all(map(np.array_equal, after, before))
     assert len(notes) == 1
     assert "killed by signal 9" in notes[0]
     (tmp_path / "index").rename(tmp_path / "elsewhere")

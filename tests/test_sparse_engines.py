@@ -85,8 +85,7 @@ def test_pisa_answers_alike_by_every_algorithm(tmp_path, algorithm):
     hits = answer(engine("pisa", algorithm=algorithm), tmp_path / "index", queries=queries)
     expected = answer(engine("csr"), tmp_path / "csr", queries=queries)
 
-    assert np.array_equal(hits.docs, expected.docs)
-    assert np.array_equal(hits.scores, expected.scores)
+    assert all(map(np.array_equal, hits, expected))
 
 
 def test_pisa_keeps_what_searching_needs(tmp_path):

@@ -282,26 +282,24 @@ class PassageSearcher(PassageQueries, Searcher):
         """
         passages = len(self.documents)
         width = min(passages, k if passages == self.documents[-1] + 1 else 2 * k)
-        found: Hits | None = None
-        open_rows = np.zeros(0, bool)
-        while True:
-            hits = self.member.search(encoded, width)
-            collapsed, enough = self._collapsed(hits, k)
-            if found is None:
-                found, open_rows = collapsed, np.ones(len(hits.docs), bool)
-            found.docs[open_rows], found.scores[open_rows] = collapsed.docs[open_rows], collapsed.scores[open_rows]
-            ended = np.count_nonzero(hits.docs >= 0, axis=1) < width
-            open_rows &= ~(enough | ended)
-            if width == passages or not open_rows.any():
-                return found
+        found, settled = self._collapsed(encoded, width, k)
+        while width < passages and not settled.all():
             width = min(passages, 2 * width)
+            deeper, now_settled = self._collapsed(encoded, width, k)
+            found.docs[~settled], found.scores[~settled] = deeper.docs[~settled], deeper.scores[~settled]
+            settled |= now_settled
+        return found
 
-    def _collapsed(self, hits: Hits, k: int) -> tuple[Hits, NDArray[np.bool_]]:
-        """Return the first *k* documents of lists of passages, each once, and whether each list (queries,) has so many."""
+    def _collapsed(self, encoded: Any, width: int, k: int) -> tuple[Hits, NDArray[np.bool_]]:
+        """Search for *width* passages; return the first *k* documents of each list, and which lists need no deeper search.
+
+        A list is settled if it has *k* documents, or if no more passages are found.
+        """
+        hits = self.member.search(encoded, width)
         docs, scores = no_hits(len(hits.docs), k)
         for row, (passages, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
             there = passages >= 0
             named = self.documents[passages[there]]
             first = np.sort(np.unique(named, return_index=True)[1])[:k]
             docs[row, : len(first)], scores[row, : len(first)] = named[first], values[there][first]
-        return Hits(docs, scores), docs[:, -1] >= 0
+        return Hits(docs, scores), (docs[:, -1] >= 0) | (np.count_nonzero(hits.docs >= 0, axis=1) < width)
