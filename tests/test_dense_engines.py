@@ -63,7 +63,7 @@ def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k)
     assert all(map(np.array_equal, hits, expected))
 
 
-def test_ties_stand_at_the_cut():
+def test_ties_at_the_cut_keep_the_lowest_positions():
     """Of a hundred equal scores after three better ones the lowest positions are kept, and of both zeros the lower position."""
     scores = np.zeros((1, 300), np.float32)
     scores[0, ::2] = -0.0
@@ -191,7 +191,7 @@ def test_faiss_refuses_a_factory_that_it_cannot_read(factory):
         ("PQ7", "cannot make 'PQ7' of vectors of 48 dimensions: The dimension of the vector .* multiple"),
     ],
 )
-def test_faiss_tells_what_it_cannot_make(tmp_path, capfd, factory, told):
+def test_faiss_explains_why_it_cannot_make_an_index(tmp_path, capfd, factory, told):
     """Too few vectors to learn from, and a width that does not divide, are one line; nothing is printed, nothing left."""
     with pytest.raises(LexbenchError, match=told) as error:
         opened(faiss(factory=factory), tmp_path, DOCUMENTS[:100])
@@ -201,7 +201,7 @@ def test_faiss_tells_what_it_cannot_make(tmp_path, capfd, factory, told):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_encoder_that_fails_is_not_faiss_that_fails(tmp_path):
+def test_an_error_of_the_encoder_is_not_blamed_on_faiss(tmp_path):
     """An error of the encoder is raised as it is, not as one of Faiss."""
 
     def shards():

@@ -179,7 +179,7 @@ class Counted:
         return np.array([[text.count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
 
 
-def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
+def test_members_share_artifacts_with_the_same_systems_alone(tiny, tmp_path):
     """A member that runs alone and in two ensembles is encoded and indexed once; sizes and times are sums over members."""
     Counted.seen = 0
     dense, bm25 = system(Counted()).retriever, system("bm25").retriever
@@ -198,7 +198,7 @@ def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
     assert both_took["encode"] == twice_took["encode"] == dense_took["encode"]
 
 
-def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
+def test_the_run_is_the_sum_of_the_members_runs(tiny, tmp_path):
     """Typed, stored and run, an ensemble has the sums of its members' scores."""
     store = tmp_path / "store"
     typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
@@ -210,7 +210,7 @@ def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
     assert fused == pytest.approx({at: plain.get(at, 0) + 0.25 * tuned.get(at, 0) for at in {*plain, *tuned}}, abs=1e-5)
 
 
-def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
+def test_a_removed_member_index_is_made_again(tiny, tmp_path):
     """If the index of a member was removed from the store, its error says so, and the same command makes it again."""
     typed = "ensemble(bm25, bm25(k1=2.0))"
     (first,) = results(tiny, tmp_path / "store", typed)
@@ -241,7 +241,7 @@ def test_defaults_are_filled_in():
     assert describe(weighted, index=True) == describe(plain.retriever, index=True)
 
 
-def test_lists_within_parts_are_several_systems_and_weights_are_one():
+def test_lists_in_members_make_several_systems_and_weights_one():
     """top_k([64, 32]) in a member makes two ensembles at any depth of nesting; weights=[...] is a setting."""
     nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
 
@@ -255,7 +255,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
     ]
 
 
-def test_the_disk_estimate_counts_parts():
+def test_the_disk_estimate_counts_members_once():
     """An ensemble of systems that also run alone needs only its run: 300 queries, 1,000 documents, 16 bytes."""
     alone = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)"], ["nDCG@10"], 1000)
     both = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)", "ensemble(bm25, bm25(k1=2.0))"], ["nDCG@10"], 1000)
@@ -280,7 +280,7 @@ class Interrupting(Silent):
             raise KeyboardInterrupt
 
 
-def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
+def test_an_interruption_anywhere_changes_no_byte(tiny, tmp_path):
     """Hybrids that are interrupted at any report of progress and started again end in the same bytes."""
     dense = system(Counted()).retriever
     both = Ensemble(members=(system("bm25").retriever, dense), missing="rescored")
@@ -349,7 +349,7 @@ def test_the_query_itself_is_left_out_before_scores_are_made_comparable():
     assert fused(lists, own=-1, depth=3) == pytest.approx(fused(lists, depth=3))
 
 
-def test_an_ensemble_knows_which_of_its_parts_score_term_by_term():
+def test_only_term_scores_make_absent_documents_0():
     """BM25 and exact engines of sparse vectors do; dense ones, and ensembles, do not."""
     assert [system(text).retriever.absent_is_zero for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
     assert [Encoded(None, engine).absent_is_zero for engine in (Impact(), Csr(), Flat())] == [True, True, False]

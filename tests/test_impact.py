@@ -91,7 +91,7 @@ def test_processors_with_fewer_instructions_find_the_same(features):
 
 @pytest.mark.parametrize("documents", [1, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1024])
 def test_the_last_document_of_a_window_and_the_first_of_the_next_are_found(tmp_path, documents):
-    """Around borders of blocks, windows and groups each document is found by the one term that it alone has."""
+    """Around borders of blocks, windows and groups each document is found by its one term, which no other document has."""
     ones = sparse.csr_array(sparse.eye_array(documents, dtype=np.float32))
     hits = indexed(tmp_path, 3 * ones).search(2 * ones, 2)
 
@@ -100,7 +100,7 @@ def test_the_last_document_of_a_window_and_the_first_of_the_next_are_found(tmp_p
     assert np.all(hits.docs[:, 1:] == -1)
 
 
-def test_gaps_stand_in_as_few_bits_as_hold_them(tmp_path):
+def test_gaps_take_as_few_bits_as_possible(tmp_path):
     """A term of documents 3, 5 and 6 of 40: a byte for three, gaps 3, 2 and 1 of 2 bits from the lowest on, and the weights."""
     documents = sparse.csr_array((np.array([7, 8, 9], np.float32), ([3, 5, 6], [0, 0, 0])), shape=(40, 1))
     indexed(tmp_path, documents)
@@ -131,7 +131,7 @@ def test_lists_of_all_forms_are_found_at_the_default_sizes(tmp_path, rows, place
 
 
 def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
-    """A folder of an older lexbench costs one line; in a store its index is made anew, and the system is the same."""
+    """An index of an older lexbench is refused in one line; the layout is in the key of the index and not of the system."""
     indexed(tmp_path, sparse.csr_array(np.ones((1, 1), np.float32)))
     facts = json.loads((tmp_path / "facts.json").read_text())
     (tmp_path / "facts.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "layout"}))
@@ -202,7 +202,7 @@ def test_shards_of_two_widths_are_refused(tmp_path):
 
 
 def test_a_weight_that_is_given_twice_is_their_sum(tmp_path):
-    """As everywhere in scipy; columns may come in any order."""
+    """Repeated entries are added up, like in scipy; columns may come in any order."""
     twice = sparse.csr_array((np.array([1, 2, 4], np.float32), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     hits = indexed(tmp_path, twice).search(twice, 1)
 

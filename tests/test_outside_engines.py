@@ -82,7 +82,7 @@ def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
         OpenSearch(search_server.url).build(iter([sparse.csr_array(np.array([[513.0]], np.float32))]), tmp_path)
 
 
-def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
+def test_transfer_is_measured_and_a_lost_index_is_named(search_server, tmp_path):
     """The server reports that it worked no time, so the whole time of a search counts as transfer.
 
     Opening an index that the server has lost says which folder to remove. Where nobody listens there is one line.
@@ -100,7 +100,7 @@ def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
         OpenSearch("http://127.0.0.1:9").build(iter([]), tmp_path)
 
 
-def test_lucene_rounds_so():
+def test_lucene_rounds_weights_above_512():
     """Lucene's own FeatureField keeps every whole number to 512, and of 513 keeps 512."""
     try:
         field = java_class("org.apache.lucene.document.FeatureField")
@@ -120,7 +120,7 @@ def test_lucene_rounds_so():
 
 
 def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypatch):
-    """A key is sent as a header; in an address it is refused; no setting, and so no recipe, has one."""
+    """A key is sent as a header and refused in an address; no setting and no recipe contains it."""
     monkeypatch.setenv("OPENSEARCH_API_KEY", "c2VjcmV0")
     made = OpenSearch(search_server.url)
     made.build(iter([sparse.csr_array(np.array([[3.0]], np.float32))]), tmp_path)
@@ -133,7 +133,7 @@ def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypat
             engine(name, url="https://me:secret@localhost:9200")
 
 
-def test_sums_beyond_what_float32_has_are_refused(tmp_path):
+def test_sums_that_float32_cannot_hold_are_refused(tmp_path):
     """One more than 2**24 could be rounded: the query is refused; at 2**24 it is answered."""
     index = built(engine("qdrant"), tmp_path, sparse.csr_array(np.array([[4096.0, 1.0]], np.float32)))
 
@@ -143,7 +143,7 @@ def test_sums_beyond_what_float32_has_are_refused(tmp_path):
 
 
 def test_learned_vectors_have_the_lists_of_csr(search_server, tmp_path):
-    """Through the protocol, at 10 and beyond the default window of a server."""
+    """OpenSearch's protocol gives the lists of csr, at k = 10 and beyond a server's default window."""
     documents, queries = (sparse.csr_array(rows.astype(np.float32)) for rows in (learned(400), learned(405)[400:]))
     answers = []
     for made in (Csr(), OpenSearch(search_server.url)):

@@ -213,7 +213,7 @@ def test_one_passage_is_the_document(bench, how):
 
 
 @pytest.mark.parametrize(("how", "k"), [("max", 1), ("max", 20), ("sum", 3)])
-def test_k_documents_come_though_their_passages_collapse(bench, how, k):
+def test_k_documents_are_found_although_passages_collapse(bench, how, k):
     """Also if many passages of one document come first, k documents are found: the first k of a longer list."""
     retriever = Passages((encoded(Bag(), "|quantize@impact"),), words=3, stride=1, score=how)
     deep = ranked(bench, retriever)
@@ -273,7 +273,7 @@ def test_ids_that_would_mix_are_refused(tmp_path, monkeypatch):
     assert line.startswith("the ids 'a' and 'a\"b' would mix their passages, a#0 and a\"b#0")
 
 
-def test_a_plan_knows_its_passages(folder):
+def test_a_plan_estimates_its_passages(folder):
     """The disk that it needs grows with the passages that documents will have; impossible depths and lengths are refused."""
     with pytest.raises(CommandError, match="give it document_length=4096"):
         resolve(parse("passages(lexmae_nano, tokens=4096)"))

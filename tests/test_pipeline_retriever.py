@@ -84,7 +84,7 @@ def test_bm25_scores_what_another_found(bench):
 
 
 def test_no_second_index_is_built(folder, tmp_path):
-    """The later part's vectors are made and its engine is not asked for an index; the sizes are index and vectors."""
+    """A later member needs only stored vectors and no index; the size counts the first index and these vectors."""
     made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=50)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
     both = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
@@ -108,7 +108,7 @@ def test_a_pipeline_adds_normalised_scores(bench):
         assert scored == pytest.approx(expected, abs=1e-6)
 
 
-def test_parts_can_be_nested(bench):
+def test_members_can_be_nested(bench):
     """A pipeline of an ensemble and a pipeline: raw sums are the sums of the scores of each member alone."""
     bm25, bag, dense = resolve(parse(BM25)), encoded(BAG, "|quantize(100)@impact"), encoded(FOLDED, "@flat")
     finds = Ensemble(members=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
@@ -123,7 +123,7 @@ def test_parts_can_be_nested(bench):
             assert score == pytest.approx(one + 0.01 * two + 2 * (folds[doc] + one + 0.5 * two), rel=1e-5)
 
 
-def test_the_recall_of_the_candidates_is_told(folder, store):
+def test_the_recall_of_the_candidates_is_noted(folder, store):
     """A note states the first retriever's recall at k, as it has alone; keeping fewer than k documents is refused."""
     with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
         plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)
@@ -145,8 +145,8 @@ def test_a_pipeline_never_returns_more_than_its_candidates(bench):
     assert {len(found) for found in searched(bench, made, 3)} == {3}
 
 
-def test_what_cannot_score_given_documents_comes_first():
-    """Lucene's BM25 finds candidates and does not score others', not in an ensemble within either."""
+def test_retrievers_that_cannot_rescore_must_come_first():
+    """Lucene's BM25 finds candidates but cannot score those of others, not even inside an ensemble."""
     pytest.importorskip("pyserini", reason="bm25@lucene is in the extra lucene")
     assert system("pipeline(bm25@lucene, bm25)").reusable
     for given in ("pipeline(bm25, bm25@lucene)", "pipeline(bm25, ensemble(bm25, bm25@lucene))"):

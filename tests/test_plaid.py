@@ -63,7 +63,7 @@ def test_it_finds_what_exact_search_finds(plaid, tmp_path):
         assert not set(docs.tolist()) & set(EMPTY)
 
 
-def test_nothing_to_find_and_nothing_to_ask(plaid, tmp_path):
+def test_no_tokens_and_no_queries_find_nothing(plaid, tmp_path):
     """Without any tokens, without queries, and for queries without tokens nothing is found and nothing fails."""
     nothing = MultiVectors(np.zeros((0, WIDTH), np.float32), np.zeros(3, np.int64))
     queries = texts(3, 5, empty=[0, 2])
@@ -87,7 +87,7 @@ def test_an_index_opens_again_and_says_nothing(plaid, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_cannot_be_searched_is_refused(plaid, tmp_path):
+def test_wrong_vectors_are_refused(plaid, tmp_path):
     """Queries of another width and documents with NaN are refused."""
     index = built(plaid(), tmp_path / "index", texts(20, 9))
     wrong = MultiVectors(np.full((1, WIDTH), np.nan, np.float32), np.array([0, 1]))
@@ -107,7 +107,7 @@ def test_settings_that_cannot_be():
 
 
 def test_another_torch_than_it_was_built_for_is_refused(monkeypatch):
-    """With it the library would end the process, so one line says which torch it wants and which there is."""
+    """With another torch the library would end the process, so the error names both versions."""
     versions = {"torch": "2.13.0+cpu", "fast-plaid": "1.7.0.2110"}
     monkeypatch.setattr(module, "requires", lambda _: ["numpy>=1.26.4", "torch==2.11.0"])
     monkeypatch.setattr(module, "version", versions.get)

@@ -129,7 +129,7 @@ def test_equal_scores_leave_the_lower_position_first(bench, models, tmp_path):
         assert list(scored) == sorted(scored)
 
 
-def test_titles_can_stand_apart(bench, models):
+def test_titles_can_be_separated(bench, models):
     """With titles="string" a separator is between title and body, if there is a title."""
     plain, apart = (searched(bench, written(models[0], settings=f', titles="{titles}"')) for titles in ("off", "string"))
     query = bench.dataset.queries[0].text
@@ -178,8 +178,8 @@ def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
     assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
 
 
-def test_what_can_be_reranked_can_be_anything(bench, models):
-    """Ensembles, pipelines and other rerankers can give candidates."""
+def test_any_retriever_can_find_candidates(bench, models):
+    """Ensembles, pipelines and other rerankers can find the candidates."""
     for first in (f"ensemble({BM25}, bm25(k1=2.0))", f"pipeline({BM25}, bm25(k1=2.0), k=30)", written(models[1], k=30)):
         candidates = searched(bench, first, 12)
         found = searched(bench, written(models[0], first=first, k=12))
@@ -187,7 +187,7 @@ def test_what_can_be_reranked_can_be_anything(bench, models):
         assert found != candidates
 
 
-def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
+def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
     calm = opened(folder, Store(tmp_path / "calm")).run(job.system, 1000).folder
@@ -241,7 +241,7 @@ class WorkerHere(Here):
     ["ensemble({0}, {1}, scores='raw')", "pipeline({0}, {2}, k=5)", "rerank({0}, cross_encoder(model='{3}'), k=10)"],
     ids=["ensemble of two", "pipeline", "a reranker of a reranker"],
 )
-def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_path):
+def test_rerankers_in_members_score_on_executors(text, folder, models, tmp_path):
     """All pairs of each reranker in a fusion are scored by the executor, none while searching."""
     parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)"), BM25, models[1]
     named = system(text.format(*parts))
@@ -272,8 +272,8 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
 
 
-def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
-    """The name of a reranker in the catalogue stands for it with its settings."""
+def test_a_catalogued_reranker_is_called_by_its_name(models, tmp_path, monkeypatch):
+    """The name of a reranker in the catalogue stands for the reranker with its settings."""
     lines = ["schema = 1", 'name = "little"', 'summary = "s"', 'encoder = "cross_encoder"', 'family = "reranker"']
     lines += ['weights = "public"', 'source = "s"', 'paper = "p"', "[settings]", f'model = "{models[0]}"', "length = 32"]
     (tmp_path / "little.toml").write_text("\n".join(lines))

@@ -91,8 +91,8 @@ def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
     assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
 
 
-def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
-    """An engine as a setting is resolved, with its requirements on vectors; anything else is refused."""
+def test_the_engine_is_a_setting(tmp_path, monkeypatch):
+    """The engine of `sharded` is given as a setting and decides on the vectors; other values are refused."""
     monkeypatch.chdir(tmp_path)
     for name in ("d.jsonl", "q.tsv"):
         (tmp_path / name).touch()

@@ -141,7 +141,7 @@ def test_seismic_takes_large_vocabularies_and_real_weights(tmp_path):
 
 
 @pytest.mark.parametrize("weight", [-0.5, 65_505, np.inf, np.nan])
-def test_seismic_refuses_what_it_cannot_hold(tmp_path, weight):
+def test_seismic_refuses_weights_out_of_range(tmp_path, weight):
     """Weights below 0, or too large for half precision, are refused in one line."""
     with pytest.raises(LexbenchError, match=r"^seismic takes weights from 0 to 65,504, and there is (-0.5|65505|inf|nan);"):
         answer(engine("seismic"), tmp_path / "index", documents=sparse.csr_array(np.array([[1, weight]], np.float32)))

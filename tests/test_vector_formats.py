@@ -74,7 +74,7 @@ def example(name):
 
 
 @every
-def test_bytes_that_are_written_and_read(tmp_path, name):
+def test_the_example_is_written_and_read(tmp_path, name):
     """The example is written as the bytes that were derived by hand from the format's description, and is read from them."""
     weights, ids = example(name)
     for file in (NAMES[name], f"x{NAMES[name]}.gz", f"y{NAMES[name]}.gz"):
@@ -108,7 +108,7 @@ def test_files_longer_than_a_block(tmp_path, name):
 
 
 @every
-def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
+def test_the_vocabulary_can_come_from_the_file(tmp_path, name):
     """Without a vocabulary, tokens are numbered in order of appearance, and blocks can be written on the way."""
     (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
     grown = Vocabulary()
@@ -194,7 +194,7 @@ def test_a_line_that_is_no_vector_is_refused(tmp_path, name, fine, found, line, 
 
 
 @every
-def test_no_file_or_a_broken_one(tmp_path, name):
+def test_missing_and_broken_files_are_refused(tmp_path, name):
     """A missing file, a file cut short anywhere, and a file not compressed as its name says.
 
     Each is refused in one line or, at the end of a line, shorter.
@@ -230,7 +230,7 @@ def test_weights_that_a_format_does_not_hold_are_refused(tmp_path, name, weight)
 
 
 @every
-def test_vectors_that_do_not_fit_are_refused(tmp_path, name):
+def test_vectors_with_other_sizes_are_refused(tmp_path, name):
     """More terms than the vocabulary has, and other than one id a vector."""
     with pytest.raises(CommandError, match="the vectors have 4 terms, and the vocabulary 3"):
         FORMATS[name].write(blocks_of(WEIGHTS), tmp_path / NAMES[name], Vocabulary(TOKENS[:3]))
