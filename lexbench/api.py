@@ -160,8 +160,8 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     """Run *systems* on *data* and return the results.
 
     *data* is the name of a suite ('pydoc'), a dataset ('pydoc/test') or a folder, or data in memory: {'corpus': {id: text},
-    'queries': {id: text}, 'qrels': {query id: {document id: grade}}}, where data frames with named columns will do, the result
-    of beir's GenericDataLoader, or a dataset of ir_datasets. *datasets* chooses datasets of a suite.
+    'queries': {id: text}, 'qrels': {query id: {document id: grade}}}, or data frames with named columns,
+    the result of beir's GenericDataLoader, or a dataset of ir_datasets. *datasets* chooses datasets of a suite.
 
     A system is an expression ('bm25(k1=0.9)'), a function texts -> vectors or (queries, k) -> {query id: {document id: score}},
     or an object: an encoder, a search system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A

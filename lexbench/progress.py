@@ -8,7 +8,7 @@ class Progress:
         """Start the step *stage* of *what*; *total* is its number of *unit*, if known."""
 
     def advance(self, count: int = 1) -> None:
-        """Add *count* to what is done; below 0 if a worker died and its share will be done again."""
+        """Add *count* finished items; below 0 if a worker died and its items will be done again."""
 
     def end(self) -> None:
         """Finish the step."""
@@ -17,7 +17,7 @@ class Progress:
         """Show a line that the user should read."""
 
     def workers(self, line: str) -> None:
-        """Show who works on the step, e.g. "workers on Ray: 2, 812 MB", until the next such line or the end of the step."""
+        """Describe the workers of the step, e.g. "workers on Ray: 2, 812 MB", until the next call or the end of the step."""
 
 
 class Silent(Progress):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-_FOLDER = "lexbench-gates"  # beside the test file, to commit
+_FOLDER = "lexbench-gates"  # in the folder of the test file, to commit
 
 
 class CannotTell(UserWarning):

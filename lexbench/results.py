@@ -108,7 +108,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     k: int  # documents asked for
     threads: int
     exact: bool  # whether the system returns what an exhaustive search would
-    candidates: int = 0  # documents that a pipeline or reranker ranks, whatever k is; 0 for others
+    candidates: int = 0  # documents that a pipeline or reranker ranks, for any k; 0 for others
     queries: int
     passes: int  # timed passes, of all processes
     processes: int = 1  # fresh processes that were timed; the systems of a run take turns
@@ -258,11 +258,11 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def write_results(
-    results: Iterable[Result], suite: str, folder: Path, tell: Callable[[str], None] = lambda _line: None
+    results: Iterable[Result], suite: str, folder: Path, on_note: Callable[[str], None] = lambda _line: None
 ) -> list[Path]:
     """Write one file per system into a folder of results and return their paths.
 
-    Datasets that are in a file but not in *results* are kept. *tell* gets a note if results on other data are replaced.
+    Datasets that are in a file but not in *results* are kept. *on_note* gets a note if results on other data are replaced.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -276,7 +276,7 @@ def write_results(
             raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")
         for dataset in stored.keys() & fresh.keys():
             if stored[dataset].digests != fresh[dataset].digests:
-                tell(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
+                on_note(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
         merged = {**stored, **fresh}
         save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
         written.append(path)

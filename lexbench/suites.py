@@ -91,7 +91,7 @@ def suite_names() -> list[str]:
 def suite(name: str) -> Suite:
     """Return a suite by name, or from the TOML file at that path.
 
-    Contracts of its datasets may be in the folder `datasets` beside the file. A dataset without a contract is a folder,
+    Contracts of its datasets may be in the folder `datasets` next to the file. A dataset without a contract is a folder,
     relative to the file. Raises UnknownName if there is no such suite, InvalidFile if a dataset is neither.
     """
     path = Path(name) if name.endswith(".toml") else toml_files().get(name)

@@ -1,4 +1,4 @@
-"""Benchmark the checkpoints of a training as they are written: `lexbench watch`, in a terminal beside the training.
+"""Benchmark the checkpoints of a training as they are written: `lexbench watch`, in a second terminal during the training.
 
 A checkpoint is a folder with config.json or modules.json, and weights. Its results are stored by its content, so a checkpoint
 is never benchmarked twice, and a stopped watch continues where it was. The datasets are for choosing checkpoints, not for

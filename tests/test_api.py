@@ -85,7 +85,7 @@ def test_an_object_without_identity_is_not_resumed(tmp_path, data):
 
 
 def test_an_interrupted_object_starts_anew(tmp_path, data, monkeypatch):
-    """An object that was interrupted while encoding may have changed: none of its old vectors are used."""
+    """An object that was interrupted while encoding may have changed: its old vectors are not used."""
     monkeypatch.setattr("lexbench.encodings.shards.SHARD", 32)
     monkeypatch.setattr("lexbench.plugins._BATCH", 4)
 

@@ -193,7 +193,7 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
 
 
 def test_grades_are_stored_undone_and_checked(served, place):
-    """A grade is in the file before the answer comes; undo takes back the last one; what is off scale or pool is refused."""
+    """A grade is stored before the answer comes; undo removes the last one; grades and documents out of range are refused."""
     log = place / "docs-collection" / "judgements" / "ann.jsonl"
     _, first = ask(served)
     body = {"query": first["query"], "document": first["document"]["text_id"]}

@@ -41,7 +41,7 @@ def pages():
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Return the environment of a reader: `lexbench`, `python` and `pip`, which installs into a folder of its own."""
+    """Return the environment of a reader: `lexbench`, `python` and `pip`, which installs into a separate folder."""
     folder = tmp_path_factory.mktemp("reader")
     site = folder / "site"
     commands = {
@@ -115,7 +115,7 @@ def pattern(line):
 
 @pytest.mark.parametrize("notebook", sorted(DOCS.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook, environment, tmp_path):
-    """Every cell of the notebook runs, in a kernel of its own."""
+    """Every cell of the notebook runs, in its own kernel."""
     pytest.importorskip("nbclient", reason="notebooks are run by nbclient, of the extra test")
     program = "import nbclient, nbformat, sys; nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()"
     command = [sys.executable, "-c", program, str(notebook)]

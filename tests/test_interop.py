@@ -167,7 +167,7 @@ def test_a_model_index_is_a_card_of_the_hub(saved, tmp_path):
 def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
     """Formats of result files have one folder per system; results that do not fit are named."""
     told = []
-    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, tell=told.append))
+    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, on_note=told.append))
 
     assert len({path.parent.parent for path in paths}) == len(paths) == 2
     assert told == ["left out mine on pydoc/test: MTEB has no such task, or there is no nDCG@10"]

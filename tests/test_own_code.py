@@ -106,7 +106,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("returned", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
 def test_other_values_are_refused_by_their_type(returned, message):
-    """An error names the type that was returned, and what is accepted."""
+    """The error message names the returned type and the accepted ones."""
     with pytest.raises(LexbenchError, match=message):
         converted(returned, 3, {})
 
@@ -162,7 +162,7 @@ def test_an_encoder_has_one_or_two_functions(given, query, document):
 
 
 def test_terms_are_named_and_kept_in_one_session():
-    """Dicts give terms their names; their columns hold in this process only, whatever identity the object has."""
+    """Dicts give terms their names; their columns are valid in this process only, even if the object has an identity."""
     old = type("Words", (), {"encode": lambda _, texts: named(counts(texts)), "identity": lambda _: {"a": 1}})()
     made = system(old)
     column = made.retriever.encoder.encode_query(["b"]).indices[0]

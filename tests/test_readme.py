@@ -89,7 +89,7 @@ def check(command, capsys):
 @pytest.mark.usefixtures("_typing")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(command, capsys):
-    """Each command does what is said; our own collection stands in for BEIR, and for pydoc where a model encodes it."""
+    """Each command succeeds. Our own collection replaces BEIR, and also pydoc if a model has to encode it."""
     if "nano" in command:
         command = command.replace("suite pydoc", "suite bread -d bread/test")
     for real, ours in STANDING_IN.items():
@@ -102,7 +102,7 @@ def test_a_command_of_the_readme_works(command, capsys):
 @pytest.mark.usefixtures("_typing")
 @pytest.mark.parametrize("command", [line for line in COMMANDS if re.search("beir|nano", line)])
 def test_a_command_of_the_readme_works_as_it_stands(folder, real_home, command, monkeypatch, capsys):
-    """So it does on the real collections."""
+    """Each command also succeeds on the real collections."""
     (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     check(command, capsys)
@@ -110,7 +110,7 @@ def test_a_command_of_the_readme_works_as_it_stands(folder, real_home, command, 
 
 @pytest.mark.usefixtures("_typing")
 def test_the_python_of_the_readme_works(capsys):
-    """The ten lines for a notebook run as they stand, and print a table with both systems."""
+    """The ten lines for a notebook run unchanged and print a table with both systems."""
     exec(blocks("python", README), {})
     out = capsys.readouterr().out
 
@@ -119,7 +119,7 @@ def test_the_python_of_the_readme_works(capsys):
 
 
 def test_the_readme_is_short():
-    """It says what lexbench is and where to read on, in at most 120 lines, with the first commands of a clone and of a user."""
+    """The README has at most 120 lines, and the first commands for a clone and for a user."""
     assert len(README.splitlines()) <= 120
     assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(lines(README))
 
@@ -135,7 +135,7 @@ def rows(text):
 
 
 def test_the_figures_of_the_readme_are_on_the_leaderboard():
-    """Each figure of the README's table stands in the leaderboard's rows of the same system on `pydoc`."""
+    """Each figure of the README's table is in the leaderboard's rows of the same system on `pydoc`."""
     board = (ROOT / "leaderboard" / "README.md").read_text(encoding="utf-8").partition("\n## pydoc\n")[2]
     measured = {}
     for name, cells in rows(board):

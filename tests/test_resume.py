@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 
 def start(command, environment, store):
-    """Start the command in a process group of its own."""
+    """Start the command in its own process group."""
     return subprocess.Popen(
         command,
         env={**environment, "LEXBENCH_STORE": str(store)},

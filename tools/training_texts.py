@@ -24,7 +24,7 @@ import text_sources
 from text_sources import Debian
 
 from lexbench.collecting.documents import Text, one_line
-from lexbench.collecting.made_queries import STOP, lot, ordered
+from lexbench.collecting.made_queries import STOP, drawn_number, kinds_in_order
 from lexbench.storage.atomic import write_text
 
 # fmt: off
@@ -109,7 +109,7 @@ def pair(kind: str, text: Text) -> Pair | None:
         "half": _half,
         "phrase": _phrase,
     }
-    pairs = (makers[name](text) for name in ordered(text.text_id, _SHARES))
+    pairs = (makers[name](text) for name in kinds_in_order(text.text_id, _SHARES))
     return next((Pair(one_line(pair.query), one_line(pair.rest)) for pair in pairs if pair and _is_left(pair.rest)), None)
 
 
@@ -140,11 +140,11 @@ def _sentence(text: Text) -> Pair | None:
     sentences = [part for part in _SENTENCE.split(text.text) if 4 <= len(part.split()) <= 40]  # noqa: PLR2004 - words
     if len(sentences) < 2:  # noqa: PLR2004 - one is left
         return None
-    sentence = sentences[int(lot(text.text_id, "which") * len(sentences))]
+    sentence = sentences[int(drawn_number(text.text_id, "which") * len(sentences))]
     words = sentence.split()
-    if lot(text.text_id, "halved") < 0.5:  # noqa: PLR2004
-        words = [word for number, word in enumerate(words) if lot(f"{text.text_id} {number}", "kept") < 0.5]  # noqa: PLR2004
-    hidden = lot(text.text_id, "hidden") < 0.7  # noqa: PLR2004
+    if drawn_number(text.text_id, "halved") < 0.5:  # noqa: PLR2004
+        words = [word for number, word in enumerate(words) if drawn_number(f"{text.text_id} {number}", "kept") < 0.5]  # noqa: PLR2004
+    hidden = drawn_number(text.text_id, "hidden") < 0.7  # noqa: PLR2004
     rest = text.whole.replace(sentence, " ", 1) if hidden else text.whole
     return Pair(" ".join(words), rest) if len(words) > 2 else None  # noqa: PLR2004
 
@@ -155,17 +155,17 @@ def _half(text: Text) -> Pair | None:
     if len(words) < 50:  # noqa: PLR2004
         return None
     halves = [" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])]
-    query, rest = halves if lot(text.text_id, "side") < 0.5 else halves[::-1]  # noqa: PLR2004
+    query, rest = halves if drawn_number(text.text_id, "side") < 0.5 else halves[::-1]  # noqa: PLR2004
     return Pair(query, f"{text.title} {rest}")
 
 
 def _phrase(text: Text) -> Pair | None:
     """Return two to four words of a text, in a row or from anywhere."""
-    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
+    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(drawn_number(text.text_id, "number") * 3)
     telling = [len(word) > _LONG and word.lower() not in STOP for word in words]
-    if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
+    if number > 2 and drawn_number(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
         distinct = {word for word, tells in zip(words, telling, strict=True) if tells}
-        query = sorted(distinct, key=lambda word: lot(f"{text.text_id} {word}", "word"))[:number]
+        query = sorted(distinct, key=lambda word: drawn_number(f"{text.text_id} {word}", "word"))[:number]
         return Pair(" ".join(query), text.whole) if len(query) == number else None
     ends = [word.lower() in STOP for word in words]
     starts = [at for at in range(len(words) - number + 1) if not ends[at] and not ends[at + number - 1]]
@@ -173,7 +173,7 @@ def _phrase(text: Text) -> Pair | None:
         return None
     scores = {at: sum(telling[at : at + number]) for at in starts}
     best = [at for at in starts if scores[at] == max(scores.values())]
-    at = best[int(lot(text.text_id, "phrase") * len(best))]
+    at = best[int(drawn_number(text.text_id, "phrase") * len(best))]
     return Pair(" ".join(words[at : at + number]), text.whole)
 
 
@@ -217,7 +217,7 @@ def main() -> None:
         print(f"{source.kind}: {source.name}: {len(named):,} texts", flush=True)
     written = {}
     for kind, texts in kinds.items():
-        drawn = sorted(texts, key=lambda number: lot(texts[number].text_id, "drawn"))[: arguments.most or None]
+        drawn = sorted(texts, key=lambda number: drawn_number(texts[number].text_id, "drawn"))[: arguments.most or None]
         queries, digest = write(arguments.folder, kind, {number: texts[number] for number in sorted(drawn, key=int)})
         written[kind] = {"texts": len(drawn), "of": len(texts), "queries": queries, "sha256": digest}
         print(f"{arguments.folder / kind}: {len(drawn):,} texts, {queries:,} queries", flush=True)

@@ -96,7 +96,7 @@ def app() -> None:
 
 
 class _Terminated(BaseException):
-    """SIGTERM or SIGHUP as an exception, so that locks and temporary files are released on the way out."""
+    """SIGTERM or SIGHUP as an exception, so that locks are released and temporary files removed before the program ends."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -199,5 +199,5 @@ def _print_error(text: str) -> None:
     line, half = visible(text), _LONGEST // 2
     try:
         print(line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}", file=sys.stderr, flush=True)
-    except OSError:  # stderr is full or closed; the exit code still tells
+    except OSError:  # stderr is full or closed; the exit code still shows the failure
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EVERY = 30.0  # seconds between the plain lines of one stage
 _REDRAWN = 0.1  # seconds between two drawings by rich
 _ROOM = 80  # narrower terminals get no bars: names and figures need the room
-_SHOWN = 0.5  # seconds; a shorter stage gets no line of its own in a log
+_SHOWN = 0.5  # seconds; a shorter stage gets no line in a log
 
 
 class Plain(Progress):

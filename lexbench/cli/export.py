@@ -26,12 +26,12 @@ def command(
     """
     from lexbench.interop.conversion import export
 
-    store, tell = answer_store(), partial(say, err=True)
-    paths = list(export(format_name, store, folder, systems=systems, datasets=datasets, results=results, tell=tell))
+    store, on_note = answer_store(), partial(say, err=True)
+    paths = list(export(format_name, store, folder, systems=systems, datasets=datasets, results=results, on_note=on_note))
     if as_json:
         print_json([str(path) for path in paths])
     else:
         for path in paths:
             say(str(path))
-    tell(f"not in this format: {exports()[format_name].lost}")
+    on_note(f"not in this format: {exports()[format_name].lost}")
     click.get_current_context().exit(1 if store.damaged else 0)

@@ -22,7 +22,7 @@ _FILE = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("lexbench-gate.toml"),
     show_default=True,
-    help="The gates; the baseline is beside it, with the ending .json.",
+    help="The gates; the baseline is in the same folder, with the ending .json.",
 )
 
 

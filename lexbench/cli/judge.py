@@ -75,7 +75,7 @@ def documents(
     contract = opened.contract
     runs = named_runs(systems, store, contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
-    wanted = judging.asked(runs, opened.qrels.query_ids, depth, known)
+    wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
     with shown(contract.id, 1) as progress:
         made = judging.judge_documents(judge, wanted, DatasetRunner(opened, store, progress), output, list(runs), depth)
     print_answer(made, lambda: [judge_table(made, output)], as_json=as_json)

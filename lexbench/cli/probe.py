@@ -91,7 +91,7 @@ def _table(found: "Probe") -> "Table":
     notes = [
         f"{found.queries:,} queries, {found.documents:,} documents, similarity {found.similarity}",
         f"at rank {found.k} documents tie in {found.ties:,} queries, and any of them counts",
-        "alone: median of one query at a time; cost: beside the cheapest value",
+        "alone: median of one query at a time; cost: relative to the fastest value",
         *([f"p50, p95, p99: at {found.offered:,.0f} queries/s, from the time when a query was due"] if found.offered else []),
         *found.notes,
     ]

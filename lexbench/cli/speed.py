@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import json_option
+from lexbench.cli._options import COUNT, json_option
 from lexbench.cli._output import print_json, print_tables, say
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from lexbench.table import Table
     from lexbench.timing.encoding_speed import Choice
 
-_COUNT = click.IntRange(min=1)
 _QUERIES = 50
 _MEASURE = "nDCG@10"
 _DTYPES = ("float32", "bfloat16", "int8")
@@ -22,13 +21,11 @@ _DTYPES = ("float32", "bfloat16", "int8")
 @click.command()
 @click.argument("model", metavar="MODEL")
 @click.option("--dtype", "dtypes", multiple=True, help="Only this dtype; repeatable. Default: float32, bfloat16, int8.")
-@click.option("--threads", type=_COUNT, multiple=True, help="Threads; repeatable. Default: 1 and all cores.")
-@click.option(
-    "--batch", type=_COUNT, multiple=True, help="Tokens computed at once; repeatable. Default: what suits the device."
-)
+@click.option("--threads", type=COUNT, multiple=True, help="Threads; repeatable. Default: 1 and all cores.")
+@click.option("--batch", type=COUNT, multiple=True, help="Tokens computed at once; repeatable. Default: what suits the device.")
 @click.option("-d", "--dataset", default="pydoc/test", show_default=True, metavar="ID|FOLDER", help="Texts and judgements.")
-@click.option("--sample", default=256, show_default=True, type=_COUNT, help="Documents to encode, the first of the dataset.")
-@click.option("--documents", default=1_000_000, show_default=True, type=_COUNT, help="Your documents: for hours and costs.")
+@click.option("--sample", default=256, show_default=True, type=COUNT, help="Documents to encode, the first of the dataset.")
+@click.option("--documents", default=1_000_000, show_default=True, type=COUNT, help="Your documents: for hours and costs.")
 @click.option("--price", type=click.FloatRange(min=0), help="Costs of this machine per hour.")
 @click.option("--with", "others", metavar="NAMES", help="Also by openvino, onnx (ONNX Runtime), or both: openvino,onnx.")
 @click.option("--scores/--no-scores", default=True, help="Run the whole dataset in each dtype, and test the difference.")
@@ -88,7 +85,7 @@ def _installed(others: str | None) -> list[str]:
         if name not in OTHERS:
             raise UnknownName("runtime", name, OTHERS)
         if not all(map(find_spec, OTHERS[name].packages)):
-            raise CannotStart(f"--with {name} needs what is not installed; type: pip install {' '.join(OTHERS[name].packages)}")
+            raise CannotStart(f"--with {name} needs more packages; type: pip install {' '.join(OTHERS[name].packages)}")
         say(f"{name} is timed in {' and '.join(OTHERS[name].dtypes)} only", err=True)
     return names
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.collecting.documents import read_documents
-from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, drawn, leak, lot, made_queries
+from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, drawn_number, leak, made_queries, sampled_documents
 from lexbench.contracts import Contract, Defect, Expected, Judging, Relevance, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts
 from lexbench.datasets.digests import queries_sha256
@@ -32,7 +32,7 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.notation import parse
 from lexbench.plugins import Judge
 from lexbench.progress import Progress
-from lexbench.runner.judging import Answers, GradeAgreement, ask, asked, grade_agreement
+from lexbench.runner.judging import Answers, GradeAgreement, ask, documents_to_judge, grade_agreement
 from lexbench.runner.plan import systems_of
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.search import read_run as read_stored_run
@@ -138,7 +138,7 @@ class Collection:
             rows = [{"_id": f"q{number}", "text": text} for number, text in _read_queries(given, count)]
         else:
             facts.queries_from = f"written by {writer.model or writer.url}" if writer else "made from the documents"
-            texts = drawn(read_documents(self.path / _CORPUS))
+            texts = sampled_documents(read_documents(self.path / _CORPUS))
             whole = {text.text_id: text.whole for text in texts}
             made = writer.queries(texts, self.path / _WRITTEN) if writer else made_queries(texts)
             leaks: list[Leak] = []
@@ -196,8 +196,8 @@ class Collection:
     @cached_property
     def pool(self) -> dict[str, list[str]]:
         """The documents to judge by query, in an order that does not depend on the systems."""
-        pool = asked(self.runs, self.queries, self.known.depth)
-        return {query: sorted(pool[query], key=lambda doc: lot(doc, query)) for query in self.queries if query in pool}
+        pool = documents_to_judge(self.runs, self.queries, self.known.depth)
+        return {query: sorted(pool[query], key=lambda doc: drawn_number(doc, query)) for query in self.queries if query in pool}
 
     # ---- judgements
 
@@ -260,7 +260,7 @@ class Collection:
     def losses(self, by: str) -> list[LeftOut]:
         """Return what each system of the pool would lose without its own judgements *by* a judge; [] for one system.
 
-        An ensemble brings few documents of its own and hides what its members bring, so its documents count as theirs.
+        An ensemble contributes few documents that its members do not, so its documents count as theirs.
         """
         facts, runs = self.known, self.runs
         if len(runs) == 1:
@@ -315,7 +315,7 @@ class Collection:
 
 
 def leak_line(facts: Facts) -> str:
-    """Return how much the made queries give away, beside real queries, as a sentence without its full stop."""
+    """Return how much made queries give away, compared with real queries, as a sentence without its full stop."""
     name, shared, run = REAL
     return (
         f"Queries share {facts.shared:.0%} of their terms with the documents that they were made from, {facts.run:.1f} words "
@@ -341,7 +341,7 @@ def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
             found[text] = first, before + int(times)
     if not found:
         raise InvalidFile(f"{path} has no queries; write one per line")
-    order = sorted(found, key=lambda text: lot(text, "drawn") ** (1 / max(found[text][1], 1e-9)), reverse=True)
+    order = sorted(found, key=lambda text: drawn_number(text, "drawn") ** (1 / max(found[text][1], 1e-9)), reverse=True)
     return sorted((found[text][0], text) for text in order[:count])
 
 

@@ -53,7 +53,7 @@ def read_documents(path: Path) -> Iterator[Text]:
         seen.add(text_id)
         with open_file(file) as opened:
             content = opened.read().decode(errors="replace").replace("\r\n", "\n").removeprefix("\ufeff")
-        title, text = _of_html(content) if _format(file) in _HTML else _of_plain(content)
+        title, text = _read_html(content) if _format(file) in _HTML else _read_plain_text(content)
         yield Text(text_id, title or re.sub(r"[\s_-]+", " ", file.name.partition(".")[0]), text)
 
 
@@ -63,7 +63,7 @@ def _format(file: Path) -> str:
     return suffixes[0].lower() if suffixes and suffixes[0].lower() in _ENDINGS else ""
 
 
-def _of_plain(content: str) -> tuple[str, str]:
+def _read_plain_text(content: str) -> tuple[str, str]:
     """Return title and text of plain text, Markdown or reStructuredText: its first heading, and headings as paragraphs."""
     found = [match for pattern in (_MARKED, _UNDERLINED) if (match := pattern.search(content))]
     title = one_line(min(found, key=lambda match: match.start())[1]) if found else ""
@@ -71,7 +71,7 @@ def _of_plain(content: str) -> tuple[str, str]:
     return title, re.sub(r"\n\s*\n", "\n\n", _RULE.sub("", text)).strip().removeprefix(title).lstrip()
 
 
-def _of_html(content: str) -> tuple[str, str]:
+def _read_html(content: str) -> tuple[str, str]:
     """Return the first heading of a page and its text, with headings as paragraphs."""
     page = HtmlPage()
     page.feed(content)
@@ -100,7 +100,7 @@ class HtmlPage(HTMLParser):
         self._heading: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin what is skipped, a heading, or a paragraph."""
+        """Start a skipped element, a heading or a paragraph."""
         if tag in self._SKIPPED or dict(attrs).get("class") in self._ASIDE or tag in self._skipping[-1:]:
             self._skipping.append(tag)
         elif tag in self._HEADINGS:
@@ -109,7 +109,7 @@ class HtmlPage(HTMLParser):
             self.sections[-1][1].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """End what is skipped, or a heading."""
+        """End a skipped element or a heading."""
         if tag in self._skipping[-1:]:
             self._skipping.pop()
         elif tag in self._HEADINGS and self._heading is not None:

@@ -1,4 +1,4 @@
-"""Queries made from documents, by rules or by a chat model behind an address, and how much of its document each gives away.
+"""Queries made from documents, by rules or by a chat model behind an address, and how much each reveals of its document.
 
 By rules, a query is a question, title or heading of a document, or some of its key words. `leak` compares a query with its
 document. `REAL` has the same figures of queries that people would type, for comparison.
@@ -75,9 +75,9 @@ def _runs(words: Sequence[str], length: int) -> Iterator[Sequence[str]]:
     return (words[at : at + length] for at in range(len(words) - length + 1))
 
 
-def drawn(documents: Iterable[Text]) -> list[Text]:
+def sampled_documents(documents: Iterable[Text]) -> list[Text]:
     """Return at most 2,000 of *documents*, drawn by their ids."""
-    return nsmallest(_SAMPLE, documents, key=lambda text: lot(text.text_id, "drawn"))
+    return nsmallest(_SAMPLE, documents, key=lambda text: drawn_number(text.text_id, "drawn"))
 
 
 def made_queries(texts: Sequence[Text]) -> Iterator[MadeQuery]:
@@ -90,9 +90,9 @@ def made_queries(texts: Sequence[Text]) -> Iterator[MadeQuery]:
     owners = Counter(one.lower() for found in candidates.values() for one in {text for kind in found.values() for text in kind})
     seen: set[str] = set()
     for text in texts:
-        for kind in ordered(text.text_id, _SHARES):
+        for kind in kinds_in_order(text.text_id, _SHARES):
             if unique := [one for one in candidates[text.text_id][kind] if owners[one.lower()] == 1]:
-                query = _shortened(unique[int(lot(text.text_id, "which") * len(unique))], frequency)
+                query = _shortened(unique[int(drawn_number(text.text_id, "which") * len(unique))], frequency)
                 if query and query.lower() not in seen:
                     seen.add(query.lower())
                     yield MadeQuery(query, kind, text.text_id)
@@ -140,16 +140,16 @@ def _rarity(word: str, frequency: Mapping[str, int]) -> int:
     return min((frequency[part] for part in _words(word)), default=0)
 
 
-def ordered(name: str, shares: Mapping[str, float]) -> list[str]:
-    """Return the kinds of *shares*: first the one drawn for *name*, which each kind is with its share, then the others."""
-    left, order = lot(name, "kind"), list[str]()
+def kinds_in_order(name: str, shares: Mapping[str, float]) -> list[str]:
+    """Return the kinds in *shares*: first one drawn for *name*, with the shares as probabilities, then the others."""
+    left, order = drawn_number(name, "kind"), list[str]()
     for kind, share in shares.items():
         order.insert(0 if 0 <= left < share else len(order), kind)
         left -= share
     return order
 
 
-def lot(name: str, what: str) -> float:
+def drawn_number(name: str, what: str) -> float:
     """Return a number in [0, 1) drawn for *name* and *what*: the same on every machine."""
     return int.from_bytes(sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64
 

@@ -11,11 +11,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 
-from lexbench import catalog, measures, suites
+from lexbench import measures, suites
 from lexbench.analysis.audit import Board, Cell
 from lexbench.analysis.compare.comparison import measure_of
 from lexbench.analysis.stored_results import stored_results
@@ -24,7 +23,7 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.interop.formats.mteb import TASKS, from_mteb, read_task
 from lexbench.report.leaderboard import read_folder
 from lexbench.results import Result
-from lexbench.runner.exposure import IN_DOMAIN, SEEN, exposure_of_entry
+from lexbench.runner.exposure import IN_DOMAIN, SEEN, catalogued_model, exposure_of_entry
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE
 from lexbench.trec.qrels import read_qrels
@@ -69,7 +68,7 @@ def from_results(name: str, results: Iterable[Result], measure: str | None = Non
     def cell(result: Result, wanted: str) -> Cell:
         digests = (f"{what} {digest[:8]}" for what, digest in sorted(result.digests.items()) if what != "corpus")
         values = dict(zip(result.query_ids, result.per_query.get(wanted, []), strict=False))
-        seen = _told(result.exposure.status if result.exposure else "")
+        seen = _if_seen(result.exposure.status if result.exposure else "")
         revision = ", ".join([result.contract, *digests])
         return Cell(value=result.means[wanted], measure=wanted, revision=revision, seen=seen, values=values)
 
@@ -91,7 +90,7 @@ def suite_datasets(text: str) -> list[str]:
 
 
 def _board(name: str, rows: Iterable[Row]) -> Board:
-    """Return the board of *rows*. Of a cell that is there twice the first counts, and a note says so."""
+    """Return the board of *rows*. If a cell occurs twice, the first one counts and a note says so."""
     cells: dict[str, dict[str, Cell]] = {}
     twice = 0
     for system, dataset, cell in rows:
@@ -102,29 +101,22 @@ def _board(name: str, rows: Iterable[Row]) -> Board:
     return Board(name=name, cells=cells, notes=[f"{twice} cells are there twice; the first counts"] if twice else [])
 
 
-def _told(status: str) -> str:
-    """Return a state of exposure if it says that something was seen, else ""."""
+def _if_seen(status: str) -> str:
+    """Return an exposure status if it means that training data were seen, else ""."""
     return status if status in (SEEN, IN_DOMAIN) else ""
-
-
-@cache
-def _models() -> dict[str, catalog.Model]:
-    """Return the models of the catalogue by their name here and on the hub."""
-    entries = [entry for entry in catalog.listing().values() if isinstance(entry, catalog.Model)]
-    return {str(name): entry for entry in entries for name in (entry.name, entry.settings.get("model")) if name}
 
 
 def _seen(system: str, dataset: str) -> str:
     """Return what a model of the catalogue had seen of a dataset with a contract; "" if nothing, or unknown."""
-    entry = _models().get(system)
+    entry = catalogued_model(system)
     contract = find_contract(dataset) if entry else None
-    return _told(exposure_of_entry(entry, contract).status) if entry and contract else ""
+    return _if_seen(exposure_of_entry(entry, contract).status) if entry and contract else ""
 
 
 def _table(path: Path, measure: str | None) -> Iterator[Row]:
     """Yield the cells of a CSV file in either layout.
 
-    Of several measures on a dataset the one that most systems have comes first. Columns of means and ranks are skipped.
+    If a dataset has several measures, the one that most systems have comes first. Columns of means and ranks are skipped.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -159,7 +151,7 @@ def _number(text: str | None) -> float | None:
 def _mteb(path: Path) -> Iterator[Row]:
     """Yield the main scores of MTEB's files: means over the subsets of the split test, or else of the first split.
 
-    Of a model with several revisions the one with most tasks counts.
+    If a model has several revisions, the one with most tasks counts.
     """
     files = sorted(file for file in path.glob("**/*.json") if file.name != _META)
     for folder, of_model in groupby(files, key=lambda file: file.parent.parent):

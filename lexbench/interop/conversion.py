@@ -24,12 +24,12 @@ def export(
     systems: Sequence[str] = (),
     datasets: Sequence[str] = (),
     results: Path | None = None,
-    tell: Callable[[str], None] = lambda _line: None,
+    on_note: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Path]:
     """Write the results of *systems* on *datasets* (default: all) into *folder*, yielding the path of each file.
 
-    The results come from the store, or from the folder *results*, which has no runs. *tell* gets a note about each thing that
-    cannot be written. Raises CannotStart if there is no such result, LexbenchError if nothing was written.
+    The results come from the store, or from the folder *results*, which has no runs. *on_note* gets a note about each
+    thing that cannot be written. Raises CannotStart if there is no such result, LexbenchError if nothing was written.
     """
     form = exports()[format_name]
     there = list(_folder_results(results) if results else current_results(store))
@@ -46,9 +46,9 @@ def export(
         name = {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
         groups.setdefault(name, []).append(entry)
     for name, group in groups.items():
-        for path in form.write(group, Target(folder / name, store, tell)):
+        for path in form.write(group, Target(folder / name, store, on_note)):
             if path in before:
-                tell(f"replaced: {path}")
+                on_note(f"replaced: {path}")
             written += 1
             yield path
     if not written:
@@ -63,17 +63,18 @@ def _folder_results(folder: Path) -> Iterator[StoredResult]:
     yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 
-def import_file(format_name: str, source: Path, target: Path, tell: Callable[[str], None] = lambda _line: None) -> str:
+def import_file(format_name: str, source: Path, target: Path, on_note: Callable[[str], None] = lambda _line: None) -> str:
     """Read *source*, a file of that format, write it to *target* as a TREC run or qrels, and return what to type next.
 
-    *tell* gets a note if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is malformed.
+    *on_note* gets a note if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is
+    malformed.
     """
     content = imports()[format_name].read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         if target.samefile(source):
             raise CommandError(f"{target} is the file to read; name another one to write")
-        tell(f"replaced: {target}")
+        on_note(f"replaced: {target}")
     if isinstance(content, Run):
         write_run(content, target)
         system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")

@@ -1,7 +1,7 @@
 """Copies artifacts and results to and from other places, for `lexbench store`.
 
-Everything is checked on the way out and on the way in: artifacts against the digests in their manifests, results against what a
-leaderboard accepts.
+Files are checked before they are sent and after they are received: artifacts against the digests in their manifests, results
+against what a leaderboard accepts.
 """
 
 import hashlib
@@ -123,9 +123,9 @@ def _check_inside(name: str, message: str) -> None:
 def push_results(folder: Path, place: str, *, private: bool = False) -> list[str]:
     """Copy the results of *folder*, and its pages if it has any, to *place*; return the names of the files, pages last.
 
-    *place* is "hf:ORG/NAME" or "hf:ORG/NAME@BRANCH", a dataset of the hub that is made if need be (with *private*, only its
-    owners can read it), or a folder or URL. Raises CannotStart if there are no results or *place* cannot be written to, and
-    InvalidFile for a file that no leaderboard accepts.
+    *place* is "hf:ORG/NAME" or "hf:ORG/NAME@BRANCH", a dataset of the hub, or a folder or URL. A missing dataset is created;
+    with *private*, only its owners can read it. Raises CannotStart if there are no results or *place* cannot be written to,
+    and InvalidFile for a file that no leaderboard accepts.
     """
     paths = files_of(folder)
     if not paths:
@@ -188,7 +188,7 @@ def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:
 
 @contextmanager
 def _one_line(where: str) -> Iterator[None]:
-    """Turn any error of a client, the hub's or one of fsspec, into one line: each client has errors of its own."""
+    """Turn any error of a client (the hub's or one of fsspec) into one line: each client has its own types of errors."""
     try:
         yield
     except LexbenchError:

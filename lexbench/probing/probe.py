@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.collecting.made_queries import lot
+from lexbench.collecting.made_queries import drawn_number
 from lexbench.errors import CannotStart, CommandError
 from lexbench.probing.servers import Block, Target
 from lexbench.results import Latency
@@ -20,7 +20,7 @@ from lexbench.timing.stored_timings import latency
 
 _BEYOND = 100  # documents after the k-th that may tie with it
 _ROUNDING = 1e-5  # two scores that differ by less, relative to the larger one, are equal
-_THREADS = 64  # queries on the way at a time
+_THREADS = 64  # queries in flight at a time
 _ROUNDS = 2  # the values take turns
 _KEPT_UP = 0.95  # share of the offered load; below it the server is overloaded
 _SHARE = 0.25  # of what the slowest value answers one by one, if no load is given
@@ -70,7 +70,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 def sample(blocks: Iterable[Block], count: int) -> tuple[list[str], NDArray[np.float32]]:
     """Return the ids and vectors (count, dimensions) of documents drawn by their ids."""
-    every = ((lot(name, "probe"), name, row) for names, rows in blocks for name, row in zip(names, rows, strict=True))
+    every = ((drawn_number(name, "probe"), name, row) for names, rows in blocks for name, row in zip(names, rows, strict=True))
     drawn = heapq.nsmallest(count, every, key=lambda one: one[:2])
     if not drawn:
         raise CannotStart("the index has no vectors")
@@ -114,7 +114,7 @@ def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def recall(exact: Exact, found: Iterable[str]) -> float:
-    """Return the share of the exact top k in *found*. Of documents that tie with the k-th, any will do."""
+    """Return the share of the exact top k in *found*. Any document that ties with the k-th counts."""
     return min(sum(exact.scores.get(name, -np.inf) >= exact.bar for name in set(found)), exact.k) / max(exact.k, 1)
 
 

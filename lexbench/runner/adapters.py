@@ -137,7 +137,7 @@ def _with_kind(encoder: Encoder) -> Encoder:
     return encoder
 
 
-def _of_texts(item: Any) -> Encoder:
+def _text_encoder(item: Any) -> Encoder:
     """Return an encoder of a function, or of an object that encodes texts."""
     if not hasattr(item, "encode") and not hasattr(item, "encode_document"):
         return _encoder(item, lambda documents: item([one.text for one in documents]), item)
@@ -151,13 +151,13 @@ def _method(item: Any, name: str) -> Encode:
         method: Encode = getattr(item, name)
         return method
     if hasattr(item, "mteb_model_meta"):
-        return _of_mteb(item.encode, name)
+        return _mteb_encode(item.encode, name)
     known = getattr(item, "prompts", None) or {}
     prompt = next((prompt for prompt in _PROMPTS[name] if prompt in known), None)
     return partial(item.encode, prompt_name=prompt) if prompt else item.encode
 
 
-def _of_mteb(encode: Callable[..., Any], name: str) -> Encode:
+def _mteb_encode(encode: Callable[..., Any], name: str) -> Encode:
     """Return `encode` of a model of mteb 2 as a function of texts, with the prompts of a general retrieval task."""
     prompts, metadata = import_module("mteb.types").PromptType, import_module("mteb").get_task(_TASK).metadata
     prompt = prompts.query if name == "encode_query" else prompts.document
@@ -259,8 +259,8 @@ _FORMS: Mapping[Sequence[str], Callable[[Any], Any]] = {
     ("transform", "transform_iter"): _pyterrier,
     ("index", "search"): _search_system,
     ("encode_queries", "encode_corpus"): beir_encoder,
-    ("encode",): _of_texts,
-    ("encode_document", "encode_query"): _of_texts,
+    ("encode",): _text_encoder,
+    ("encode_document", "encode_query"): _text_encoder,
     ("search",): _search_system,
 }
-_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {1: _of_texts, 2: _search_system}
+_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {1: _text_encoder, 2: _search_system}

@@ -85,7 +85,7 @@ class Artifacts:
     def derived(self, name: str, recipe: KeyFacts, write: Callable[[Corpus, Path], None]) -> "Artifacts":
         """Return the artifacts of a corpus made from this one: *write* gets this corpus and an empty folder for the other.
 
-        *recipe*, values and plug-ins, has all that decides its content besides this corpus; people call it *name*.
+        *recipe* (values and plug-ins) and this corpus decide the content of the other. Messages call it *name*.
         """
         facts: KeyFacts = {"format": FORMAT, "corpus": self.corpus.fingerprint, "derived": describe(recipe, index=True)}
         progress = self.workspace.progress
@@ -117,7 +117,7 @@ class Artifacts:
         return VectorsWithProgress(draft.folder, self.workspace.progress, what, len(self.corpus))
 
     def encode_part(self, encoder: Encoder, part: int, parts: int) -> int:
-        """Encode *part*, from 0, of *parts* of the corpus, beside other processes that encode the rest.
+        """Encode *part*, from 0, of *parts* of the corpus, while other processes encode the rest.
 
         Finishes the artifact if it is complete. Returns how many shards are left to others. The same command, or `run`,
         continues if it is given again.

@@ -63,7 +63,7 @@ def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
 
 def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
     """Return the exposure of a model of the catalogue according to its entry."""
-    data = _of_entry(entry)
+    data = _stated_training(entry)
     if data is None:
         return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
     return exposure_to(data, contract, entry.name)
@@ -95,7 +95,7 @@ def _all_names(collection: str) -> set[str]:
 def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
     """Return the exposure of an encoder, a reranker or another retriever."""
     if part.models():
-        return _of_models(part, contract, named)
+        return _exposure_of_models(part, contract, named)
     if learned := list(part.trained_on()):
         return exposure_to(TrainingData(tuple(learned), (), (), "it says so"), contract, type(part).__name__)
     if part.family == "bm25" and not part.identity():
@@ -105,8 +105,8 @@ def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) 
     return Exposure(status=UNKNOWN, because=[f"{what} does not state its training data"])
 
 
-def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
-    """Return the exposure of an encoder or reranker: the worst of its models and of the models that these were made from."""
+def _exposure_of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
+    """Return the exposure of an encoder or reranker: the worst status of its models and of the models they were made from."""
     found, waiting, done = [], list(part.models()), set[str]()
     stated = dict(zip(waiting, part.training_data(), strict=True))
     while waiting:
@@ -114,8 +114,8 @@ def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model])
         if model in done or model.rpartition("/")[2].lower() in _LANGUAGE_MODELS:
             continue
         done.add(model)
-        entry = named.get(model) or _known(model)
-        data = [one for one in (stated.get(model), _of_entry(entry)) if one]
+        entry = named.get(model) or catalogued_model(model)
+        data = [one for one in (stated.get(model), _stated_training(entry)) if one]
         waiting += [other for one in data for other in one.models]
         called = Path(model).name if Path(model).is_absolute() else model
         found += [exposure_to(one, contract, called) for one in data]
@@ -125,15 +125,15 @@ def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model])
     return Exposure(status=worst, because=[line for one in found for line in one.because])
 
 
-def _of_entry(entry: Model | None) -> TrainingData | None:
+def _stated_training(entry: Model | None) -> TrainingData | None:
     """Return the training data that an entry of the catalogue states."""
     if entry is None or entry.training is None:
         return None
     return TrainingData(entry.training.queries, entry.training.texts, (), entry.training.where.partition(":")[0])
 
 
-def _known(model: str) -> Model | None:
-    """Return the entry of the catalogue with that name, or with weights of that name on the hub."""
+def catalogued_model(model: str) -> Model | None:
+    """Return the entry of the catalogue with that name, here or on the hub, if it states its training data."""
     entries = {name: entry for name, entry in catalog.listing().items() if isinstance(entry, Model) and entry.training}
     return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 

@@ -149,8 +149,8 @@ def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator
 def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
     """Time systems that have been scored; an error in timing must not cost the scores.
 
-    Each round has one process per system, every second round in the opposite order. So whatever slows the machine down for a
-    while slows all systems down, and the range over a system's processes shows it.
+    Each round has one process per system, every second round in the opposite order. If something slows the machine down for a
+    while, it slows all systems down, and the range over a system's processes shows it.
     """
     failed: dict[int, str] = {}
     ready: dict[int, TimedRun] = {}
@@ -359,7 +359,7 @@ def encode(
             yield EncodedCorpus(artifacts.name, type(leaf.encoder).__name__, left, folder)
 
 
-# ---- notes of a result: what readers must know besides its scores -----------------------------------------------------------
+# ---- notes of a result: facts that readers need to understand its scores ----------------------------------------------------
 
 
 _QUERIES = 200  # evenly spaced, searched exactly: the recall is then known to about .01

@@ -1,4 +1,4 @@
-"""Judgements by plug-in judges, e.g. language models, in qrels files of their own that cannot be taken for official ones.
+"""Judgements by plug-in judges, e.g. language models, in separate qrels files that cannot be taken for official ones.
 
     FILE              TREC qrels; in place of 0 or Q0, every line has the judge's stamp, `judge:` and a digest
     FILE.stamp.json   the judge with its settings, its server and its prompt; the date; the dataset
@@ -46,12 +46,18 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa; None without documents, or if chance alone would agree on all."""
-        count = self.both + self.judge + self.official + self.neither
-        if not count:
-            return None
-        ours, theirs = (self.both + self.judge) / count, (self.both + self.official) / count
-        chance = ours * theirs + (1 - ours) * (1 - theirs)
-        return None if chance == 1 else ((self.both + self.neither) / count - chance) / (1 - chance)
+        return _kappa(np.array([[self.both, self.judge], [self.official, self.neither]]), 1 - np.eye(2))
+
+
+def _kappa(counts: NDArray[Any], weights: NDArray[Any]) -> float | None:
+    """Return Cohen's kappa of two judges; None without documents, or if chance alone would agree on all.
+
+    *counts* (grades, grades) are documents by the grades of both judges, *weights* (grades, grades) how much each pair of
+    grades differs.
+    """
+    by_chance = np.outer(counts.sum(1), counts.sum(0)) / max(float(counts.sum()), 1)
+    expected = float((weights * by_chance).sum())
+    return 1 - float((weights * counts).sum()) / expected if expected else None
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +76,12 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def asked(
+def documents_to_judge(
     runs: Mapping[str, Run], queries: Iterable[str], depth: int, known: Collection[tuple[str, str]] = ()
 ) -> dict[str, list[str]]:
-    """Return the documents to judge by query: the first *depth* of every run for the ids *queries*, each once.
+    """Return the ids of the documents to judge for each of *queries*: the first *depth* of every run, each once.
 
-    The pairs of a query and a document in *known* are left out.
+    *queries* are ids. Documents that are judged already, *known* as (query, document), are left out.
     """
     found: dict[str, dict[str, None]] = {query: {} for query in queries}
     for run in runs.values():
@@ -212,20 +218,14 @@ def grade_agreement(one: Mapping[Any, int], other: Mapping[Any, int]) -> GradeAg
     first, second = np.array(both).T
     grades = np.unique(both)
     table = (first[:, None, None] == grades[:, None]) & (second[:, None, None] == grades)
-    counts = table.sum(0) / len(both)
-    chance = np.outer(counts.sum(1), counts.sum(0))
-
-    def kappa(weights: NDArray[Any]) -> float | None:
-        expected = float((weights * chance).sum())
-        return 1 - float((weights * counts).sum()) / expected if expected else None
-
+    counts = table.sum(0)
     apart = np.subtract.outer(grades, grades)
     uses = counts.sum(0) + counts.sum(1)
     return GradeAgreement(
         pairs=len(both),
-        same=float(np.trace(counts)),
-        kappa=kappa(apart != 0),
-        weighted=kappa(apart**2),
+        same=float(np.trace(counts) / len(both)),
+        kappa=_kappa(counts, apart != 0),
+        weighted=_kappa(counts, apart**2),
         by_grade={str(grade): float(2 * counts[at, at] / uses[at]) for at, grade in enumerate(grades)},
     )
 

@@ -21,8 +21,8 @@ from lexbench.runner.systems import system as system_of
 from lexbench.suites import HEADLINE, Suite
 from lexbench.types import Kind
 
-# Estimates in bytes, for corpora whose files do not tell. A text: of long web documents; in collections of up to a million
-# documents (NFCorpus and Touché have the longest); in larger collections, which have short passages.
+# Estimates in bytes, for corpora whose files are not here. Bytes of a text: of long web documents; in collections of up to a
+# million documents (NFCorpus and Touché have the longest); in larger collections, which have short passages.
 _WEB, _LONG, _SHORT, _MANY = 7000, 1700, 600, 1_000_000
 _COPIES = 2  # of the texts: they are written as they come, and then in order
 _PACKED = 4  # bytes of text per byte of a compressed file
@@ -68,9 +68,9 @@ class Plan:
     def bytes_needed(self) -> int:
         """Estimate of the bytes that the store will grow by: each corpus and encoding once, an index per retriever, the runs.
 
-        Datasets that are neither here nor fetchable count nothing: their jobs will fail and say so.
+        Datasets that are not here and cannot be fetched are left out: their jobs will fail.
         """
-        needed: dict[tuple[object, ...], float] = {}  # by what is written, so that it counts once
+        needed: dict[tuple[object, ...], float] = {}  # by artifact, so that each counts once
         entries = 0
         for job in self.jobs:
             if job.source is None and status(job.contract) == "not here":

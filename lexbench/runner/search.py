@@ -321,7 +321,7 @@ def forget_blocks(path: Path) -> None:
 def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
     """Write the hits of a block of queries and the counts of work (queries,)."""
     counts = {_WORK + name: values for name, values in work.items()}
-    # `save_file` would leave a temporary file of its own if it is killed.
+    # `save_file` would leave a temporary file behind if it is killed.
     atomic.write_bytes(path, save({"docs": hits.docs, "scores": hits.scores, **counts}))
 
 

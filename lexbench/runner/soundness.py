@@ -96,7 +96,7 @@ def refusal(result: Result, fault: str, suite: str = "") -> str:
 
 
 def contradictions(result: Result) -> Iterator[str]:
-    """Yield what is impossible about a result, whatever its data."""
+    """Yield the contradictions within a result, which are errors for any dataset."""
     queries, counts = len(result.query_ids), result.counts
     numbers = (*astuple(counts), *result.sizes.values())
     impossible = {

@@ -25,7 +25,7 @@ class Target(NamedTuple):
 
     path: Path  # the folder, or the file without its suffix
     store: "Store"  # has the vectors
-    tell: Callable[[str], None]  # gets a note about each thing that could not be written
+    on_note: Callable[[str], None]  # gets a note about each thing that could not be written
 
 
 Writer: TypeAlias = "Callable[[Sequence[StoredResult], Target], Iterator[Path]]"  # yields the path of each file
@@ -99,7 +99,7 @@ def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
         (entry,) = results
         if entry.run is None:
             why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
-            target.tell(f"left out: {entry.result.system} on {entry.result.dataset} has no run here: {why}")
+            target.on_note(f"left out: {entry.result.system} on {entry.result.dataset} has no run here: {why}")
             return
         path = target.path.with_name(f"{target.path.name}.{suffix}")
         write(read_run(entry.run).run, path)

@@ -85,10 +85,10 @@ def from_mteb(name: str) -> str | None:
 
 
 def write(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-    """Write the results of one system into the folder no_revision_available, one file per task; tell of results without one."""
+    """Write the results of one system into the folder no_revision_available, one file per task. Note results without a task."""
     for result in (entry.result for entry in entries):
         if result.dataset not in TASKS or MAIN not in result.means:
-            target.tell(f"left out {result.system} on {result.dataset}: MTEB has no such task, or there is no {MAIN}")
+            target.on_note(f"left out {result.system} on {result.dataset}: MTEB has no such task, or there is no {MAIN}")
             continue
         path = target.path / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

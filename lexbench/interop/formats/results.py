@@ -28,7 +28,7 @@ def _write_json(entries: "Sequence[StoredResult]", target: Target) -> Iterator[P
     results.save(result, path)
     if entries[0].run and "index" not in result.sizes:
         again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.expression or result.system)}"
-        target.tell(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
+        target.on_note(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
     yield path
 
 
@@ -38,7 +38,7 @@ def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterato
     drawn = [entry.result for entry in results]
     yield from figures.write(drawn, target.path)
     for line in figures.missing(drawn):
-        target.tell(line)
+        target.on_note(line)
 
 
 def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
