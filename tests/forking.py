@@ -24,7 +24,7 @@ sys.exit((server.recv(1) or b"\\x01")[0])
 
 @contextmanager
 def commands(folder):
-    """Write an executable `lexbench` into *folder*, which works until the end of the block."""
+    """Write an executable `lexbench` into *folder* that works until the end of the block."""
     place = str(folder / "socket")
     (folder / "lexbench").write_text(SCRIPT.format(python=sys.executable, place=place), encoding="utf-8")
     (folder / "lexbench").chmod(0o755)

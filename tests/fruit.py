@@ -1,4 +1,4 @@
-"""A BEIR folder with an obvious BM25 order: documents have four words, so more occurrences of a word rank higher.
+"""A BEIR folder with an obvious order of BM25: documents have four words, so more occurrences of a word rank higher.
 
 `DOCUMENT_VECTORS` and `QUERY_VECTORS` are sparse vectors for it: apple is in four of six documents, fig in three, plum and pear
 in two, kiwi in none.

@@ -29,7 +29,7 @@ def serving(answer):
         do_DELETE = do_GET = do_HEAD = do_POST = do_PUT = serve  # noqa: N815 - the names that http.server calls
 
         def log_message(self, *_):
-            """Say nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{server.server_port}"

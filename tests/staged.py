@@ -1,4 +1,4 @@
-"""Shared by tests of encoding: encode a corpus and keep what progress heard."""
+"""Encode a corpus and record the progress, for tests."""
 
 from lexbench.encodings.shards import missing
 from lexbench.executors.here import Here

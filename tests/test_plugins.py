@@ -19,13 +19,9 @@ for words in json.loads(sys.argv[1]):
     print(json.dumps([ended, out.getvalue(), err.getvalue()]))
 """
 PLUGINS = {
-    "encoders": "letters",
-    "transforms": "square",
-    "engines": "one_by_one",
-    "retrievers": "alphabetical",
-    "measures": "first",
+    "encoders": "letters", "transforms": "square", "engines": "one_by_one", "retrievers": "alphabetical", "measures": "first",
     "sources": "numerals",
-}
+}  # fmt: skip
 
 
 def lexbench(environment, *commands):

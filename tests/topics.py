@@ -1,8 +1,8 @@
 """A collection that a tiny model learns in seconds, a recipe for it, and processes to train in that share one import of torch.
 
-Words w0 to w95 are of 12 topics, 8 each. A text has 4 words of one topic, three times each: the set of its words tells the
-hidden ones. A query names its topic by a word of its own, q0 to q11, gives one of its words, and two of another topic, which
-is what BM25 goes by.
+Words w0 to w95 belong to 12 topics, 8 words each. A text has 4 words of one topic, three times each, so masked words can be
+predicted from the others. A query has the word for its topic (q0 to q11), one word of that topic, and two of another topic,
+which mislead BM25.
 """
 
 import json
@@ -165,7 +165,7 @@ def _enter(place, output, environment, function, arguments) -> None:
     os.chdir(place)
     os.environ.update(environment)
     warnings.simplefilter("error")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it, as nohup does
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore it, e.g. nohup
     with Path(output).open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -1,4 +1,4 @@
-"""Open a dataset for searching without a command, and make encoders of the words w0, w1, ..., or an engine, for tests."""
+"""Open a dataset and search it without a command, and make engines and encoders of the words w0, w1, ..., for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Bag(Encoder):
 
 @dataclass(frozen=True)
 class Folded(Bag):
-    """A dense encoder: the same, folded into 8 dimensions, so that scores below 0 occur."""
+    """A dense encoder: the weights of `Bag`, projected to 8 dimensions, so that some scores are below 0."""
 
     kind: ClassVar[Kind] = Kind.DENSE
 

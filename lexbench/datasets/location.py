@@ -67,7 +67,7 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
         return _in_memory(data)
     name = str(data)
     if name.startswith(PREFIX):
-        return find_hub(f"{name}#{split}" if split else name)
+        return _find_hub(f"{name}#{split}" if split else name)
     contract = find_contract(name.removeprefix(LIBRARY))
     if contract is None and Path(name).exists():
         return find_folder(Path(name), split)
@@ -131,7 +131,7 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     return Located(contract, source)
 
 
-def find_hub(name: str) -> Located:
+def _find_hub(name: str) -> Located:
     """Return the dataset on the hub that is typed "hf:ORG/NAME@REVISION#SPLIT", under the default contract."""
     hub = HubName.read(name)
     names = list(find_tables(snapshot(hub.repository, hub.revision), "judgements"))
