@@ -148,6 +148,7 @@ def test_keys_have_both_digests(tmp_path, bert):
     }
 
 
+BASE = "base_model_name_or_path"
 REFUSED = [
     ({"peft_type": "IA3"}, CommandError, "an adapter of type 'IA3'; lexbench merges LORA alone: merge it with peft"),
     ({"use_dora": True}, CommandError, "use_dora=True, which lexbench does not merge; merge it with peft"),
@@ -157,16 +158,8 @@ REFUSED = [
     ({"init_lora_weights": "pissa"}, CommandError, "init_lora_weights='pissa', which"),
     ({"a_setting_to_come": 1}, CommandError, "a_setting_to_come=1, which"),
     ({"lora_alpha": "much"}, InvalidFile, "a file of settings makes no sense"),
-    (
-        {"base_model_name_or_path": None},
-        MissingData,
-        "an adapter that names no model; put its model, or a link to it, there as base",
-    ),
-    (
-        {"base_model_name_or_path": "/no/where"},
-        MissingData,
-        "its model cannot be found .*; put it, or a link to it, there as base",
-    ),
+    ({BASE: None}, MissingData, "an adapter that names no model; put its model, or a link to it, there as base"),
+    ({BASE: "/no/where"}, MissingData, "its model cannot be found .*; put it, or a link to it, there as base"),
 ]
 
 

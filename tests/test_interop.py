@@ -242,19 +242,8 @@ def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsy
 
 def test_every_format_says_what_is_lost(capsys):
     """Each format that the commands take has its line, is handled, and is in the help of its command."""
-    assert {
-        "trec",
-        "msmarco",
-        "ranx",
-        "qrels",
-        "csv",
-        "json",
-        "latex",
-        "mteb",
-        "model-index",
-        "figures",
-        "seismic",
-    } < exports().keys()
+    expected = {"trec", "msmarco", "ranx", "qrels", "csv", "json", "latex", "mteb", "model-index", "figures", "seismic"}
+    assert expected < exports().keys()
     assert imports().keys() == {"trec", "msmarco", "scored", "table", "ranx", "qrels"}
     for command, formats in (("export", exports()), ("import", imports())):
         shown = ended(capsys, 0, command, "--help").out

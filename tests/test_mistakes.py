@@ -60,6 +60,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc --depth 0": "0 is not in the range",
     "run suite pydoc --time-k 10": "need --time",
     "run suite pydoc --time --time-single --time-threads 2": "which --time-single leaves out",
+    "run suite pydoc --on 'processes(-1)'": "above 0",
     "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
     "export tre out": "'tre' is not one of",
     # systems
@@ -106,6 +107,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=0.3)'": "takes as many weights; 1 given",
     "run suite pydoc -r \"ensemble(bm25, bm25, weights=['a', 1])\"": "weights are numbers from 0",
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=[0, 0])'": "not all 0",
+    "run suite pydoc -r 'pipeline(bm25, bm25, weights=\"best\")'": "weights are numbers from 0, not all 0, e.g. weights=[1,",
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=[1, -1])'": "weights are numbers from 0",
     "run suite pydoc -r 'ensemble(bm25, bm25, weights=[1, 1e999])'": "is too large for a number",
     "run suite pydoc -r \"ensemble(bm25, bm25, scores='zscore')\"": "scores are one of minmax, raw, rrf, z",
@@ -184,6 +186,7 @@ NOT_THERE = {  # exit code 3
     "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
     "run suite nothing.toml": "no suite 'nothing.toml'",
     "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
+    "run suite pydoc --on proceses": "did you mean 'processes'?",
     "run suite pydoc --on spark": "no executor 'spark'; there is: here, processes, ray",
     "run suite pydoc -d scifact": "there is: pydoc/test",
     "run suite beir -d scifact -r bm25": "did you mean 'beir/scifact/test'?",

@@ -346,43 +346,42 @@ def test_a_program_searches(corpus, tmp_path):
     assert system(f'command("{program}", revision="1")').recipe != named.recipe
 
 
-def script(tmp_path, body):
-    """Write a program in Python that runs *body* for each line, and return its expression with a timeout of a second."""
-    (tmp_path / "p.py").write_text(f"import sys, json, time\nfor line in sys.stdin:\n    {body}\n")
-    return f'command("{sys.executable} {tmp_path / "p.py"}", timeout=1.0)'
+def script(tmp_path, body, timeout=1.0):
+    """Write a program in Python that runs *body* for each line, and return its expression with a *timeout* in seconds."""
+    (tmp_path / "p.py").write_text(f"{PROGRAM}{body}\n")
+    return f'command("{sys.executable} {tmp_path / "p.py"}", timeout={timeout})'
 
 
-BROKEN = [
-    (
-        "sys.exit('no index\\nat all')",
-        "query 'q1': it ended with exit code 1 before it answered; the last line of its stderr: at all",
-    ),
-    (
-        "time.sleep(9)",
-        "query 'q1': no answer in 1 s; does it flush its output after each line? else give more, e.g. timeout=600",
-    ),
-    ("print('hello', flush=True)", "query 'q1': it wrote 'hello'; it must write {\"qid\": …, \"docs\": [[id, score], …]}"),
-    ("print('[1]', flush=True)", "query 'q1': it wrote '[1]'; it must write"),
-    (
-        "print(json.dumps({'qid': 'q2', 'docs': []}), flush=True)",
-        "query 'q1': it answered query 'q2'; it must answer in the order",
-    ),
-    ("print(json.dumps({'qid': 'q1', 'docs': [['d9', 1]]}), flush=True)", "query 'q2': it answered query 'q1'; it must"),
-    (
-        "print(json.dumps({'qid': json.loads(line)['qid'], 'docs': [['d9', 1]]}), flush=True)",
-        "query 'q1': document 'd9' is not in",
-    ),
-    ("print(json.dumps({'qid': json.loads(line)['qid'], 'docs': 7}), flush=True)", "query 'q1': it answered '7'; write"),
-]
+BROKEN = {  # what a program does for each line, and the error for query q1 or q2
+    "sys.exit('no index\\nat all')": "q1': it ended with exit code 1 before it answered; the last line of its stderr: at all",
+    "time.sleep(9)": "q1': no answer in 1 s; does it flush its output after each line? else give more, e.g. timeout=600",
+    "write('hello')": 'q1\': it wrote \'hello\'; it must write {"qid": …, "docs": [[id, score], …]}',
+    "write('[1]')": "q1': it wrote '[1]'; it must write",
+    "answer('q2', [])": "q1': it answered query 'q2'; it must answer in the order",
+    "answer('q1', [['d9', 1]])": "q2': it answered query 'q1'; it must",
+    "answer(json.loads(line)['qid'], [['d9', 1]])": "q1': document 'd9' is not in",
+    "answer(json.loads(line)['qid'], 7)": "q1': it answered '7'; write",
+}
+PROGRAM = """
+import json, sys, time
+
+def write(text):
+    print(text, flush=True)
+
+def answer(query, documents):
+    write(json.dumps({"qid": query, "docs": documents}))
+
+for line in sys.stdin:
+    """
 
 
-@pytest.mark.parametrize(("body", "message"), BROKEN, ids=[message for _, message in BROKEN])
+@pytest.mark.parametrize(("body", "message"), BROKEN.items(), ids=BROKEN.values())
 def test_a_broken_program_is_one_line(body, message, corpus, tmp_path):
     """A crash, a hang and a wrong answer name the program, the query and what came."""
     expression = script(tmp_path, body)
     with pytest.raises(LexbenchError) as raised:
         found(expression, corpus, tmp_path / "store")
-    assert str(raised.value).startswith(f"{expression.partition(', ')[0]}): {message}")
+    assert str(raised.value).startswith(f"{expression.partition(', ')[0]}): query '{message}")
 
 
 @pytest.fixture
@@ -449,12 +448,7 @@ def test_objects_are_timed_in_this_process(tmp_path):
 
 def test_a_program_is_timed_with_its_round_trip(tmp_path):
     """A program is timed in a fresh process like other systems; a flag says that the round trip is included."""
-    (tmp_path / "p.py").write_text(
-        "import sys, json\n"
-        "for line in sys.stdin:\n"
-        "    print(json.dumps({'qid': json.loads(line)['qid'], 'docs': [['d1', 1]]}), flush=True)\n"
-    )
-    expression = f'command("{sys.executable} {tmp_path / "p.py"}")'
+    expression = script(tmp_path, "answer(json.loads(line)['qid'], [['d1', 1]])", timeout=60.0)
     settings = msgspec.structs.replace(SETTINGS, offline=False)
     (result,) = lexbench.run(DATA, [expression], store=tmp_path / "store", time=settings)
 
