@@ -223,12 +223,12 @@ def save(result: Any, path: Path) -> None:
 
 
 def load(path: Path) -> Result:
-    """Read a file of one result. Raises InvalidFile if it does not read; `runner.soundness` checks what it says."""
+    """Read a file of one result. Raises InvalidFile if it cannot be read; `runner.soundness` checks its content."""
     return _decoded(path, Result)
 
 
 def load_system(path: Path) -> SystemResults:
-    """Read a file of a folder of results. Raises InvalidFile if it does not read."""
+    """Read a file of a folder of results. Raises InvalidFile if it cannot be read."""
     return _decoded(path, SystemResults)
 
 

@@ -32,7 +32,7 @@ class Length:
     encode_query = encode_document
 
 
-def test_failures_are_told_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):
+def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):
     """A missing dataset is a failure in the results; an unknown name is raised at once."""
     for name in ("IR_DATASETS_HOME", "LEXBENCH_DATA"):
         monkeypatch.setenv(name, str(tmp_path))
@@ -108,7 +108,7 @@ def test_an_interrupted_object_starts_anew(tmp_path, data, monkeypatch):
     assert len(again) == 1
 
 
-def test_the_command_that_repeats_a_job_says_all_that_was_asked():
+def test_the_command_that_repeats_a_job_has_all_its_options():
     """The command that repeats a failed job has the suite file, measures and depth."""
     plan = plan_suite(suites.suite("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
 

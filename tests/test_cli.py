@@ -41,7 +41,7 @@ def test_a_folder_runs_and_prints_a_table(folder, capsys):
     assert run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
 
 
-def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
+def test_one_line_says_where_results_are(tmp_path, capsys):
     """For any number of systems, one line has their number, the folder, and what to type next."""
     planned = plan.plan_suite(suites.suite("pydoc"), [f"bm25(k1={k1})" for k1 in (0.5, 1, 2)])
     facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
@@ -65,7 +65,7 @@ def test_a_dry_run_does_nothing(folder, capsys):
     assert not (folder.parent / "store").exists()
 
 
-def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
+def test_a_store_that_cannot_be_written_is_refused_at_once(folder, capsys, monkeypatch):
     """A store that cannot be created gives one line before anything is read."""
     monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")
     exit_code, out, err = run(capsys, "run", "dataset", folder)
@@ -126,7 +126,7 @@ def test_every_list_is_a_table_and_json(folder, capsys, what):
     assert all(next(iter(row.values())) in table for row in rows[:3])
 
 
-def test_show_tells_all(folder, capsys, monkeypatch):
+def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
     """A suite, a contract, a result, the machine and a model can be shown."""
     monkeypatch.setenv("COLUMNS", "200")  # long lines are folded
     run(capsys, "run", "dataset", folder)
@@ -143,13 +143,13 @@ def test_show_tells_all(folder, capsys, monkeypatch):
 def test_doctor_says_what_to_type(folder, capsys):
     """`doctor` lists the core and every extra, and how to install missing ones."""
     exit_code, out, _ = run(capsys, "doctor", "--json")
-    told = json.loads(out)
+    parts = json.loads(out)
 
     assert exit_code == 0
-    assert told["core"]["state"] == "complete"
+    assert parts["core"]["state"] == "complete"
     for extra in ("lucene", "neural", "beir", "pandas"):
-        complete = told[extra]["state"] == "complete"
-        assert complete or told[extra]["advice"] == f"pip install 'lexbench[{extra}]'"
+        complete = parts[extra]["state"] == "complete"
+        assert complete or parts[extra]["advice"] == f"pip install 'lexbench[{extra}]'"
 
 
 def every_command():
@@ -208,7 +208,7 @@ def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, 
     assert "judged queries: 16 expected, 6 found" in err
 
 
-def test_what_is_replaced_is_said(folder, capsys):
+def test_replaced_files_are_named(folder, capsys):
     """Files that export and import overwrite are named, and an import never overwrites its source."""
     assert run(capsys, "run", "dataset", folder)[0] == 0
     assert "replaced" not in run(capsys, "export", "csv", "out")[2]

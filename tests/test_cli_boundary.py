@@ -43,7 +43,7 @@ def typed(words, *, stdout=subprocess.PIPE, **environment):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("words", [["list", "suites"], ["list", "suites", "--json"], ["show", "suite", "pydoc"]])
-def test_an_answer_that_cannot_be_written_is_said(words):
+def test_an_answer_that_cannot_be_written_is_an_error(words):
     """A full disk gives exit code 1 and one line, whether click, rich or the last flush prints."""
     with Path("/dev/full").open("w") as full:
         done = typed(words, stdout=full)

@@ -166,11 +166,11 @@ def test_a_model_index_is_a_card_of_the_hub(saved, tmp_path):
 
 def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
     """Formats of result files have one folder per system; results that do not fit are named."""
-    told = []
-    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, on_note=told.append))
+    notes = []
+    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, on_note=notes.append))
 
     assert len({path.parent.parent for path in paths}) == len(paths) == 2
-    assert told == ["left out mine on pydoc/test: MTEB has no such task, or there is no nDCG@10"]
+    assert notes == ["left out mine on pydoc/test: MTEB has no such task, or there is no nDCG@10"]
     with pytest.raises(LexbenchError, match="none of these results can become mteb"):
         list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, systems=["mine"]))
 
@@ -235,9 +235,9 @@ def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsy
     shown = ended(capsys, 0, "export", "csv", out, "--results", str(saved), "-r", "bm25")
     assert shown.err == f"not in this format: {exports()['csv'].lost}\n"
     assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
-    told = ended(capsys, 1, "export", "ranx", out, "--results", str(saved)).err
-    assert "left out: bm25 on beir/scifact/test has no run here" in told
-    assert "nothing was written: none of these results can become ranx" in told
+    notes = ended(capsys, 1, "export", "ranx", out, "--results", str(saved)).err
+    assert "left out: bm25 on beir/scifact/test has no run here" in notes
+    assert "nothing was written: none of these results can become ranx" in notes
 
 
 def test_every_format_says_what_is_lost(capsys):

@@ -185,7 +185,7 @@ def test_what_was_found_is_one_line(tmp_path):
     assert summary("trec") == "documents a.trec, queries topics.txt, judgements qrels.txt; split test"
 
 
-def test_the_split_is_said_and_chosen(tmp_path, capsys):
+def test_the_split_is_shown_and_chosen(tmp_path, capsys):
     """--split chooses judgements; judgements for development alone are scored with a warning, in the result too."""
     qrels = BEIR["qrels/test.tsv"]
     several = write(tmp_path / "several", BEIR | {"qrels/dev.tsv": qrels.replace("q1\td2\t2\n", "")})
@@ -420,7 +420,7 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
     ("name", "said"),
     [("pydoc/test", "pydoc/test is a dataset\n"), ("pydoc", "pydoc is a suite; for the folder, type: lexbench run ./pydoc\n")],
 )
-def test_run_says_what_a_name_is(name, said, tmp_path, monkeypatch, capsys):
+def test_run_shows_what_a_name_is(name, said, tmp_path, monkeypatch, capsys):
     """`lexbench run NAME` says whether it is a suite or a dataset, and what else it could be."""
     monkeypatch.chdir(write(tmp_path, {"pydoc/corpus.jsonl": ""}))
     assert said in run(capsys, "run", name, "--dry-run", "-r", "bm25")[2]

@@ -229,15 +229,15 @@ def hub(tmp_path, monkeypatch):
     """Record what is sent to the hub, and put it into the client's cache as the only commit."""
     huggingface_hub = pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     constants = pytest.importorskip("huggingface_hub.constants")
-    top, told = tmp_path / "cache" / "datasets--org--name", []
+    top, sent_to_hub = tmp_path / "cache" / "datasets--org--name", []
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(top.parent))
 
     class Recorder:
         def create_repo(self, name, **settings):
-            told.append((name, settings))
+            sent_to_hub.append((name, settings))
 
         def upload_folder(self, *, folder_path, allow_patterns, **settings):
-            told.append((settings["repo_id"], settings))
+            sent_to_hub.append((settings["repo_id"], settings))
             for name in allow_patterns:
                 copy = top / "snapshots" / COMMIT / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +246,7 @@ def hub(tmp_path, monkeypatch):
             (top / "refs" / "main").write_text(COMMIT)
 
     monkeypatch.setattr(huggingface_hub, "HfApi", Recorder)
-    return told
+    return sent_to_hub
 
 
 def test_results_in_a_dataset_of_the_hub(hub, tmp_path, monkeypatch, capsys):

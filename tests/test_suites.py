@@ -29,6 +29,7 @@ measures = ["nDCG@10"]
 headline = "nDCG@10"
 retrievers = ["bm25"]
 """
+MEAN = '"bm25"]\n[[aggregates]]\nid = "a@1"\n'
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -115,15 +116,9 @@ def test_no_suite_mixes_passages_with_and_without_titles():
         (("schema = 1", "schema = 2"), "$.schema"),
         (('"beir/nq"]', '{ id = "beir/nq", exclude_self = true }]'), "$.datasets[1]"),
         (('"beir/nq"]', '"beir/nqq"]'), "$.datasets[1]"),
-        (
-            ('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmeasure = "nDCG@10"\nmembers = ["beir/fiqa/test"]'),
-            "$.aggregates[0]",
-        ),
-        (('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmesure = "nDCG@10"\nmembers = []'), "$.aggregates[0]"),
-        (
-            ('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmeasure = "nDCG@10"\nmembers = ["beir/nq"]\ngroups = [["x"]]'),
-            "$.aggregates[0]",
-        ),
+        (('"bm25"]', f'{MEAN}measure = "nDCG@10"\nmembers = ["beir/fiqa/test"]'), "$.aggregates[0]"),
+        (('"bm25"]', f'{MEAN}mesure = "nDCG@10"\nmembers = []'), "$.aggregates[0]"),
+        (('"bm25"]', f'{MEAN}measure = "nDCG@10"\nmembers = ["beir/nq"]\ngroups = [["x"]]'), "$.aggregates[0]"),
         (('"bm25"]', '"bm25"]\ndatasets = []'), "line"),
     ],
 )

@@ -37,7 +37,7 @@ HARDLY = (0.3, 1.0, 0.2, 0.1, 0.0)
 
 
 @dataclass(frozen=True)
-class Told(Encoder):
+class FixedScores(Encoder):
     """A dense encoder that gives each query fixed scores, by *name* and text, and counts queries."""
 
     name: str
@@ -60,7 +60,7 @@ class Told(Encoder):
 
 def retriever(name):
     """Return the exact retriever of an encoder."""
-    return system(Told(name)).retriever
+    return system(FixedScores(name)).retriever
 
 
 def both(weights="tuned", **settings):
@@ -76,9 +76,9 @@ class Place:
         monkeypatch.setattr("lexbench.runner.tuning.all_contracts", lambda: self.known)
         monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
         monkeypatch.setenv("LEXBENCH_DATA", str(folder))
-        Told.scores.clear()
-        Told.asked.clear()
-        Told.broken.clear()
+        FixedScores.scores.clear()
+        FixedScores.asked.clear()
+        FixedScores.broken.clear()
         self.queries = {}
         (folder / "tiny" / "qrels").mkdir(parents=True)
         corpus = "".join(json.dumps({"_id": f"d{i}", "title": "", "text": f"{i}"}) + "\n" for i in range(DOCUMENTS))
@@ -99,7 +99,7 @@ class Place:
             self.queries.setdefault(query, f"text of {query}")
             for name, scores in (("a", a), ("b", b)):
                 if scores:
-                    Told.scores[name, self.queries[query]] = scores
+                    FixedScores.scores[name, self.queries[query]] = scores
         lines = "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in self.queries.items())
         (self.folder / "tiny" / "queries.jsonl").write_text(lines)
         rows = "".join(f"{query}\td{document}\t1\n" for query, document in judged.items())
@@ -156,7 +156,7 @@ def test_weights_by_hand(place, a, b, expected):
         assert weights_of(place.result(made)) == expected
 
 
-def test_the_note_says_it_all(place):
+def test_the_note_has_weights_queries_and_mean(place):
     """The note has the weights, the queries they were chosen on, and their mean; the name keeps what was typed."""
     typed = place.result('ensemble(bm25, bm25(k1=2.0), weights="tuned")')
     assert (typed.expression, weights_of(typed)) == ('ensemble(bm25, bm25(k1=2.0), weights="tuned")', [0.5, 0.5])
@@ -169,7 +169,7 @@ def test_the_note_says_it_all(place):
 
 
 @dataclass(frozen=True)
-class Taught(Told):
+class TrainedScores(FixedScores):
     """An encoder that was trained on the queries of both datasets."""
 
     model: str = "mine"
@@ -183,12 +183,12 @@ class Taught(Told):
         return [self.model]
 
 
-def test_a_part_that_learned_from_the_queries_is_told_of(place):
+def test_a_member_trained_on_the_queries_gets_a_warning(place):
     """The result warns of an encoder that was trained on the tuning queries or on the tested ones, and of no other."""
-    found = place.result(Ensemble(members=(system(Taught("a")).retriever, retriever("b")), weights="tuned"))
+    found = place.result(Ensemble(members=(system(TrainedScores("a")).retriever, retriever("b")), weights="tuned"))
 
     assert found.notes[1].startswith(
-        "Taught mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
+        "TrainedScores mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
     )
     assert found.notes[2:] == ["mine was trained on the very queries that are scored, so it may do worse on others"]
 
@@ -234,7 +234,7 @@ def test_no_weights_are_better_than_the_oracles(place, scores, missing):
     queries = {f"q{i}": int(chance.integers(DOCUMENTS)) for i in range(30)}
     place.judge("test", queries)
     for name, query in product("ab", queries):
-        Told.scores[name, place.queries[query]] = tuple(chance.random(DOCUMENTS).tolist())
+        FixedScores.scores[name, place.queries[query]] = tuple(chance.random(DOCUMENTS).tolist())
     made = both("oracle", scores=scores, missing=missing, depth=3)
     oracle = place.result(made, depth=3, measures=["nDCG@3"])
 
@@ -264,11 +264,11 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
 def test_what_is_chosen_is_not_chosen_again(place):
     """A second run encodes no query; the oracle of the same members encodes only the tested queries."""
     place.result(both())
-    asked = Counter(Told.asked)
+    asked = Counter(FixedScores.asked)
     place.result(both())
-    assert Told.asked == asked
+    assert FixedScores.asked == asked
     place.result(both("oracle"))
-    assert Told.asked["text of t1"] == asked["text of t1"] == 2  # once for each part
+    assert FixedScores.asked["text of t1"] == asked["text of t1"] == 2  # once for each part
     assert not list((place.folder / "store" / "weights").glob("*/part-*"))
 
 
@@ -278,15 +278,15 @@ def test_a_killed_run_goes_on(place, monkeypatch):
     judged = {f"t{i}": 0 for i in range(1, 8)}
     place.judge("dev", judged, RATHER, HARDLY)
     whole = place.result(both(), store="other")
-    Told.asked.clear()
-    Told.broken.add("text of t5")
+    FixedScores.asked.clear()
+    FixedScores.broken.add("text of t5")
     with pytest.raises(KeyboardInterrupt):
         place.ended(both())
-    assert set(Told.asked) == {f"text of t{i}" for i in (1, 2, 3, 4)}
-    Told.broken.clear()
+    assert set(FixedScores.asked) == {f"text of t{i}" for i in (1, 2, 3, 4)}
+    FixedScores.broken.clear()
     found = place.result(both())
 
-    assert set(Told.asked.values()) == {2}
+    assert set(FixedScores.asked.values()) == {2}
     assert (found.means, found.notes) == (whole.means, whole.notes)
 
 
@@ -295,7 +295,7 @@ def test_queries_that_are_tested_are_left_out(place):
     place.judge("test", {"q1": 0, "q2": 0, "t3": 0}, HARDLY, RATHER)
     place.queries["t4"] = "TEXT  of q1 "
     place.judge("dev", {"t3": 0, "t4": 0}, HARDLY, RATHER)
-    Told.scores["a", "TEXT  of q1 "], Told.scores["b", "TEXT  of q1 "] = HARDLY, RATHER
+    FixedScores.scores["a", "TEXT  of q1 "], FixedScores.scores["b", "TEXT  of q1 "] = HARDLY, RATHER
     ended = place.ended(both())
     assert ended.error == "every query of tiny/dev is one of tiny/test, so none is left to tune on; type weights=[…]"
 
@@ -351,7 +351,7 @@ def test_data_that_are_not_here_cost_one_line_and_no_work(place):
 
     assert "tiny/dev" in ended.error
     assert "\n" not in ended.error
-    assert not Told.asked
+    assert not FixedScores.asked
     assert not (place.folder / "store" / "indexes").exists()
 
 

@@ -49,7 +49,7 @@ def _common(function: F) -> F:
 
 
 def _stage(function: F) -> F:
-    """Add the option for the number of the stage."""
+    """Add `--stage`."""
     return click.option("--stage", type=click.IntRange(1, 3), required=True, help="Stage of fine-tuning.")(function)
 
 

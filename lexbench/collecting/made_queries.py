@@ -123,9 +123,9 @@ def _key_words(text: Text, frequency: Mapping[str, int]) -> str:
 
 
 def _shortened(query: str, frequency: Mapping[str, int]) -> str:
-    """Return *query*, or its five rarest plain words in their order if it has more.
+    """Return *query*; if it is longer than five words, its five rarest plain words in their order.
 
-    Words that only one document has are left out.
+    Words that occur in only one document are left out.
     """
     if len(query.split()) <= _KEPT:
         return query

@@ -71,8 +71,8 @@ def push_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Pr
 def pull_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:
     """Copy the artifacts at *url* that match one of *patterns* into the store; yield each.
 
-    Raises InvalidFile for a file that differs from its manifest, or whose name leads outside; its artifact is not finished
-    then.
+    Raises InvalidFile for a file that differs from its manifest, or that would lie outside its folder. The artifact then stays
+    unfinished.
     """
     place = Place(url)
     store.prepare()

@@ -79,6 +79,7 @@ def opened(address: str) -> Iterator[Target]:
 
 
 def _similarity(name: str) -> str:
+    """Return the one of SIMILARITIES that a server calls *name*. Raises CommandError for any other."""
     found = next((ours for ours, theirs in _SPACES.items() if name.lower() in theirs), None)
     if found is None:
         raise CommandError(f"the index compares vectors by {name!r}; lexbench knows: {', '.join(SIMILARITIES)}")

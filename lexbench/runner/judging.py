@@ -94,7 +94,7 @@ def documents_to_judge(
 
 
 def judge(text: str) -> Judge:
-    """Return the judge that *text* names, with its settings. Raises CommandError if it does not read."""
+    """Return the judge that *text* names, with its settings. Raises CommandError if *text* is not one."""
     try:
         made: Judge = registry.create("judges", parse(text).head)
     except NotationError:

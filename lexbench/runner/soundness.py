@@ -86,7 +86,7 @@ def check(result: Result, path: Path | None = None, suite: str = "") -> None:
 
 
 def refusal(result: Result, fault: str, suite: str = "") -> str:
-    """Return the line that refuses a result because of a *fault*, with the command that makes it again."""
+    """Return the error message for a result with a *fault*, with the command that runs it again."""
     place = f"suite {quote(suite)} -d" if suite else "dataset"
     again = f"lexbench run {place} {quote(result.dataset)} -r {quote(result.expression or result.system)}"
     return f"{result.system} on {result.dataset}: {fault}; run it again: {again}"

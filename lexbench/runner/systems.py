@@ -169,7 +169,7 @@ def resolve(expression: Expression) -> Retriever:
 
 
 def _with_members(call: Call) -> Call:
-    """Return the call of a retriever that is made of retrievers, with these resolved."""
+    """Return the call of a retriever with members, with the members resolved."""
     listed = [value for value in call.args if isinstance(value, Expression)]
     if len(listed) < len(call.args) or "members" in dict(call.kwargs):
         raise CommandError(f"{call}: {call.name} takes retrievers, then settings by name, e.g. {call.name}(bm25, bm25(k1=2.0))")
@@ -178,7 +178,7 @@ def _with_members(call: Call) -> Call:
 
 
 def _with_reranker(call: Call) -> Call:
-    """Return the call of a retriever that reranks what another finds, with both resolved."""
+    """Return the call of a reranking retriever, with its first retriever and its reranker resolved."""
     if len(call.args) != 2 or not all(isinstance(value, Expression) for value in call.args):  # noqa: PLR2004 - a pair
         raise CommandError(
             f"{call}: {call.name} takes a retriever and a reranker, then settings by name, "

@@ -160,11 +160,5 @@ EXPORTS = (
         write,
         "system",
     ),
-    Export(
-        "model-index",
-        "front matter for a model's card, in a folder per system",
-        MEANS_LOST,
-        write_model_index,
-        "system",
-    ),
+    Export("model-index", "front matter for a model's card, in a folder per system", MEANS_LOST, write_model_index, "system"),
 )
