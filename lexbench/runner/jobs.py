@@ -213,50 +213,44 @@ def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
 
 def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str]) -> Result:
     """Return the result of a run; *chosen* are notes on weights that were chosen for it."""
-    system, retriever = job.system, job.system.retriever
+    system = job.system
+
+    def score(watch: Stopwatch) -> Result:
+        with watch.time("score"):
+            ranked = read_run(made.folder)
+            result = _scored(job, runner, ranked, runner.corpus)
+            lines = [
+                *chosen,
+                *runner.notes,
+                *judgement_notes(runner),
+                *model_notes(system, job.contract.id),
+                *candidate_notes(system, runner, ranked.run),
+                *short_list_notes(system, runner, ranked.run, job.depth),
+            ]
+        approximate = list(approximations(system, runner))  # not while scoring is timed
+        alone = len(approximate) == 1 and isinstance(system.retriever, Encoded)
+        found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
+        return msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
+
     # The same run with weights that were typed is another result: it has no note about a choice.
     inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": list(chosen)} if chosen else {})
-    facts = _key_facts(job, runner, inputs)
-    with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
-        if draft.unfinished:
-            watch = Stopwatch()
-            with watch.time("score"):
-                ranked = read_run(made.folder)
-                result = _scored(job, runner, ranked, runner.corpus)
-                lines = [
-                    *chosen,
-                    *runner.notes,
-                    *judgement_notes(runner),
-                    *model_notes(system, job.contract.id),
-                    *candidate_notes(system, runner, ranked.run),
-                    *short_list_notes(system, runner, ranked.run, job.depth),
-                ]
-            approximate = list(approximations(system, runner))  # not while scoring is timed
-            alone = len(approximate) == 1 and isinstance(retriever, Encoded)
-            found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
-            result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
-            results.save(result, draft.unfinished / "result.json")
-            watch.write(draft.unfinished)
-    return completed(_read(draft.folder, job), made.folder, made.index, runner.corpus.path)
+    return completed(_stored_result(job, runner, inputs, score), made.folder, made.index, runner.corpus.path)
 
 
 def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
     """Score a finished run, with self-matches dropped and cut to the depth: no corpus is needed."""
     retriever, name = job.system.retriever, job.contract.id
-    facts = _key_facts(job, runner, {"file": retriever.file_identity(name)})
-    with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
-        if draft.unfinished:
-            watch = Stopwatch()
-            with watch.time("score"):
-                result = _scored(job, runner, retriever.read(name), None)
-            results.save(result, draft.unfinished / "result.json")
-            watch.write(draft.unfinished)
-    return _read(draft.folder, job)
+
+    def score(watch: Stopwatch) -> Result:
+        with watch.time("score"):
+            return _scored(job, runner, retriever.read(name), None)
+
+    return _stored_result(job, runner, {"file": retriever.file_identity(name)}, score)
 
 
-def _key_facts(job: Job, runner: DatasetRunner, inputs: KeyFacts) -> KeyFacts:
-    """Return what decides a result."""
-    return {
+def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Callable[[Stopwatch], Result]) -> Result:
+    """Return the result of a job from the store; if it is not there, *score* makes it. *inputs* identify what is scored."""
+    facts = {
         **inputs,
         "contract": job.contract.stamp,
         "qrels": runner.dataset.qrels_sha256,
@@ -264,6 +258,12 @@ def _key_facts(job: Job, runner: DatasetRunner, inputs: KeyFacts) -> KeyFacts:
         "depth": job.depth,
         "scorer": _SCORER,
     }
+    with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
+        if draft.unfinished:
+            watch = Stopwatch()
+            results.save(score(watch), draft.unfinished / "result.json")
+            watch.write(draft.unfinished)
+    return _read(draft.folder, job)
 
 
 def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: StoredCorpus | None) -> Result:
