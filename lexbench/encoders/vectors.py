@@ -15,7 +15,7 @@ from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats import FORMATS
-from lexbench.vector_formats.blocks import Block, Vocabulary
+from lexbench.vector_formats.blocks import Vocabulary
 from lexbench.vector_formats.lookup import VectorTable
 
 
@@ -71,10 +71,10 @@ def digests_below(path: str) -> dict[str, str]:
 class Vectors(LookedUp):
     """Documents and queries of one vocabulary, in files that `lexbench.vector_formats` reads.
 
-    *format* is that of *documents*. *query_format* is by default the one that goes with it. *vocabulary* is a file with one
-    token per line, for formats whose terms are strings; without it they are numbered in the order of the documents, so encoding
-    queries reads the documents again. Query terms that no document has are left out. During a look-up the documents are in
-    temporary files of eight bytes per term, and their ids in memory.
+    *format* is the format of *documents*. *query_format* is by default the one that goes with it. *vocabulary* is a file with
+    one token per line. Without it, terms are numbered in the order of the documents, so encoding queries reads the documents
+    again. Query terms that no document has are left out. During a look-up the documents are in temporary files of eight bytes
+    per term, and their ids in memory.
     """
 
     format: str = "anserini"
@@ -94,15 +94,16 @@ class Vectors(LookedUp):
         super().__post_init__()
 
     def token(self, term: int) -> str:
-        """Return the text of a term; its number in formats without tokens."""
-        return self._table.tokens[term] if FORMATS[self.format].tokens else str(term)
+        """Return the text of a term."""
+        return self._table.tokens[term]
 
     def encode_queries(self, queries: Sequence[Query]) -> sparse.csr_array:
         """Return the vectors (n, vocabulary) of queries. Raises LexbenchError if the file lacks one."""
-        terms = tuple(self._table.tokens) if FORMATS[self.format].tokens else self._table.width
+        terms = tuple(self._table.tokens)
         query_format = self.query_format or FORMATS[self.format].queries or self.format
         table = _read(self.queries, query_format, None, terms, tuple(digests_below(self.queries).items()))
-        return table.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
+        vectors = table.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
+        return vectors[:, : len(terms)]
 
     def _of_documents(self, ids: list[str]) -> sparse.csr_array:
         return self._table.find(ids, f"{self.documents} has no vector of document")
@@ -110,7 +111,7 @@ class Vectors(LookedUp):
     @property
     def _table(self) -> VectorTable:
         content = tuple(digest for files in self.index_identity().values() for digest in files.items())
-        return _read(self.documents, self.format, self.vocabulary, None, content)
+        return _read(self.documents, self.format, self.vocabulary, (), content)
 
 
 @lru_cache(maxsize=2)
@@ -118,20 +119,13 @@ def _read(
     path: str,
     file_format: str,
     vocabulary: str | None,
-    terms: tuple[str, ...] | int | None,
+    terms: tuple[str, ...],
     _content: tuple[tuple[str, str], ...],
 ) -> VectorTable:
     """Return the vectors of a file; it is read again if its content has changed.
 
-    For queries, *terms* are the terms of the documents: tokens, or their number.
+    For queries, *terms* are the tokens of the documents, which get the first numbers.
     """
     words = Vocabulary.from_file(Path(vocabulary)) if vocabulary else Vocabulary()
-    if isinstance(terms, tuple):
-        words.numbers(terms)  # terms of the documents first, so that they keep their numbers
-    width = len(terms) if isinstance(terms, tuple) else terms
-    blocks = FORMATS[file_format].read(Path(path), words if FORMATS[file_format].tokens else None)
-    if width is not None:
-        blocks = (Block(ids, vectors[:, :width] if vectors.shape[1] > width else vectors) for ids, vectors in blocks)
-    table = VectorTable(blocks, lambda: words.tokens, Path(path))
-    table.width = table.width if width is None else width
-    return table
+    words.numbers(terms)
+    return VectorTable(FORMATS[file_format].read(Path(path), words), lambda: words.tokens, Path(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 if TYPE_CHECKING:
     from lexbench.vector_formats.blocks import Block, Vocabulary
 
-    Read: TypeAlias = Callable[[Path, Vocabulary | None], Iterator[Block]]
+    Read: TypeAlias = Callable[[Path, Vocabulary], Iterator[Block]]
     Write: TypeAlias = Callable[[Iterable[Block], Path, Vocabulary], None]
 
 
@@ -24,10 +24,8 @@ class Format(NamedTuple):
     holds: str  # the content of such a file, shown to users
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
-    tokens: bool  # the file has the strings of terms, not their numbers
-    folders: tuple[str, str] | None = None  # names of the folders of documents and of queries, for formats of folders
 
-    def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
+    def read(self, path: Path, vocabulary: "Vocabulary") -> "Iterator[Block]":
         """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. Raises InvalidFile for malformed files."""
         reader = cast("Read", getattr(import_module(f"{__name__}.{self.module}"), self.reader))
         return reader(path, vocabulary)
@@ -41,17 +39,8 @@ class Format(NamedTuple):
 _TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
     "anserini": Format(
-        "json_lines", "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl",
-        queries=_TOPICS, tokens=True,
+        "json_lines", "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl", queries=_TOPICS
     ),
-    _TOPICS: Format(
-        "json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries="", tokens=True
-    ),
-    "lsr-benchmark": Format(
-        "lsr_benchmark", "read", "write", "folders of NumPy arrays with ids, without tokens", "",
-        queries="lsr-benchmark", tokens=False, folders=("doc", "query"),
-    ),
-    "seismic": Format(
-        "json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic", tokens=True
-    ),
-}  # fmt: skip
+    _TOPICS: Format("json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries=""),
+    "seismic": Format("json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic"),
+}

@@ -145,7 +145,7 @@ def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole
     return narrow
 
 
-def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str = "") -> Iterator[Block]:
+def _checked(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[Block]:
     """Yield *blocks* in canonical form, after checking that they have an id per vector and fit *vocabulary* and the format.
 
     *whole* is the name of a format that holds only integer weights from 1 to 2^31 - 1. Raises CommandError if a check fails.
@@ -154,7 +154,7 @@ def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str =
         block = Block(ids, canonical(vectors))
         if len(ids) != vectors.shape[0]:
             raise CommandError(f"{len(ids)} ids for {vectors.shape[0]} vectors")
-        if vocabulary is not None and vectors.shape[1] > len(vocabulary):
+        if vectors.shape[1] > len(vocabulary):
             raise CommandError(f"the vectors have {vectors.shape[1]:,} terms, and the vocabulary {len(vocabulary):,}")
         weights = block.vectors.data
         fits = (weights >= 1) & (weights < _LIMIT) & (weights == np.floor(weights)) if whole else np.isfinite(weights)
@@ -167,9 +167,9 @@ def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str =
 
 
 def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[TokenVector]:
-    """Yield each vector of *blocks*, `checked`, with its tokens; weights are int with *whole*. *vocabulary* may still grow."""
+    """Yield each vector of *blocks*, `_checked`, with its tokens; weights are int with *whole*. *vocabulary* may still grow."""
     names = np.zeros(0, dtype=object)
-    for ids, vectors in checked(blocks, vocabulary, whole):
+    for ids, vectors in _checked(blocks, vocabulary, whole):
         if len(names) < vectors.shape[1]:
             names = np.array(vocabulary.tokens, dtype=object)
         tokens = names[vectors.indices].tolist()

@@ -29,17 +29,16 @@ _SUFFIXES = (".json", ".jsonl", ".gz")
 _DOCUMENTS = 500_000  # per file of a folder, so that all threads of Anserini have work
 
 
-def read_anserini(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
     """Yield the document vectors of a file, or of the `.json`, `.jsonl` and `.gz` files in a folder and below, by name.
 
     *vocabulary* numbers the tokens and may grow. Raises InvalidFile with the file and number of a faulty line.
     """
-    known = Vocabulary() if vocabulary is None else vocabulary
     files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
     if not files:
         raise InvalidFile(f"{path}: no file in this folder ends in {', '.join(_SUFFIXES)}")
     for file in files:
-        yield from blocks_of_rows(file, json_rows(file), known, whole=True)
+        yield from blocks_of_rows(file, json_rows(file), vocabulary, whole=True)
 
 
 def write_anserini(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
@@ -83,9 +82,9 @@ def _write_rows(file: BinaryIO, rows: Iterable[TokenVector], text: str = "conten
         file.write(encode({"id": text_id, text: "", "vector": dict(zip(tokens, weights, strict=True))}) + b"\n")
 
 
-def read_seismic(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+def read_seismic(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
     """Yield the vectors of a file of Seismic, with *vocabulary* and errors as in `read_anserini`."""
-    return blocks_of_rows(path, json_rows(path), Vocabulary() if vocabulary is None else vocabulary, whole=False)
+    return blocks_of_rows(path, json_rows(path), vocabulary, whole=False)
 
 
 def write_seismic(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
@@ -94,10 +93,9 @@ def write_seismic(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -
         _write_rows(file, token_vectors(blocks, vocabulary), "content", split=False)
 
 
-def read_topics(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+def read_topics(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
     """Yield the query vectors of a file of topics, with *vocabulary* and errors as in `read_anserini`."""
-    known = Vocabulary() if vocabulary is None else vocabulary
-    return blocks_of_rows(path, _topics(path), known, whole=True)
+    return blocks_of_rows(path, _topics(path), vocabulary, whole=True)
 
 
 def _topics(path: Path) -> Iterator[Row]:

@@ -52,8 +52,6 @@ def _writer(layout: str) -> Writer:
         )
         for what, form, blocks in files:
             path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
-            if folders := FORMATS[form].folders:
-                path = target.path / folders[what == "queries"]
             FORMATS[form].write(blocks, path, vocabulary)
             yield path
 
