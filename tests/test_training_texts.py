@@ -125,8 +125,16 @@ def test_the_output_is_a_training_collection(tmp_path):
     assert [row["_id"] for row in corpus] == ["0", "1", "2", "3", "4"]
     assert [row["_id"] for row in asked] == ["q:0", "q:1", "q:2", "q:3", "q:4"]
     assert qrels == ["query-id\tcorpus-id\tscore", *(f"q:{number}\t{number}\t1" for number in range(5))]
-    assert queries == 5
-    assert training_texts.write(tmp_path, "manuals", texts) == (5, digest)
+    assert queries == [row["text"] for row in asked]
+    assert training_texts.write(tmp_path, "manuals", texts) == (queries, digest)
+
+
+def test_queries_can_be_documents(tmp_path):
+    """Imitation reads queries as the documents of a folder, each once, on one line."""
+    training_texts.write_as_documents(tmp_path, "queries", ["how hearts\nbeat", "why", "why"])
+    lines = (tmp_path / "queries/corpus.jsonl").read_text().splitlines()
+
+    assert [json.loads(line)["text"] for line in lines] == ["how hearts beat", "why"]
 
 
 PACKAGE = {

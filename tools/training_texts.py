@@ -8,9 +8,13 @@ FOLDER/debian without installing them. Of collections only the documents are rea
 
 A query is made from a text that is relevant to it: its title, a sentence (every second one with half of its words), or one
 half; the text then loses that part. Other queries are phrases or key words of a text, which stays whole.
+
+Imitation learns queries as texts. So FOLDER/queries has the queries of all kinds as documents, and FOLDER/questions has the
+training queries of MS MARCO.
 """
 
 import argparse
+import gzip
 import hashlib
 import json
 import re
@@ -177,8 +181,8 @@ def _phrase(text: Text) -> Pair | None:
     return Pair(" ".join(words[at : at + number]), text.whole)
 
 
-def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:
-    """Write the texts of a kind as a BEIR folder; return the number of queries and the digest of its files."""
+def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[list[str], str]:
+    """Write the texts of a kind as a BEIR folder; return its queries and the digest of its files."""
     pairs = {text_id: drawn for text_id, text in texts.items() if (drawn := pair(kind, text))}
     corpus = [
         {"_id": text_id, "text": pairs[text_id].rest if text_id in pairs else text.whole} for text_id, text in texts.items()
@@ -190,10 +194,21 @@ def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]
         "queries.jsonl": "".join(json.dumps(row) + "\n" for row in queries),
         "qrels/train.tsv": "\n".join(qrels) + "\n",
     }
-    (folder / kind / "qrels").mkdir(parents=True, exist_ok=True)
+    return [drawn.query for drawn in pairs.values()], _write_files(folder / kind, files)
+
+
+def write_as_documents(folder: Path, kind: str, texts: Iterable[str]) -> str:
+    """Write *texts*, without those that occur before, as the corpus of a BEIR folder; return its digest."""
+    distinct = dict.fromkeys(map(one_line, texts))
+    rows = (json.dumps({"_id": f"{number}", "text": text}) + "\n" for number, text in enumerate(distinct))
+    return _write_files(folder / kind, {"corpus.jsonl": "".join(rows)})
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> str:
     for name, content in files.items():
-        write_text(folder / kind / name, content)
-    return len(pairs), hashlib.sha256("".join(files.values()).encode()).hexdigest()
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / name, content)
+    return hashlib.sha256("".join(files.values()).encode()).hexdigest()
 
 
 def main() -> None:
@@ -215,12 +230,20 @@ def main() -> None:
         read = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in source.files}
         facts[source.name] = {"kind": source.kind, "licence": source.licence, "texts": len(named), "sha256": read}
         print(f"{source.kind}: {source.name}: {len(named):,} texts", flush=True)
-    written = {}
+    written, made = {}, []
     for kind, texts in kinds.items():
         drawn = sorted(texts, key=lambda number: drawn_number(texts[number].text_id, "drawn"))[: arguments.most or None]
         queries, digest = write(arguments.folder, kind, {number: texts[number] for number in sorted(drawn, key=int)})
-        written[kind] = {"texts": len(drawn), "of": len(texts), "queries": queries, "sha256": digest}
-        print(f"{arguments.folder / kind}: {len(drawn):,} texts, {queries:,} queries", flush=True)
+        made += queries
+        written[kind] = {"texts": len(drawn), "of": len(texts), "queries": len(queries), "sha256": digest}
+        print(f"{arguments.folder / kind}: {len(drawn):,} texts, {len(queries):,} queries", flush=True)
+    written["queries"] = {"texts": len(made), "sha256": write_as_documents(arguments.folder, "queries", made)}
+    if not arguments.without_collections:
+        path = arguments.shared / "development" / "msmarco_train_queries" / "queries.tsv.gz"
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            asked = [line.rstrip("\n").partition("\t")[2] for line in file]
+        digest = write_as_documents(arguments.folder, "questions", asked)
+        written["questions"] = {"texts": len(asked), "licence": "for research", "sha256": digest}
     write_text(arguments.folder / "sources.json", json.dumps({"kinds": written, "sources": facts}, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Train a LexMAE: pretraining, negatives, fine-tuning."""
+"""Train a LexMAE: pretraining, imitation, negatives, fine-tuning."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -62,6 +62,13 @@ def pretrain(**options: Any) -> None:
 
 @command.command()
 @_common
+def imitate(**options: Any) -> None:
+    """Learn the predictions of another sparse model."""
+    _run("imitate", **options)
+
+
+@command.command()
+@_common
 @_stage
 def mine(**options: Any) -> None:
     """Mine the hard negatives of a stage."""
@@ -79,7 +86,7 @@ def finetune(**options: Any) -> None:
 @command.command("all")
 @_common
 def everything(**options: Any) -> None:
-    """Pretrain, then mine and fine-tune each stage, as far as the recipe has them."""
+    """Pretrain, imitate, then mine and fine-tune each stage, as far as the recipe has them."""
     _run("", **options)
 
 

@@ -21,14 +21,14 @@ from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
 from lexbench.table import Table, escape, markdown, number
 
-What = Literal["pretrained", "stage1", "stage2", "stage3"]
+What = Literal["pretrained", "imitated", "stage1", "stage2", "stage3"]
 
 
 class Data(Strict, frozen=True):
     """A collection that the weights have learned from, or were selected by."""
 
     dataset: str
-    use: Literal["pretraining", "training", "selection"]
+    use: Literal["pretraining", "imitation", "training", "selection"]
     counts: dict[str, int]  # of what was used, e.g. {documents = 5048} or {queries = 80, pairs = 310}
     note: str = ""  # its licence, or what is special about it
 
@@ -88,6 +88,7 @@ class Training(Strict, frozen=True):
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",
+    "imitated": "which has learned the predictions of another model",
     "stage1": "after the first stage of fine-tuning",
     "stage2": "after the second stage of fine-tuning",
     "stage3": "after the third stage of fine-tuning",
@@ -133,6 +134,7 @@ After training, its masked-language model was averaged with the starting model, 
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
+    "imitation": "Imitation saw the texts of its collections, and no judgement.",
     "training": "Training saw queries and judgements of its collections: no score on them is zero-shot.",
     "selection": "Selection chose the model by its queries: a score on them is too high.",
 }
@@ -167,8 +169,8 @@ def read(folder: Path) -> Training:
 
 
 def has_text_head(recipe: Recipe, what: What) -> bool:
-    """Return whether the model *what* has a text head: those of the stages do."""
-    return recipe.text_head is not None and what != "pretrained"
+    """Return whether the model *what* has a text head: those of the stages do, or the imitated one if there is no stage."""
+    return recipe.text_head is not None and (what.startswith("stage") or (what == "imitated" and not recipe.stage(1)))
 
 
 def _json(value: Any) -> str:
@@ -243,7 +245,7 @@ def _about(recipe: Recipe, what: What) -> str:
     described = f"“{_shown(recipe.description.strip())}”\n\n" if recipe.description.strip() else ""
     exact_terms = _EXACT_TERMS if recipe.exact_terms else ""
     idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
-    stage = recipe.stage(int(what[-1])) if what != "pretrained" else None
+    stage = recipe.stage(int(what[-1])) if what.startswith("stage") else None
     merged = _MERGED.format(share=stage.start_share) if stage and stage.start_share else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
@@ -260,6 +262,7 @@ def _data(recipe: Recipe, facts: Facts) -> str:
     notes += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
     stages = [recipe.stage(number) for number in STAGES]
+    inherited += [recipe.imitation.model] if recipe.imitation else []
     inherited += [stage.teacher for stage in stages if stage and stage.teacher]
     if inherited:
         notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")

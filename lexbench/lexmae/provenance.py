@@ -15,7 +15,8 @@ _REMEDY = "remove it, or give another --output"
 _DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # settings of a recipe
 _DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
 _LATER = {  # sections that cannot change a model because they are about later ones
-    "pretrained": {"stage1", "stage2", "stage3", "selection", "text_head"},
+    "pretrained": {"imitation", "stage1", "stage2", "stage3", "selection", "text_head"},
+    "imitated": {"stage1", "stage2", "stage3", "selection"},
     "stage1": {"stage2", "stage3"},
     "stage2": {"stage3"},
     "stage3": set[str](),
@@ -36,7 +37,7 @@ def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
 def check(recipe: Recipe, last: str) -> None:
     """Raise CommandError if a model up to *last*, or an unfinished training of one, exists and belongs to another recipe."""
     paths = Paths(recipe)
-    sections: dict[str, Fitting | None] = {"pretrained": recipe.pretrain}
+    sections: dict[str, Fitting | None] = {"pretrained": recipe.pretrain, "imitated": recipe.imitation}
     sections |= {f"stage{number}": recipe.stage(number) for number in STAGES}
     names = list(sections)
     for what in [name for name in names[: names.index(last) + 1] if sections[name]]:

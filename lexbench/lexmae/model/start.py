@@ -82,10 +82,13 @@ def _corpora(recipe: Recipe) -> Sequence[str]:
         return ()
     stages = [stage for number in STAGES if (stage := recipe.stage(number))]
     of_stages = tuple(dict.fromkeys(name for stage in stages for name in stage.queries))
-    names = recipe.pretrain.corpora if recipe.pretrain else of_stages
+    texts = recipe.pretrain or recipe.imitation
+    names = texts.corpora if texts else of_stages
     if not names and (start.vocabulary or start.head == "words"):
         setting = "start.vocabulary" if start.vocabulary else f'start.head = "{start.head}"'
-        raise CommandError(f"{setting} needs texts, and the recipe has none; give it [pretrain] corpora or a stage's queries")
+        raise CommandError(
+            f"{setting} needs texts, and the recipe has none; give it [pretrain] or [imitation] corpora, or a stage's queries"
+        )
     return names
 
 

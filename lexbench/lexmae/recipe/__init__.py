@@ -18,11 +18,13 @@ from msgspec.structs import fields
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, UnknownName
 from lexbench.lexmae.recipe.settings import (
     MODELS,
+    SECTIONS,
     STAGES,
     Encoding,
     ExactTerms,
     Fitting,
     Hardware,
+    Imitation,
     Paths,
     Pretrain,
     Recipe,
@@ -36,11 +38,13 @@ from lexbench.lexmae.recipe.settings import (
 
 __all__ = [
     "MODELS",
+    "SECTIONS",
     "STAGES",
     "Encoding",
     "ExactTerms",
     "Fitting",
     "Hardware",
+    "Imitation",
     "Paths",
     "Pretrain",
     "Recipe",
@@ -157,7 +161,7 @@ def _value(override: str) -> Any:
 
 
 def _optional_sections() -> set[str]:
-    """Return the sections that a recipe can leave out: exact terms, the text head, pretraining and the stages."""
+    """Return the sections that a recipe can leave out: exact terms, the text head, pretraining, imitation and the stages."""
     return {field.name for field in fields(Recipe) if field.default is None}
 
 

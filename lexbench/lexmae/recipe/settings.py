@@ -26,7 +26,8 @@ Scale: TypeAlias = Annotated[float, Meta(gt=0)]
 Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 STAGES = (1, 2, 3)
-MODELS = ("start", "pretrained", "stage1", "stage2")  # models that `negatives` can name, in training order
+MODELS = ("start", "pretrained", "imitated", "stage1", "stage2")  # models that `negatives` can name, in training order
+SECTIONS = {"pretrained": "pretrain", "imitated": "imitation"}  # sections of a recipe that are not called like their model
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # stands for a model's folder in `negatives`
 _OF_RUN_FILE = "dataset"  # the placeholder that run_file(path="...") fills in itself
 
@@ -68,10 +69,10 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
 
 
 class TextHead(Strict, frozen=True, kw_only=True):
-    """A second head, see `lexbench.models.added_terms`. It is trained when a stage of fine-tuning has ended, on its texts."""
+    """A second head, see `lexbench.models.added_terms`. It is trained at the end of a stage or of imitation."""
 
     terms: Positive = 8192  # the most common whole words
-    texts: Positive = 12_000  # documents and queries, half each; the same number of each training set
+    texts: Positive = 12_000  # of a stage: documents and queries, half each, the same number of each training set
     steps: Positive = 600
     scale: Scale = 2.0  # of its weights; with 1 the dot product of two texts is about their cosine
 
@@ -101,11 +102,22 @@ class Pretrain(Fitting, frozen=True, kw_only=True):
     decoder_layers: Count = 2  # 0: no decoder, that is, masked-language modelling alone
 
 
+class Imitation(Fitting, frozen=True, kw_only=True):
+    """Learning the predictions of another sparse model, text by text, see `lexbench.lexmae.training.imitation`."""
+
+    model: str  # the imitated masked-language model with the same word pieces: a folder, or a name on the hub
+    corpora: Names  # ids of datasets or BEIR folders; queries are learned from a folder that has them as documents
+    shares: tuple[Scale, ...] = ()  # of the texts drawn, one for each of *corpora*; (): all texts count the same
+    length: Count = 0  # tokens of a text; 0: document_length
+    keep_means: Weight = 20.0  # weight of 1 - cosine of a text's mean state and the one before training
+    term_rate: Scale = 10.0  # factor of the learning rate of weights that belong to one word
+
+
 class Stage(Fitting, frozen=True, kw_only=True):
     """One stage of fine-tuning: paper, appendix A."""
 
     queries: Names  # ids of datasets for training, or BEIR folders
-    start: Literal["start", "pretrained", "stage1", "stage2"] = "pretrained"
+    start: Literal["start", "pretrained", "imitated", "stage1", "stage2"] = "pretrained"
     negatives: str  # the system that finds them; {pretrained}, {stage1} and so on stand for the folders of those models
     depth: Positive  # negatives come from this many of the best documents of each query
     documents: Annotated[int, Meta(ge=2)] = 16  # per query in a batch: one relevant document, the others negatives
@@ -171,6 +183,7 @@ class Recipe(Strict, frozen=True, kw_only=True):
     exact_terms: ExactTerms | None = None
     text_head: TextHead | None = None
     pretrain: Pretrain | None = None
+    imitation: Imitation | None = None
     stage1: Stage | None = None
     stage2: Stage | None = None
     stage3: Stage | None = None
@@ -203,6 +216,11 @@ class Paths:
         """The model after pretraining, with its decoder."""
         return self.root / "pretrained"
 
+    @property
+    def imitated(self) -> Path:
+        """The model that has learned to imitate another one."""
+        return self.root / "imitated"
+
     def stage(self, number: int) -> Path:
         """Return the folder of the model after a stage of fine-tuning (1 to 3)."""
         return self.root / f"stage{number}"
@@ -231,6 +249,10 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
         yield from _fitting_errors(recipe.pretrain, "pretrain")
         if recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
             yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
+    if imitation := recipe.imitation:
+        yield from _fitting_errors(imitation, "imitation")
+        if len(imitation.shares) not in (0, count := len(imitation.corpora)):
+            yield f"Expected {count} shares, one for each of `corpora` - at `$.imitation.shares`"
     for number in STAGES:
         if stage := recipe.stage(number):
             yield from _fitting_errors(stage, f"stage{number}")
@@ -253,15 +275,15 @@ def _fitting_errors(fitting: Fitting, section: str) -> Iterator[str]:
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
     """Yield the errors of a stage: models that are not trained before it, strata, and the expression of the negatives."""
     section = f"`$.stage{number}"
-    earlier = MODELS[: number + 1]  # stage 1 can use start and pretrained, stage 2 also stage1, and so on
-    trained = [name for name in earlier if getattr(recipe, "pretrain" if name == "pretrained" else name) is not None]
+    earlier = MODELS[: number + 2]  # stage 1 can use the models before any stage, stage 2 also stage1, and so on
+    trained = [name for name in earlier if getattr(recipe, SECTIONS.get(name, name)) is not None]
     needed = [(stage.start, "start"), *((name, "negatives") for name in placeholders(stage.negatives))]
     for name, key in needed:
         if name not in earlier:
             yield f"Stage {number} comes before any model {name!r}; there is: {', '.join(trained)} - at {section}.{key}`"
         elif name not in trained:
-            lacking = "pretrain" if name == "pretrained" else name
             models = ", ".join(trained)
+            lacking = SECTIONS.get(name, name)
             yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
     if list(stage.strata) != sorted(set(stage.strata)):
         yield f"Expected ascending ranks - at {section}.strata`"

@@ -24,7 +24,7 @@ import torch
 
 from lexbench import registry
 from lexbench.lexmae.data.collections import Size
-from lexbench.lexmae.recipe import Fitting, Hardware, Paths, Pretrain, Recipe, Stage, Start
+from lexbench.lexmae.recipe import Fitting, Hardware, Imitation, Paths, Pretrain, Recipe, Stage, Start
 from lexbench.lexmae.training import plan, processes
 from lexbench.lexmae.training.plan import Task
 from lexbench.notation import parse
@@ -109,6 +109,8 @@ def costs(
         stage = recipe.stage(task.stage) if task.stage else None
         if task.kind == "pretrain" and recipe.pretrain:
             estimated.append(_pretrain(recipe, recipe.pretrain, shape, sizes[task], machine))
+        elif task.kind == "imitate" and recipe.imitation:
+            estimated.append(_imitate(recipe, recipe.imitation, shape, sizes[task], machine))
         elif stage:
             cost = _mine if task.kind == "mine" else _finetune
             queried = {name: sizes[task][name] for name in stage.queries}
@@ -210,6 +212,17 @@ def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[s
     activations += piece * shape.vocabulary * _POOLED if pools else 0
     memory = round((shape.parameters + decoder) * _OPTIMISED + activations)
     return Cost("pretrain", texts, steps, _time(texts, per_example, machine), memory)
+
+
+def _imitate(recipe: Recipe, settings: Imitation, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
+    """Return the cost of imitation, which also encodes texts by two other models, assumed to be as large."""
+    steps, texts = _drawn(settings, total(size.documents for size in sizes.values()))
+    length, projected = settings.length or recipe.encoding.document_length, shape.width * shape.vocabulary
+    per_example = 10 * (shape.body + shape.width**2) * length + projected * (4 * length + 4)
+    piece = settings.batch_size / machine.devices / recipe.hardware.accumulate
+    memory = round(shape.parameters * (_OPTIMISED + 2 * _TEACHER))
+    memory += round(piece * (_activations(shape, 0, length, machine) + 2 * shape.vocabulary * _POOLED))
+    return Cost("imitate", texts, steps, _time(texts, per_example, machine), memory)
 
 
 def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:

@@ -19,7 +19,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 class Task(NamedTuple):
     """The work of one command."""
 
-    kind: Literal["start", "pretrain", "mine", "finetune"]
+    kind: Literal["start", "pretrain", "imitate", "mine", "finetune"]
     stage: int = 0  # of mine and finetune
 
     def __str__(self) -> str:
@@ -29,11 +29,11 @@ class Task(NamedTuple):
 
 def tasks(recipe: Recipe) -> list[Task]:
     """Return all tasks of *recipe* in order."""
-    first = [Task("start"), *([Task("pretrain")] if recipe.pretrain else [])]
+    first = [Task("start"), *([Task("pretrain")] if recipe.pretrain else []), *([Task("imitate")] if recipe.imitation else [])]
     return first + [Task(kind, number) for number in STAGES if recipe.stage(number) for kind in ("mine", "finetune")]
 
 
-def single_task(recipe: Recipe, kind: Literal["pretrain", "mine", "finetune"], stage: int = 0) -> list[Task]:
+def single_task(recipe: Recipe, kind: Literal["pretrain", "imitate", "mine", "finetune"], stage: int = 0) -> list[Task]:
     """Return one task of *recipe*, after that of the initial model if it is needed. Raises CommandError if there is none."""
     asked, known = Task(kind, stage), tasks(recipe)
     if asked not in known:
@@ -60,7 +60,8 @@ def check(recipe: Recipe, planned: Sequence[Task]) -> None:
     from lexbench.lexmae.training import processes
 
     for task in planned:
-        fitting = recipe.pretrain if task.kind == "pretrain" else recipe.stage(task.stage) if task.kind == "finetune" else None
+        fittings = {"pretrain": recipe.pretrain, "imitate": recipe.imitation, "finetune": recipe.stage(task.stage or 1)}
+        fitting = fittings.get(task.kind)
         if fitting:
             processes.check(fitting, recipe.hardware)
     provenance.check(recipe, model_after(recipe, planned[-1]).name)
@@ -84,6 +85,10 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
         from lexbench.lexmae.training import pretrain
 
         return [pretrain.pretrain(recipe, progress)]
+    if task.kind == "imitate":
+        from lexbench.lexmae.training import imitation
+
+        return [imitation.imitate(recipe, progress)]
     if task.kind == "finetune":
         from lexbench.lexmae.training import finetune
 
@@ -100,12 +105,15 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
 
 def model_after(recipe: Recipe, task: Task) -> Path:
     """Return the folder of the model that a task trains, or mines negatives for."""
-    return Paths(recipe).stage(task.stage) if task.stage else Paths(recipe).pretrained
+    if task.stage:
+        return Paths(recipe).stage(task.stage)
+    return Paths(recipe).imitated if task.kind == "imitate" else Paths(recipe).pretrained
 
 
 def _corpora(recipe: Recipe, task: Task) -> tuple[str, ...]:
     """Return the collections of which a task only reads the corpus."""
-    return recipe.pretrain.corpora if task.kind == "pretrain" and recipe.pretrain else ()
+    section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
+    return section.corpora if section else ()
 
 
 def _queries(recipe: Recipe, task: Task) -> tuple[str, ...]:
@@ -125,7 +133,7 @@ def _models(recipe: Recipe, task: Task) -> list[str]:
     match task.kind:
         case "start":
             return []
-        case "pretrain":
+        case "pretrain" | "imitate":
             return ["start"]
         case "mine":
             return placeholders(_stage(recipe, task).negatives)
@@ -139,6 +147,8 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
         _check_model(recipe.start.model, recipe.start.revision)
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
             collections.check_corpus(name)
+    if task.kind == "imitate" and recipe.imitation:
+        _check_model(recipe.imitation.model)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
     for name in _queries(recipe, task):
@@ -158,7 +168,8 @@ def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, str]]:
     paths = Paths(recipe)
     for name in _models(recipe, task):
         number = name.removeprefix("stage")
-        yield paths.root / name, f"finetune --stage {number}" if number.isdigit() else name.removesuffix("ed")
+        command = {"pretrained": "pretrain", "imitated": "imitate"}.get(name, name)
+        yield paths.root / name, f"finetune --stage {number}" if number.isdigit() else command
     if task.kind == "finetune":
         for name in _stage(recipe, task).queries:
             yield paths.negatives(task.stage, name), f"mine --stage {task.stage}"
@@ -172,6 +183,8 @@ def _outputs(recipe: Recipe, task: Task) -> list[Path]:
             return [paths.start]
         case "pretrain":
             return [paths.pretrained]
+        case "imitate":
+            return [paths.imitated]
         case "mine":
             stage = _stage(recipe, task)
             kinds = [paths.negatives, *([paths.teacher_scores] if teaching_system(stage.teacher) else [])]

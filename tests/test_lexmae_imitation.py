@@ -1,0 +1,108 @@
+"""Imitation: a tiny model learns the predictions of another one, and keeps its own mean states."""
+
+import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
+import torch
+from checkpoints import masked_lm
+from topics import VOCABULARY, Process, losses, write
+
+from lexbench.cli import code
+from lexbench.lexmae.model.encoder import Texts, load_encoder
+from lexbench.models.added_terms import means
+
+RECIPE = """
+schema = 1
+name = "copy"
+output = "{output}"
+
+[encoding]
+titles = "off"
+document_length = 32
+document_terms = 24
+text_terms = 8
+query_text_terms = 8
+
+[start]
+model = "model"
+head = "embeddings"
+
+[exact_terms]
+corpora = ["topics"]
+
+[text_head]
+terms = 32
+texts = 40
+steps = 20
+
+[imitation]
+model = "{imitated}"
+corpora = ["topics", "topics"]
+shares = [3, 1]
+length = 12
+keep_means = {keep_means}
+steps = 60
+batch_size = 8
+learning_rate = 3e-3
+save_every = 20
+
+[hardware]
+device = "cpu"
+threads = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Train with and without the term for mean states, and on a model with other word pieces; return the folder."""
+    place = write(tmp_path_factory.mktemp("imitation"))
+    masked_lm(place / "imitated", vocabulary=VOCABULARY, seed=7)
+    masked_lm(place / "other", vocabulary=VOCABULARY[:-1])
+    for name, imitated, keep in ("both", "imitated", 20.0), ("alone", "imitated", 0.0), ("refused", "other", 20.0):
+        (place / f"{name}.toml").write_text(RECIPE.format(output=name, imitated=imitated, keep_means=keep))
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """Return the log of losses of both trainings by name."""
+    processes = {name: Process(place, code, ["train", "all", f"{name}.toml"]) for name in ("both", "alone")}
+    for process in processes.values():
+        assert process.code() == 0, process.said
+    return {name: losses(place / name / "imitated") for name in processes}
+
+
+def test_predictions_come_near_the_imitated_ones(trained):
+    """The distance to the imitated predictions falls to less than half."""
+    for log in trained.values():
+        assert log[-1]["predictions"] < 0.5 * log[0]["predictions"]
+
+
+def test_mean_states_stay(trained, place):
+    """With the term for mean states they stay nearer to those before training, on whole texts too."""
+    assert trained["both"][-1]["means"] < 0.5 * trained["alone"][-1]["means"]
+    models = [load_encoder(place / name)[0].eval() for name in ("both/start", "both/imitated", "alone/imitated")]
+    ids = torch.randint(5, len(VOCABULARY), (6, 20), generator=torch.Generator().manual_seed(1))
+    texts = Texts(ids, ids > 0, ids > 0)
+    with torch.no_grad():
+        before, kept, alone = (means(model.hidden(texts.ids, texts.real), texts.real) for model in models)
+    assert (before * kept).sum(1).mean() > (before * alone).sum(1).mean()
+
+
+def test_exact_terms_stay_and_a_recipe_without_stages_has_its_text_head(trained, place):
+    """Imitation changes no exact term; the text head is trained at its end."""
+    del trained
+    start, end = (load_encoder(place / "both" / name)[0] for name in ("start", "imitated"))
+
+    assert torch.equal(start.exact_terms.exact, end.exact_terms.exact)
+    assert start.text_head is None
+    assert len(end.text_head.words) == 32
+
+
+def test_other_word_pieces_are_refused(place):
+    """The imitated model must have the same vocabulary."""
+    process = Process(place, code, ["train", "imitate", "refused.toml"])
+
+    assert process.code() == 2
+    assert "imitation.model: other has other word pieces than model; name another" in process.said
