@@ -69,12 +69,11 @@ golden: .venv/.dev build/minilm  ## compare the results of 12 systems with the r
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow
 
-test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install; KILLS=50 SEED=2 kills more
+test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install
 	@$(PIP) --editable '.[qdrant,ray]'
 	$(BIN)/pytest -q -m 'slow or not slow' tests/contracts/test_executors.py tests/test_workers.py tests/test_outside_engines.py
 	$(BIN)/pytest -q -m 'slow or not slow' tests/test_sharded.py -k workers
 	$(BIN)/pytest -q -m slow tests/test_rerank.py -k executors
-	LEXBENCH_KILLS=$(KILLS) LEXBENCH_SEED=$(SEED) $(BIN)/pytest -q -m slow tests/test_ray_kills.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
 test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulated: on Debian or Ubuntu, with qemu-user-static

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from lexbench.encodings import shards as format_
 from lexbench.encodings.encoding import culprit
 from lexbench.errors import CannotStart, LexbenchError, MissingExtra
 from lexbench.executors import executor, suited
+from lexbench.executors._workers import MOST_SHARDS
 from lexbench.executors.here import Here
 from lexbench.executors.processes import Processes
 from lexbench.testing._letters import Sum
@@ -70,7 +73,7 @@ def test_a_request_that_no_cluster_meets_is_answered(two_raylets, corpus, tmp_pa
 @needs_ray
 @pytest.mark.slow
 def test_a_lost_machine_costs_only_its_unfinished_shards(two_raylets, corpus, tmp_path):
-    """One of two machines is removed while it encodes: its shards go to the other, and the bytes are the same."""
+    """If one of two machines is removed while it encodes, the other encodes its unfinished shards. No byte changes."""
     encode(Letters(), corpus, folder(tmp_path, "here"))
 
     class Removing(RecordedProgress):
@@ -82,10 +85,26 @@ def test_a_lost_machine_costs_only_its_unfinished_shards(two_raylets, corpus, tm
     heard = Removing()
     shards = format_.missing(len(corpus), folder(tmp_path, "there"))
     two = executor(f'ray("{two_raylets.address}", workers=2)')
-    two.encode(Letters(), corpus, tmp_path / "there", shards, heard)
+    two.encode(Letters(log=str(tmp_path / "log")), corpus, tmp_path / "there", shards, heard)
     two_raylets.second = two_raylets.add_node(num_cpus=1, object_store_memory=80 << 20)
 
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert len((tmp_path / "log").read_text().splitlines()) <= len(shards) + MOST_SHARDS
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ray_prints_nothing(two_raylets, corpus, tmp_path):
+    """Ray's events are not printed, because stdout is for the answers of commands."""
+    program = (
+        "import sys; from pathlib import Path; from staged import Letters, encode; from lexbench.executors import executor; "
+        "from lexbench.datasets.corpus import open_corpus; "
+        "encode(Letters(), open_corpus(Path(sys.argv[1])), Path(sys.argv[2]), executor(sys.argv[3]))"
+    )
+    arguments = [str(corpus.path), str(folder(tmp_path, "there")), f'ray("{two_raylets.address}", workers=2, gpus=0)']
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_executors_are_named_on_the_command_line(monkeypatch):
