@@ -66,7 +66,7 @@ format: .venv/.dev  ## let ruff rewrite the code
 golden: .venv/.dev build/minilm  ## compare the results of 12 systems with the recorded digests (a few minutes)
 	$(BIN)/python tools/golden.py
 
-test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
+test-slow: .venv/.dev  ## the checks that take longer: a kill at every flush, every kind of fault
 	$(PYTEST) -m slow
 
 test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install

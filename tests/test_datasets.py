@@ -106,16 +106,6 @@ def test_topics_are_the_judged_queries(tmp_path):
     assert Topics((Query("q", " "),), (), 0).textless == ("q",)
 
 
-def test_folder_without_a_contract(bread, tmp_path):
-    """A BEIR folder without a contract is a dataset: 84 documents, one of them empty, and 16 of its 35 queries."""
-    contract, source = find_folder(bread)
-    topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
-    assert (contract.id, contract.stamp) == ("bread/test", "bread/test@0")
-    assert (len(corpus), corpus.empty) == (84, 1)
-    assert (topics.facts.queries, topics.facts.judgements, topics.unjudged) == (16, 56, 19)
-    assert absent_documents(topics.judgements, corpus.doc_ids) == ()
-
-
 def test_query_sets_of_one_corpus(bread, tmp_path):
     """A folder of queries has its corpus one folder up; of several qrels one is named, and not naming it is an error."""
     place = tmp_path / "bread" / "asked"

@@ -85,15 +85,15 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r ' = bm25'": "write 1 to 100 printable characters",
     "run suite pydoc -r 'bm25|top_k(3)'": "bm25 is no encoder",
     "run suite pydoc -r 'rerank(bm25)'": 'e.g. rerank(bm25, cross_encoder(model="FOLDER"), k=100)',
-    "run suite pydoc -r 'rerank(bm25, bm25, endpoint_reranker(\"http://localhost:9\"))'": "takes a retriever and a reranker",
+    "run suite pydoc -r 'rerank(bm25, bm25, RERANKER)'": "takes a retriever and a reranker",
     "run suite pydoc -r 'rerank(bm25, bm25(k1=2.0))'": "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])",
     "run suite pydoc -r 'rerank(bm25, lexmae_nano)'": "is no reranker (cross_encoder, endpoint_reranker); to let it score",
-    'run suite pydoc -r \'rerank(endpoint_reranker("http://localhost:9"), endpoint_reranker("http://localhost:9"))\'': "is a reranker; write rerank(bm25, endpoint_reranker",
-    "run suite pydoc -r 'rerank(bm25, endpoint_reranker(\"http://localhost:9\")@flat)'": "a reranker has no vectors",
-    "run suite pydoc -r 'rerank(bm25, endpoint_reranker(\"http://localhost:9\"), k=0)'": "rerank(k=0): a whole number from 1",
-    'run suite pydoc -r \'rerank(run_file(path="x"), endpoint_reranker("http://localhost:9"))\'': "RunFile has no index to search",
-    "run suite pydoc -r 'rerank(ensemble(bm25, bm25, depth=50), endpoint_reranker(\"http://localhost:9\"))'": "ensemble(depth=50) is asked for 100 documents per query",
-    "run suite pydoc -r 'pipeline(bm25, rerank(bm25, endpoint_reranker(\"http://localhost:9\")))'": "Rerank cannot score documents that others found",
+    "run suite pydoc -r 'rerank(RERANKER, RERANKER)'": "is a reranker; write rerank(bm25, endpoint_reranker",
+    "run suite pydoc -r 'rerank(bm25, RERANKER@flat)'": "a reranker has no vectors",
+    "run suite pydoc -r 'rerank(bm25, RERANKER, k=0)'": "rerank(k=0): a whole number from 1",
+    "run suite pydoc -r 'rerank(run_file(path=\"x\"), RERANKER)'": "RunFile has no index to search",
+    "run suite pydoc -r 'rerank(ensemble(bm25, bm25, depth=50), RERANKER)'": "is asked for 100 documents per query",
+    "run suite pydoc -r 'pipeline(bm25, rerank(bm25, RERANKER))'": "Rerank cannot score documents that others found",
     "run suite pydoc -r 'ensemble(bm25)'": "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0))",
     "run suite pydoc -r 'ensemble(bm25, bm25(b=0.1), weights=[1])'": "takes as many weights; 1 given",
     "run suite pydoc -r 'ensemble(bm25, bm25(b=0.1), depth=50)'": "ensemble(depth=50) is asked for 1000 documents per query",
@@ -151,6 +151,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -m nDCG@ten": "does not read",
     # data
     "run dataset several": "choose one: --split one",
+    "run dataset hf:none": "'hf:none' names no dataset of the hub; write hf:ORG/NAME",
     # run files
     "score good/queries.jsonl -d good": "convert it first: lexbench import table good/queries.jsonl NEW",
     "score good.run": "give -d ID, --qrels FILE, or both",
@@ -293,7 +294,7 @@ def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, c
     monkeypatch.chdir(playground)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    exit_code = code(shlex.split(typed))
+    exit_code = code(shlex.split(typed.replace("RERANKER", 'endpoint_reranker("http://localhost:9")')))
     out, err = capsys.readouterr()
 
     assert (exit_code, out) == (ends, "")

@@ -7,17 +7,17 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+import tiny
 from scipy import sparse
 from servers import serving
 
 import lexbench
-from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import TinyStore
 from lexbench.timing.protocol import Settings
-from lexbench.types import Document, Kind, MultiVectors, Query
+from lexbench.types import Kind, MultiVectors, Query
 from lexbench.vectors import converted
 
 TEXTS = ["aab", "c", ""]
@@ -174,11 +174,7 @@ def test_terms_are_named_and_kept_in_one_session():
         made.retriever.encoder.__reduce__()
 
 
-class Three:
-    """A search system that wants three arguments."""
-
-    def search(self, queries, k, depth):
-        """Return nothing."""
+THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # its search takes three arguments
 
 
 @pytest.mark.parametrize(
@@ -189,7 +185,7 @@ class Three:
         (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),
         (lambda a, b, c: None, r"a function of one argument"),
         (lambda texts: texts, "the encoder returned list of str"),
-        (Three(), "Three: its search takes 3 arguments; it must take two, queries and k"),
+        (THREE(), "Three: its search takes 3 arguments; it must take two, queries and k"),
     ],
 )
 def test_what_is_no_system_is_refused(given, message):
@@ -208,8 +204,7 @@ FOUND = {"q1": [("d2", 1), ("d1", 1)], "q2": [("d4", 2), ("d1", 1)], "q3": []}  
 @pytest.fixture
 def corpus(tmp_path):
     """Write a corpus of four documents; position 0 is d4."""
-    (tmp_path / "corpus").mkdir()
-    return write_corpus((Document(doc_id, text) for doc_id, text in CORPUS.items()), tmp_path / "corpus")
+    return tiny.corpus(tmp_path / "corpus", CORPUS)
 
 
 def found(given, corpus, path, k=10):

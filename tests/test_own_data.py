@@ -1,19 +1,18 @@
 """A user's own data run like a suite: in every layout, from the hub, in the shell and in Python, with the same numbers."""
 
-import json
 from collections import namedtuple
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny import lines, run, write_rows
+from tiny import answer, ended, lines, run, write_rows
 from tiny import write_files as write
 
 import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
-from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.types import Document, Judgement, Query
 
 TEXTS = {
@@ -148,16 +147,13 @@ def test_a_folder_of_parquet_files_is_a_dataset(names, tmp_path):
 
 
 def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
-    """Of several splits `test` is read, with its queries; without it the error names the existing splits."""
+    """Of several splits `test` is read, with its queries."""
     files = {f"queries/{split}.jsonl": lines([{"_id": "q1", "text": split}]) for split in ("dev", "test")}
     files |= {f"qrels/{split}.jsonl": lines(JUDGED[:2]) for split in ("dev", "test")}
     contract, source = find_folder(write(tmp_path / "mine", files | {"corpus/all.jsonl": lines(CORPUS)}))
 
     assert [query.text for query in source.queries()] == ["test"]
     assert contract.id == "mine/test"
-    (tmp_path / "mine/qrels/test.jsonl").rename(tmp_path / "mine/qrels/train.jsonl")
-    with pytest.raises(InvalidFile, match="several splits: dev, train; choose one: --split dev"):
-        find_folder(tmp_path / "mine")
 
 
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
@@ -171,18 +167,17 @@ def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     assert [one.text for one in find_folder(tmp_path / "b").source.documents()] == ['say "hi" now', '"one" two']
 
 
-def test_what_was_found_is_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("layout", "summary"),
+    [
+        ("csv", "documents corpus.csv (id, title, text), queries queries.csv (qid, query), judgements qrels.csv; split test"),
+        ("ms marco", "documents collection.tsv (id, title, text, no header)"),
+        ("trec", "documents a.trec, queries topics.txt, judgements qrels.txt; split test"),
+    ],
+)
+def test_what_was_found_is_one_line(layout, summary, tmp_path):
     """The summary names files, columns and split, and says where there is no header."""
-
-    def summary(layout):
-        return find_folder(write(tmp_path / layout, LAYOUTS[layout])).source.summary()
-
-    assert (
-        summary("csv")
-        == "documents corpus.csv (id, title, text), queries queries.csv (qid, query), judgements qrels.csv; split test"
-    )
-    assert "documents collection.tsv (id, title, text, no header)" in summary("ms marco")
-    assert summary("trec") == "documents a.trec, queries topics.txt, judgements qrels.txt; split test"
+    assert find_folder(write(tmp_path, LAYOUTS[layout])).source.summary().startswith(summary)
 
 
 def test_the_split_is_shown_and_chosen(tmp_path, capsys):
@@ -196,10 +191,9 @@ def test_the_split_is_shown_and_chosen(tmp_path, capsys):
     assert find_folder(several, "dev").source.judgement_notes() == []
     with pytest.raises(MissingData, match="no judgements of the split 'x'; there is: dev, test; choose one: --split dev"):
         find_folder(several, "x")
-    exit_code, out, err = run(capsys, "run", "dataset", only, "-m", "nDCG@10")
-    assert exit_code == 0
-    assert "only/dev: scored on dev: there are no judgements called test" in err
-    assert "scored on dev: there are no judgements called test" in out
+    printed = ended(capsys, 0, "run", "dataset", only, "-m", "nDCG@10")
+    assert "only/dev: scored on dev: there are no judgements called test" in printed.err
+    assert "scored on dev: there are no judgements called test" in printed.out
 
 
 # ---- mistakes --------------------------------------------------------------------------------------------------------------
@@ -214,6 +208,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
     (2, {"corpus.csv": "id,text\nd1,x\n"}, "are two tables of one kind for mine; keep one"),
     (1, {"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
     (3, {"corpus.jsonl": None}, "make a test collection of texts: lexbench collect"),
+    *([(2, {"corpus.jsonl": None, "corpus.parquet": b"PAR0"}, "it does not read as Parquet")] if find_spec("pyarrow") else []),
     *(
         (ends, {"corpus.jsonl": content}, said)
         for ends, content, said in (
@@ -264,14 +259,6 @@ def test_a_mistake_in_data_is_one_line_and_no_score(ends, changed, message, tmp_
     assert "Traceback" not in err
 
 
-@needs_pyarrow
-def test_a_file_that_is_no_parquet_is_refused(tmp_path):
-    """A file that is not Parquet despite its name is refused in one line."""
-    source = find_folder(write(tmp_path, BEIR | {"corpus.jsonl": None, "corpus.parquet": b"PAR0"})).source
-    with pytest.raises(InvalidFile, match=r"corpus.parquet: it does not read as Parquet"):
-        list(source.documents())
-
-
 # ---- on the hub ------------------------------------------------------------------------------------------------------------
 
 
@@ -314,14 +301,6 @@ def test_judgements_may_be_in_another_repository(hub):
     assert len(contents(find_dataset("hf:BeIR/tiny", "train")[1])[2]) == 1
 
 
-def test_what_the_hub_does_not_have_is_one_line(hub):
-    """A dataset that cannot be downloaded, or a malformed name, is refused in one line."""
-    with pytest.raises(MissingData, match="hf:org/none is not on this machine, and LEXBENCH_OFFLINE forbids to fetch it"):
-        find_dataset("hf:org/none")
-    with pytest.raises(CommandError, match="'hf:none' names no dataset of the hub; write hf:ORG/NAME"):
-        find_dataset("hf:none")
-
-
 # ---- the whole path --------------------------------------------------------------------------------------------------------
 
 
@@ -337,9 +316,7 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
     assert "lexbench run dataset mine" in (board / "reproduce.sh").read_text()
     assert "Names: `other = bm25(b=0.1)`" in (board / "README.md").read_text()  # though it shares a row with its equal bm25
     for place in ([], ["--results", board], ["-d", "mine"], ["-d", mine]):
-        exit_code, out, _ = run(capsys, "compare", "bm25", "other", *place)
-        assert exit_code == 0
-        assert "mine, nDCG@10, 2 queries" in out
+        assert "mine, nDCG@10, 2 queries" in ended(capsys, 0, "compare", "bm25", "other", *place).out
     for place in ("mine", mine):
         assert run(capsys, "export", "trec", tmp_path / "runs", "-d", place)[0] == 0
         assert run(capsys, "leaderboard", "--results", board, "--copy", "csv", "-d", place)[0] == 0
@@ -365,13 +342,11 @@ def test_folders_of_one_name_are_told_apart(tmp_path, capsys):
     for folder in (one, two):
         assert run(capsys, "run", folder, "-r", "bm25", "-m", "nDCG@10", "--results", tmp_path / "board")[0] == 0
     assert run(capsys, "run", one, "-r", "other = bm25(b=0.1)", "-m", "nDCG@10")[0] == 0
-    listed = {row["dataset"] for row in json.loads(run(capsys, "list", "results", "--json")[1])}
 
-    assert listed == {f"mine ({one})", f"mine ({two})"}
+    assert {row["dataset"] for row in answer(capsys, "list", "results", "--json")} == {f"mine ({one})", f"mine ({two})"}
     assert run(capsys, "compare", "bm25", "other", "-d", one)[0] == 0
-    exit_code, _, err = run(capsys, "compare", "bm25", "other", "-d", two)
-    assert exit_code == 3
-    assert f"other has results on other data called mine, none on {two}" in err
+    refused = ended(capsys, 3, "compare", "bm25", "other", "-d", two).err
+    assert f"other has results on other data called mine, none on {two}" in refused
 
 
 @pytest.fixture
@@ -398,17 +373,12 @@ def test_a_suite_file_names_folders_and_contracts_beside_it(tmp_path, capsys, mo
     write(tmp_path / "mine", LAYOUTS["csv"])
     write(tmp_path / "suites" / "strict", LAYOUTS["trec"])
     monkeypatch.chdir(write(tmp_path / "here", {"strict/corpus.jsonl": "a folder here is no dataset of the suite"}))
-    exit_code, out, _ = run(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")
+    found = answer(capsys, "run", tmp_path / "suites/own.toml", "--results", tmp_path / "board", "--json")["results"]
 
-    assert exit_code == 0, out
+    measured = {result["dataset"]: list(result["means"]) for result in found}
+    assert measured == {"mine": ["nDCG@10", "R@1"], "strict": ["nDCG@10", "R(rel=2)@1"]}
     assert run(capsys, "leaderboard", "--results", tmp_path / "board")[0] == 0
     assert "lexbench run suite ./own.toml -d" in (tmp_path / "board" / "reproduce.sh").read_text()
-    found = {result["dataset"]: result["means"] for result in json.loads(out)["results"]}
-    assert {name: list(means) for name, means in found.items()} == {
-        "mine": ["nDCG@10", "R@1"],
-        "strict": ["nDCG@10", "R(rel=2)@1"],
-    }
-    assert run(capsys, "leaderboard", "--results", tmp_path / "board")[0] == 0
     write(tmp_path / "suites" / "mine", LAYOUTS["csv"])
     (tmp_path / "suites/two.toml").write_text(suite.replace('"strict"', '"mine"'))
     assert "two datasets are called 'mine'; rename one" in run(capsys, "run", tmp_path / "suites/two.toml")[2]
@@ -479,14 +449,11 @@ def test_python_and_shell_give_the_same_numbers(form, tmp_path, capsys):
         "path": lambda: folder,
     }
     measures = ["nDCG@10", "AP@1000"]
-    shell = json.loads(run(capsys, "run", folder, *(word for name in measures for word in ("-m", name)), "--json")[1])[
-        "results"
-    ]
+    (shell,) = answer(capsys, "run", folder, "-m", "nDCG@10", "-m", "AP@1000", "--json")["results"]
     results = lexbench.run(forms[form](), ["bm25"], measures=measures)
     (found,) = results
 
-    assert found.per_query == shell[0]["per_query"]
-    assert found.digests == shell[0]["digests"]
+    assert (found.per_query, found.digests) == (shell["per_query"], shell["digests"])
     assert results.failures == []
     assert "bm25" in str(results)
 
@@ -519,13 +486,12 @@ def test_data_in_memory_are_kept_by_their_content(tmp_path):
 def test_a_mistake_in_memory_is_one_line(data, message):
     """Faulty data in memory are refused in one line, or fail the job with it."""
     try:
-        lines = lexbench.run(data, ["bm25"], measures=["nDCG@10"]).failures
+        (line,) = lexbench.run(data, ["bm25"], measures=["nDCG@10"]).failures
     except LexbenchError as error:
-        lines = [str(error)]
+        line = str(error)
 
-    assert len(lines) == 1
-    assert message in lines[0]
-    assert "\n" not in lines[0]
+    assert message in line
+    assert "\n" not in line
 
 
 def test_a_dataset_takes_no_datasets():
@@ -544,10 +510,10 @@ def test_a_model_s_folder_is_a_name_everywhere(tmp_path, capsys, monkeypatch):
     folder = checkpoints.masked_lm(Path("Modell (größer)"), form="sparse_encoder", max_position_embeddings=512)
     model = f"./{checkpoints.sparsified(folder)}"
     assert run(capsys, "run", mine, "-r", model, "-r", "bm25")[0] == 0
-    score = run(capsys, "score", model, "-d", mine, "--json")[1]
-    compared = run(capsys, "compare", "bm25", model, "--json")[1]
+    score = answer(capsys, "score", model, "-d", mine, "--json")
+    compared = answer(capsys, "compare", "bm25", model, "--json")
 
-    assert json.loads(compared)["systems"][1] == f'sparse_mlm(model="{model[2:]}")@impact'
-    assert json.loads(score)["means"]["nDCG@10"] == json.loads(compared)["datasets"][0]["scores"][1]["mean"]
+    assert compared["systems"][1] == f'sparse_mlm(model="{model[2:]}")@impact'
+    assert score["means"]["nDCG@10"] == compared["datasets"][0]["scores"][1]["mean"]
     assert run(capsys, "export", "trec", "runs", "-r", model)[0] == 0
     assert run(capsys, "exposure", "-r", model, "-d", mine)[0] == 0

@@ -122,14 +122,6 @@ def test_a_part_that_is_given_twice_is_encoded_once(plugin_environment, folder, 
     assert not [text for text in said if "waiting for it" in text and "encode: 4,904 documents" in text], said
 
 
-@pytest.mark.slow
-def test_fifty_random_kills_on_nfcorpus(real_home, plugin_environment, tmp_path):
-    """Fifty kills at random moments of a run on NFCorpus cost no artifact and no byte."""
-    environment = {**plugin_environment, "IR_DATASETS_HOME": str(real_home)}
-    command = [sys.executable, "-m", "lexbench", "run", "suite", "beir", "-d", "beir/nfcorpus/test", *SYSTEMS]
-    assert hammer(command, environment, tmp_path, kills=50, seed=2) == 8
-
-
 CRASH = """
 import os, signal, sys
 from lexbench.storage import atomic

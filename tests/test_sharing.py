@@ -3,7 +3,6 @@
 import json
 import shutil
 import uuid
-from importlib.util import find_spec
 
 import pytest
 import samples
@@ -21,11 +20,16 @@ from lexbench.storage.store import Store
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
 COMMIT = "c" * 40
-needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")
+
+
+@pytest.fixture
+def fsspec():
+    """Return the package that reads and writes other places; skip the test without it."""
+    return pytest.importorskip("fsspec", reason="needs fsspec: pip install 'lexbench[remote]'")
 
 
 @pytest.fixture(params=["memory", "file"])
-def url(request, tmp_path):
+def url(request, fsspec, tmp_path):
     """Return the URL of an empty place."""
     return f"memory://{uuid.uuid4().hex}/store" if request.param == "memory" else f"file://{tmp_path / 'bucket' / 'store'}"
 
@@ -63,7 +67,6 @@ def files(root):
     return {name: digest for name, digest in tree(root).items() if ".draft" not in name}
 
 
-@needs_fsspec
 def test_pushed_artifacts_come_back(store, url, tmp_path):
     """Every artifact, and nothing else, is copied once; the copies are intact and have the same bytes."""
     first = list(push_artifacts(store, url, (), Silent()))
@@ -77,7 +80,6 @@ def test_pushed_artifacts_come_back(store, url, tmp_path):
     assert other.produce("indexes", "any", {"a": 1}, lambda _: pytest.fail("it is there")).is_dir()
 
 
-@needs_fsspec
 def test_patterns_choose(store, url, tmp_path):
     """Only artifacts that match a pattern are copied; an unknown place is one line."""
     assert [one.folder.split("/")[0] for one in push_artifacts(store, url, ["encodings/*"], Silent())] == ["encodings"]
@@ -86,7 +88,6 @@ def test_patterns_choose(store, url, tmp_path):
         list(push_artifacts(store, "nowhere://x", (), Silent()))
 
 
-@needs_fsspec
 def test_an_interrupted_push_continues(store, url, tmp_path):
     """An artifact without its manifest does not count; the second push sends the missing files."""
     list(push_artifacts(store, url, (), Silent()))
@@ -97,7 +98,6 @@ def test_an_interrupted_push_continues(store, url, tmp_path):
     assert len(list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent()))) == 2
 
 
-@needs_fsspec
 @pytest.mark.parametrize("harm", ["changed", "cut"])
 def test_a_changed_copy_is_refused(store, url, harm, tmp_path):
     """If a byte differs from the manifest, one line names the file, and the artifact is not finished."""
@@ -116,7 +116,6 @@ def test_a_changed_copy_is_refused(store, url, harm, tmp_path):
     assert next(other.damage(next(other.root.glob("indexes/pydoc*")), thoroughly=True), None) is None
 
 
-@needs_fsspec
 def test_a_manifest_cannot_write_elsewhere(store, url, tmp_path):
     """A file name that leads out of the folder is refused before anything is written."""
     list(push_artifacts(store, url, ["indexes/*"], Silent()))
@@ -130,7 +129,6 @@ def test_a_manifest_cannot_write_elsewhere(store, url, tmp_path):
     assert not list(tmp_path.rglob("evil"))
 
 
-@needs_fsspec
 def test_a_damaged_folder_is_not_pushed(store, url):
     """A file that has changed since it was written is named, and the copy stays incomplete."""
     file = next(store.root.glob("indexes/*/engine/ids.npy"))
@@ -139,8 +137,7 @@ def test_a_damaged_folder_is_not_pushed(store, url):
         list(push_artifacts(store, url, (), Silent()))
 
 
-@needs_fsspec
-def test_the_command_line(store, tmp_path, monkeypatch, capsys):
+def test_the_command_line(fsspec, store, tmp_path, monkeypatch, capsys):
     """Push and pull report; `doctor --verify` reads every byte and finds damage."""
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     url = (tmp_path / "there").as_uri()
@@ -167,7 +164,6 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files_of(folder)}
 
 
-@needs_fsspec
 @pytest.mark.parametrize("place", ["url", "path"])
 def test_pushed_results_come_back(url, place, tmp_path):
     """Results and pages are copied; pulled results have the same bytes, and existing ones are not new."""
@@ -182,8 +178,7 @@ def test_pushed_results_come_back(url, place, tmp_path):
     assert pull_results(place, tmp_path / "theirs") == []
 
 
-@needs_fsspec
-def test_own_results_are_never_replaced(tmp_path):
+def test_own_results_are_never_replaced(fsspec, tmp_path):
     """If the folder has other results of a system, nothing is written, and the error says how to show both."""
     push_results(write(tmp_path / "mine", "a", "bm25"), str(tmp_path / "shared"))
     theirs = write(tmp_path / "theirs", "bm25", score=0.25)
@@ -194,11 +189,8 @@ def test_own_results_are_never_replaced(tmp_path):
     assert contents(theirs) == before
 
 
-@needs_fsspec
-def test_a_name_that_leads_outside_is_refused(tmp_path):
+def test_a_name_that_leads_outside_is_refused(fsspec, tmp_path):
     """An object called results/../a.json would be outside the folder `results`; nothing is written."""
-    import fsspec
-
     place = f"{uuid.uuid4().hex}/r"
     content = next(iter(contents(write(tmp_path / "mine", "bm25")).values()))
     fsspec.filesystem("memory").pipe(f"/{place}/results/../bm25.json", content)
@@ -208,8 +200,7 @@ def test_a_name_that_leads_outside_is_refused(tmp_path):
     assert not (tmp_path / "theirs").exists()
 
 
-@needs_fsspec
-def test_a_place_without_results_says_so(tmp_path, capsys):
+def test_a_place_without_results_says_so(fsspec, tmp_path, capsys):
     """An empty place is an error; results have no splits, and only datasets of the hub can be private."""
     with pytest.raises(CannotStart, match=r"memory://nothing has no results: no file matches results/\*/\*\.json"):
         pull_results("memory://nothing", tmp_path / "theirs")
