@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -17,9 +17,6 @@ from lexbench.registry import at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import rows_of, stacked
-
-if TYPE_CHECKING:
-    from lexbench.models.transformer_model import ModelSpec
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
@@ -62,6 +59,7 @@ class Transformer(LocalModel, Encoder):
         "storage": ("float32", "float16"),
     }
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
+    computation: ClassVar[str]  # the class in `_torch_models` that holds the model in memory
     several_devices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -115,16 +113,17 @@ class Transformer(LocalModel, Encoder):
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _model_class(self) -> "Callable[[ModelSpec], Any]":
-        """Return the class that holds the checkpoint in memory; it needs torch, so it is not imported earlier."""
-
-    @abstractmethod
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
 
     @abstractmethod
     def _vectors(self, model: Any, batch: Batch) -> Any:
-        """Return the vectors of one batch. Raises LexbenchError if a vector contains NaN."""
+        """Return the vectors of one batch; `_check` gets them next."""
+
+    def _check(self, model: Any, vectors: Any) -> None:
+        """Raise LexbenchError if the *vectors* of a batch contain NaN."""
+        values = vectors.values if self.kind is Kind.MULTI else vectors.data if self.kind is Kind.SPARSE else vectors
+        model.check_finite(values, "weights")
 
     def _silent(self, _model: Any) -> Sequence[int]:
         """Return the ids of tokens whose positions do not pool."""
@@ -163,9 +162,10 @@ class Transformer(LocalModel, Encoder):
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
 
     def _loaded(self, name: str, revision: str | None) -> Any:
+        from lexbench.encoders import _torch_models  # it needs torch, so it is imported late
         from lexbench.models.transformer_model import loaded
 
-        return loaded(self._model_class(), self.spec(name, revision))
+        return loaded(getattr(_torch_models, self.computation), self.spec(name, revision))
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
         """Return the tokenizer's input for *documents*: *prompt*, then title (*no_title* if there is none) as `titles` says."""
@@ -198,9 +198,11 @@ class Transformer(LocalModel, Encoder):
 
         def computed(batch: Batch) -> Any:
             try:
-                return (vectors_of or self._vectors)(model, batch)
+                vectors = (vectors_of or self._vectors)(model, batch)
             except torch.OutOfMemoryError as error:
                 raise model.out_of_memory(batch.ids.size) from error
+            self._check(model, vectors)
+            return vectors
 
         blocks = []
         threads = torch.get_num_threads() if model.device.type == "cpu" else 1

@@ -57,6 +57,7 @@ class Dense(Transformer):
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
     version: ClassVar[int] = 1
+    computation: ClassVar[str] = "DenseModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Transformer.choices,
         "pooling": POOLINGS,
@@ -117,16 +118,10 @@ class Dense(Transformer):
         tokens = tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
         return ended(tokens, model.special_token("eos", "end_token=False")) if self.end_token else tokens
 
-    def _model_class(self) -> "type[DenseModel]":
-        from lexbench.encoders._torch_models import DenseModel
-
-        return DenseModel
-
     def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch."""
         from torch.nn.functional import normalize
 
         pooled = model.vectors(batch, self.pooling, self.skip)
         vectors: NDArray[np.float32] = (normalize(pooled, dim=1) if self.similarity == "cosine" else pooled).cpu().numpy()
-        model.check_finite(vectors, "weights")
         return vectors

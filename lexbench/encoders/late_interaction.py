@@ -46,6 +46,7 @@ class LateInteraction(Transformer):
     kind: ClassVar[Kind] = Kind.MULTI
     family: ClassVar[str] = "late interaction"
     version: ClassVar[int] = 1
+    computation: ClassVar[str] = "LateInteractionModel"
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -89,12 +90,5 @@ class LateInteraction(Transformer):
     def _silent(self, model: "LateInteractionModel") -> Sequence[int]:
         return model.punctuation() if self.skip_punctuation else ()
 
-    def _model_class(self) -> "type[LateInteractionModel]":
-        from lexbench.encoders._torch_models import LateInteractionModel
-
-        return LateInteractionModel
-
     def _vectors(self, model: "LateInteractionModel", batch: Batch) -> MultiVectors:
-        vectors = model.vectors(batch)
-        model.check_finite(vectors, "weights")
-        return MultiVectors(vectors, offsets_of(batch.pools.sum(1)))
+        return MultiVectors(model.vectors(batch), offsets_of(batch.pools.sum(1)))

@@ -5,7 +5,7 @@ A text's weight for a term is log(1 + max(0, the largest logit of the term at an
 the last position alone. Terms have the names of the model's tokenizer, with its marks for spaces.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import scipy
 
     from lexbench.encoders._torch_models import CausalLMModel
-    from lexbench.models.transformer_model import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class SparseCLM(SparseMLM):
     document_prompt: str = ""
 
     version: ClassVar[int] = 1
+    computation: ClassVar[str] = "CausalLMModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseMLM.choices,
         "attention": ("causal", "bidirectional"),
@@ -77,12 +77,7 @@ class SparseCLM(SparseMLM):
         """Return the tokens of *texts* behind the *prompt*."""
         return tokenise(model.cutter(getattr(self, setting), setting), [prompt + text for text in texts])
 
-    def _model_class(self) -> "Callable[[ModelSpec], CausalLMModel]":
-        from lexbench.encoders._torch_models import CausalLMModel
-
-        return CausalLMModel
-
-    def _weights(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+    def _vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1
             batch = batch._replace(pools=batch.real & (np.arange(batch.ids.shape[1]) == last))

@@ -23,8 +23,6 @@ from lexbench.types import Document
 if TYPE_CHECKING:
     import scipy
 
-    from lexbench.models.transformer_model import ModelSpec
-
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
@@ -54,6 +52,7 @@ class SparseMLM(SparseTransformer):
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
+    computation: ClassVar[str] = "MaskedLMModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseTransformer.choices,
         "positions": ("all", "text"),
@@ -92,38 +91,30 @@ class SparseMLM(SparseTransformer):
         tokens = tokenise(model.cutter(self.query_length, "query_length"), texts)
         return self._encode(model, tokens, vectors_of=self._query_vectors)
 
-    def _model_class(self) -> "Callable[[ModelSpec], Any]":
-        from lexbench.encoders._torch_models import MaskedLMModel
-
-        return MaskedLMModel
-
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch of documents. Raises the errors of `_checked`."""
-        return self._checked(model, self._weights(model, batch))
+        """Return the vectors of one batch of documents."""
+        vectors: scipy.sparse.csr_array = model.vectors(
+            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
+        )
+        return vectors
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch of queries. Raises the errors of `_checked`."""
+        """Return the vectors of one batch of queries."""
         whole = self.query_counts == "whole"
-        vectors = model.vectors(batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms)
-        return self._checked(model, vectors)
+        vectors: scipy.sparse.csr_array = model.vectors(
+            batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
+        )
+        return vectors
 
-    def _checked(self, model: Any, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-        """Return *vectors*. Raises LexbenchError if one contains NaN, or if they have most terms without *dense_ok*."""
-        model.check_finite(vectors.data, "weights")
+    def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
+        """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""
+        super()._check(model, vectors)
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
             raise LexbenchError(
                 f"{model.name} gives a text {share:.0%} of all terms, so it was probably not trained for sparse vectors "
                 "(is its output layer random or missing?); type dense_ok=True to accept such vectors"
             )
-        return vectors
-
-    def _weights(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors (n, vocabulary) of *batch*, unchecked."""
-        vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
-        )
-        return vectors

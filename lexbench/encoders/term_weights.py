@@ -46,6 +46,7 @@ class TermWeights(SparseTransformer):
 
     family: ClassVar[str] = "term weights"
     version: ClassVar[int] = 1
+    computation: ClassVar[str] = "TermWeightsModel"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,15 +107,8 @@ class TermWeights(SparseTransformer):
         model = self._document_model()
         return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
 
-    def _model_class(self) -> "type[TermWeightsModel]":
-        from lexbench.encoders._torch_models import TermWeightsModel
-
-        return TermWeightsModel
-
     def _silent(self, model: "TermWeightsModel") -> Sequence[int]:
         return [model.first]
 
     def _vectors(self, model: "TermWeightsModel", batch: Batch) -> sparse.csr_array:
-        vectors = model.vectors(batch)
-        model.check_finite(vectors.data, "weights")
-        return vectors
+        return model.vectors(batch)

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.encodings.shards import SHARD, Encodings, missing
 from lexbench.errors import LexbenchError
@@ -195,35 +192,20 @@ def placed(retriever: Retriever, artifacts: Artifacts) -> Iterator[tuple[Retriev
 # ---- what reports progress while it is read --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CorpusWithProgress:
+class CorpusWithProgress(StoredCorpus):
     """A corpus that reports every document read from it to *progress*, as building the index *what* if that is given."""
 
-    corpus: Corpus
-    progress: Progress
-    what: str = ""
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of the corpus."""
-        return self.corpus.fingerprint
-
-    @property
-    def doc_ids(self) -> NDArray[np.bytes_]:
-        """Ids by position (documents,)."""
-        return self.corpus.doc_ids
-
-    def __len__(self) -> int:
-        """Return the number of documents."""
-        return len(self.corpus)
+    def __init__(self, corpus: StoredCorpus, progress: Progress, what: str = "") -> None:
+        super().__init__(corpus.path)
+        self._progress, self._what = progress, what
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
         """Yield the documents, reporting each."""
-        if self.what:  # an index that is made from stored vectors never asks for documents, and reports by these
-            self.progress.start(self.what, "build index", len(self), "documents")
-        yield from counted(self.corpus.documents(start, stop), self.progress)
-        if self.what:
-            self.progress.end()
+        if self._what:  # an index that is made from stored vectors never asks for documents, and reports by these
+            self._progress.start(self._what, "build index", len(self), "documents")
+        yield from counted(super().documents(start, stop), self._progress)
+        if self._what:
+            self._progress.end()
 
 
 def counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
