@@ -106,7 +106,7 @@ class VocabularyModel(TransformerModel):
 def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
     """Write the largest logits of each text into *maxima* (texts, vocabulary).
 
-    *states* (tokens, width) are those of texts of *lengths* tokens, one text after the other.
+    *states* (tokens, width) belong to texts of *lengths* tokens, one text after the other.
     """
     first = 0
     for project in pieces:
@@ -241,13 +241,16 @@ class BodyModel(TransformerModel):
         return states
 
     def other(self, *names: str) -> Tensor | None:
-        """Return the first tensor outside the body called one of *names*, in whatever module, as float32; None if none is."""
+        """Return the first tensor outside the body that has one of *names* in any module, as float32; None if there is none."""
         tensors = (tensor for key, tensor in self.others.items() if key.rpartition("/")[2] in names)
         tensor = next(tensors, None)
         return None if tensor is None else tensor.float()
 
     def special_token(self, role: str, instead: str) -> int:
-        """Return the id of the token of *role* ("eos" or "mask"). Raises CommandError, which says *instead*, without one."""
+        """Return the id of the token of *role* ("eos" or "mask").
+
+        Raises CommandError if there is none; the message suggests to type *instead*.
+        """
         if (number := getattr(self.tokenizer, f"{role}_token_id")) is None:
             raise CommandError(f"{self.name}: its tokenizer has no token {role!r}; type {instead}")
         return int(number)

@@ -34,7 +34,7 @@ class Transformer(LocalModel, Encoder):
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
     *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body. If these are
     too long, "pair" cuts the longer one first, "string" cuts the end. *dtype* is the type of the computation ("int8": of linear
-    layers, on a processor), *storage* that of stored vectors. *device*: "auto" is the first GPU or else the processor; with
+    layers, on a processor), *storage* the type of stored vectors. *device*: "auto" is the first GPU or else the processor; with
     several, e.g. "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is the number of tokens computed at once,
     padding included; 0 suits the device.
     """
@@ -184,7 +184,7 @@ class Transformer(LocalModel, Encoder):
     ) -> Any:
         """Return the vectors of texts with these *tokens*, in order. Raises LexbenchError if a batch does not fit into memory.
 
-        *vectors_of*, by default `_vectors`, makes the vectors of a batch; *silent* is by default that of `_silent`.
+        *vectors_of*, by default `_vectors`, makes the vectors of a batch. *silent* is by default what `_silent` returns.
         """
         import torch
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 class Dense(Transformer):
     """The settings of `Transformer`, and the following; folders of sentence-transformers state most of them.
 
-    *pooling*: "cls" takes the state of the first token, "last" that of the last one, "mean" the mean of all real positions
-    from *skip* on. *end_token* adds the tokenizer's end token to texts that lack it, for models that were trained with one but
+    *pooling*: "cls" is the state of the first token, "last" of the last token, "mean" the mean of all real positions from
+    *skip* on. *end_token* adds the tokenizer's end token to texts that lack it, for models that were trained with one but
     whose tokenizer does not add it (RepLLaMA); texts are cut before it. *head*: the layers behind the pooling, "linear" or
     "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts are put before texts (before the title
     if it is separate), and are cut with them. Without *special_tokens* the tokenizer adds none, but "[CLS]" in a prompt is
     one. Queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended to and pooled (TCT-ColBERT).
-    *type_ids* tells the model which text of a pair a token belongs to (SimLM). *no_title* replaces a missing title in a pair.
+    *type_ids* marks which text of a pair a token belongs to (SimLM). *no_title* replaces a missing title in a pair.
     *lowercase* is for models whose tokenizer does not lower-case (ANCE).
     """
 

@@ -52,7 +52,7 @@ class Endpoint(ServedModel, Encoder):
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         server = self.connection
-        asked = texts or [""]  # without texts, one request still tells the width
+        asked = texts or [""]  # without texts, one request finds out the width
         parts = in_batches(asked, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
         if len(widths := {part.shape[1] for part in parts}) > 1:
             raise LexbenchError(f"{self.url}: its vectors have {sorted(widths)} dimensions in one run")

@@ -128,7 +128,7 @@ def _table_file(folder: Path) -> Path:
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """Return the file of the tokenizer of queries: that of the route "query" if there is one, else the model's."""
+    """Return the file of the tokenizer of queries: from the route "query" if there is one, else from the model."""
     found = routes(folder) if (folder / MODULES).is_file() else None
     places = [*(folder / module.subfolder for route in (found or ()) for module in route), folder]
     path = next((place / name for place in places for name in VOCABULARY if (place / name).is_file()), None)

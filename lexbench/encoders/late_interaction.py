@@ -1,8 +1,8 @@
 """One vector per token, compared token by token by the engine: ColBERT and ColBERTv2 (K. Santhanam et al., NAACL 2022).
 
-A token's vector is its state, projected by a linear layer and normalised to length 1. A marker behind [CLS] tells queries from
-documents, queries are filled with [MASK], which represents additional words, and the punctuation of documents has no vectors.
-All this follows the code of stanford-futuredata/ColBERT.
+A token's vector is its state, projected by a linear layer and normalised to length 1. A marker behind [CLS] distinguishes
+queries from documents. Queries are filled with [MASK], which represents additional words. The punctuation of documents has no
+vectors. All this follows the code of stanford-futuredata/ColBERT.
 """
 
 from collections.abc import Sequence

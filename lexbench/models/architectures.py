@@ -147,7 +147,7 @@ def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
         case "distilbert":
             activation = ACT2FN[model.config.activation]
             return model.distilbert, Sequential(model.vocab_transform, activation, model.vocab_layer_norm)
-        case "roberta":  # its head always has GELU, whatever config.json says
+        case "roberta":  # its head always has GELU, even if config.json says otherwise
             return model.roberta, Sequential(model.lm_head.dense, ACT2FN["gelu"], model.lm_head.layer_norm)
         case _:
             return model.model, model.head
@@ -180,7 +180,7 @@ def _filled(
     dtype: "torch.dtype",
     device: "torch.device | str",
 ) -> Any:
-    """Return the empty *model* with all *tensors*. Raises InvalidFile if their names or shapes are not those of the model."""
+    """Return the empty *model* with all *tensors*. Raises InvalidFile if their names or shapes do not fit."""
     from lexbench.models import loading
 
     classes = "/".join(map(str, files.config.get("architectures") or ["no architecture named"]))
@@ -239,7 +239,7 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
 def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> "Body":
     """Return the body, ready for inference, all other tensors of the checkpoint by name, the tokenizer and the configuration.
 
-    The other tensors are e.g. heads; those of a module in a subfolder are called like `2_Dense/linear.weight`. Raises
+    The other tensors are e.g. heads. Tensors of a module in a subfolder have names like `2_Dense/linear.weight`. Raises
     InvalidFile if the files do not read or the weights do not fit config.json.
     """
     from lexbench.models import bert, loading

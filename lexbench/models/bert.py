@@ -167,7 +167,7 @@ class _Predictions(nn.Module):
 
 
 class BertForMaskedLM(nn.Module):
-    """Body and head. It only holds their tensors; encoders call its parts."""
+    """Body and head. Encoders call its parts; it has no `forward`."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class BertForSequenceClassification(nn.Module):
 
 
 def with_own_body(model: Any) -> Any:
-    """Return a classifier of transformers with our body in place of its own, or itself if it is no ordinary BERT."""
+    """Return a classifier of transformers with our body instead of theirs, or *model* itself if it is no ordinary BERT."""
     own = empty_model(Bert, model.config.to_dict()) if type(model).__name__ == "BertForSequenceClassification" else None
     if own is None:
         return model
@@ -265,7 +265,7 @@ class WordPiece:
         return dict(self.backend_tokenizer.get_vocab())
 
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> Any:
-        """Return the id of a token, or of each of several; that of [UNK] for one that is not in the vocabulary."""
+        """Return the id of a token, or the ids of several. A token outside the vocabulary has the id of [UNK]."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
         number = self.backend_tokenizer.token_to_id(tokens)

@@ -95,7 +95,7 @@ def folder_reader(read: Callable[Concatenate[Path, P], R]) -> Callable[Concatena
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. Raises InvalidFile if it does not read or holds something else."""
+    """Return the object in a JSON file. Raises InvalidFile if it cannot be read or has something else in it."""
     value = _json_value(path)
     if not isinstance(value, dict):
         raise InvalidFile(f"{path}: it holds no table {{…}} of settings; {AGAIN}")
@@ -283,7 +283,7 @@ def _snapshot(model: str, revision: str | None) -> Path:
     first, *behind = routed or modules(folder) or [Module("", "")]
 
     def download(subfolder: str, *names: str) -> None:
-        # The settings are asked for again because the hub's client warns if no file matches.
+        # The settings are requested again because the hub's client warns if no file matches.
         _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, ADAPTER, *names)])
 
     for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS or module in routed)):

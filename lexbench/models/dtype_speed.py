@@ -24,14 +24,14 @@ _WORTH = 0.5  # of float32's time: the note about bfloat16 appears below this
 def slow_note(dtype: str, device: torch.device, instead: str) -> str:
     """Return a note if the processor computes more slowly in *dtype* (e.g. "bfloat16") than in float32, else "".
 
-    *instead* tells the user what to type for float32. There are no notes about other devices.
+    *instead* is the hint what to type for float32. There are no notes about other devices.
     """
     if device.type != "cpu" or dtype == "float32":
         return ""
     if dtype == "int8":
         from lexbench.models.int8 import int8_works
 
-        if not int8_works():  # it is refused later, with a message of its own
+        if not int8_works():  # it is refused later, with another message
             return ""
     if (times := times_as_long(dtype)) <= _NOTABLE:
         return ""

@@ -49,7 +49,7 @@ def first_line(error: Exception) -> str:
 
 
 def read_tensors(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Return the tensors of all files by name. Raises InvalidFile if a file is cut or holds anything but tensors."""
+    """Return the tensors of all files by name. Raises InvalidFile if a file is cut or has anything but tensors in it."""
     tensors: dict[str, Tensor] = {}
     for path in paths:
         try:
@@ -121,7 +121,7 @@ def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Te
 
 
 def tied(tensors: Mapping[str, Tensor], pairs: Iterable[tuple[str, str]]) -> dict[str, Tensor]:
-    """Return *tensors* with both names of each of *pairs*, two names for one tensor of which files often hold just one.
+    """Return *tensors* with both names of each of *pairs*, two names for one tensor. Files often have only one of them.
 
     Two equal tensors of a file become one. Two different ones stay, which is also what transformers does.
     """

@@ -2,8 +2,8 @@
 
 An adapter's folder has `adapter_config.json` and `adapter_model.safetensors`. Its model is the folder `base` inside it, if
 there is one, else `base_model_name_or_path`, a folder or a name on the hub. Merged is W + scale B A, computed in float32.
-Modules of modules_to_save replace those of the model. Any other setting that would change the result
-is refused by name. Used by `architectures`. Loads torch only to merge.
+Modules of modules_to_save replace the same modules of the model. Any other setting that would change the
+result is refused by name. Used by `architectures`. Loads torch only to merge.
 """
 
 from collections.abc import Collection, Iterable
@@ -42,7 +42,7 @@ _UNCHANGING = {  # settings of peft's LoraConfig that do not change what the sav
     *("ensure_weight_tying", "eva_config", "megatron_core", "qalora_group_size", "runtime_config"),
 }
 _UNCHANGED_BASE = (True, False, None, "gaussian", "eva", "orthogonal")  # initialisations that leave the model's weights alone
-_PREFIX = "base_model.model."  # of all names in an adapter's file; behind it they are those of the adapted class
+_PREFIX = "base_model.model."  # of all names in an adapter's file; the rest is the name in the adapted class
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 

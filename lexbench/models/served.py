@@ -1,7 +1,7 @@
 """Models behind an address: requests with retries, and the base class of plug-ins that send them.
 
 What a server runs cannot be pinned, and may change between two requests. So its description of itself (`/info` of Text
-Embeddings Inference, `/v1/models` of other servers) is asked for once per process, and its digest is in the key of everything
+Embeddings Inference, `/v1/models` of other servers) is read once per process, and its digest is in the key of everything
 made with it. If it describes nothing, nothing is shared with another process. The key of an account is read from an environment
 variable and sent as a bearer token; it is in no key, result, error or log. Loads no torch.
 """
@@ -28,7 +28,7 @@ from lexbench.registry import runtime
 T = TypeVar("T")
 
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses after which the same request may succeed
-_LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
+_LONGEST_WAIT = 60.0  # seconds, even if a server wants a longer wait
 _LONGEST_ANSWER = 1 << 30  # bytes
 _SESSION = uuid4().hex
 
@@ -51,7 +51,7 @@ class ServedModel(Model):
     elsewhere: ClassVar[str] = "a server"
     version: ClassVar[int] = 1
     counts: ClassVar[tuple[str, ...]] = ("batch",)  # settings of a subclass that are whole numbers from 1 up
-    made: ClassVar[str] = "vectors"  # what the server is asked for
+    made: ClassVar[str] = "vectors"  # what the server computes, in notes
     servers: ClassVar[tuple[str, ...]] = ()  # allowed values of the setting `server` of a subclass
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class ServedModel(Model):
 
 @dataclass(frozen=True)
 class Server:
-    """An address, and how requests are sent to it. The settings are those of `ServedModel`."""
+    """An address, and how requests are sent to it. The settings are explained in `ServedModel`."""
 
     url: str
     key_variable: str = ""
@@ -90,7 +90,7 @@ class Server:
     timeout: float = 60.0
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the server's answer to *body*, both as JSON; a busy server is asked again.
+        """Return the server's answer to *body*, both as JSON. If the server is busy, the request is repeated.
 
         Raises CannotStart if the server cannot be reached or denies access, LexbenchError for any other answer.
         """
@@ -157,7 +157,7 @@ class _BusyError(Exception):
 
     def __init__(self, reason: str, seconds: float | None = None) -> None:
         super().__init__(reason)
-        self.seconds = seconds  # the wait that it asks for
+        self.seconds = seconds  # the wait that it requests
 
 
 class _NotFoundError(LexbenchError):

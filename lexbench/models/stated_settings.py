@@ -205,7 +205,7 @@ def _prompt_settings(about: Mapping[str, Any]) -> dict[str, str]:
 def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
     """Return how many tokens of a text sentence-transformers reads, as both lengths; {} if nothing states it.
 
-    Before version 6 a file of its own states it. Since then it is the tokenizer's limit (10**30 means none) or the model's
+    Before version 6 a separate file states it. Since then it is the tokenizer's limit (10**30 means none) or the model's
     number of positions, whichever is smaller.
     """
     length = optional_json(transformer / TRANSFORMER).get("max_seq_length")

@@ -28,7 +28,7 @@ _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they cou
 _TOKENS = 768  # the number of tokens that the layout of packed layers is optimised for
 _INT8_OUTPUTS = 8  # smaller layers stay in float32: a layer of one output, a score, takes no time and decides everything
 _PACKABLE = (torch.float32, torch.bfloat16)
-_loading = Lock()  # tokenising and encoding threads ask for the same model at the same time
+_loading = Lock()  # tokenising and encoding threads load the same model at the same time
 
 V = TypeVar("V")
 
@@ -87,7 +87,7 @@ class ModelSpec(NamedTuple):
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The type of weights and states; with int8, that of everything but linear layers. Raises CannotStart if impossible."""
+        """The type of weights and states; with int8, of everything but linear layers. Raises CannotStart if impossible."""
         if self.dtype == "int8":
             from lexbench.models.int8 import check_int8
 
@@ -172,7 +172,7 @@ M = TypeVar("M", bound=TransformerModel)
 
 
 def loaded(model_class: Callable[[ModelSpec], M], spec: ModelSpec) -> M:
-    """Return model_class(spec), from memory if it is there and its files have not changed."""
+    """Return model_class(spec). A model that is in memory is used again, unless its files have changed."""
     paths = [path for path in Path(spec.name).expanduser().rglob("*") if path.is_file()]
     files = tuple(sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
     with _loading:

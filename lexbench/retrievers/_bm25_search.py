@@ -5,7 +5,7 @@ document that can be among the best becomes a *key*, a uint64: the bits of its f
 ranks first; all bits of the positions are flipped where the lower position wins ties. The *bar* is the k-th best key when the
 keys were last sorted out: documents below it are dropped at once.
 
-When few of many documents are asked for, the terms of least weight wait. While all of them together are worth no more than a
+If *k* is small and the collection large, the terms of least weight wait. While all of them together are worth no more than a
 share of the bar, they are only looked up in documents that could get above the bar with them (MaxScore: H. Turtle and J. Flood,
 "Query evaluation: strategies and optimizations", 1995). Keys stay the same, because float32 numbers of similar size add up
 exactly in float64, in any order.
@@ -29,7 +29,7 @@ COMMON_BITS = 4  # a frequency is common if it, less 1, fits in these bits
 COMMON = 1 << COMMON_BITS
 COMPARED = 64  # sums that are compared with the bar together
 SHARE = 0.2  # share of the bar's score that waiting terms may be worth together; less while waiting does not pay
-MANY = 1 << 12  # waiting pays from this many documents of the collection on for each document that is asked for
+MANY = 1 << 12  # light terms wait if the collection has this many documents per document of the list
 _SPARE = 4  # keys beyond twice k before the bar is raised; few, so that the bar rises soon
 _FIRST = WINDOW >> 3  # positions of the first window if terms may wait: they cannot before there is a bar
 _CODES, _WORD = 16, 57  # most codes taken from one word, a power of 2; bits of a word less 7 that can belong to earlier codes

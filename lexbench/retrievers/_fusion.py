@@ -160,7 +160,7 @@ class OpenedMembers(QueryEncoder):
 
     @property
     def queries_at_a_time(self) -> int:
-        """The smallest number that a member asks for."""
+        """The smallest number that a member wants."""
         return min((member.queries_at_a_time for member in self.members), default=maxsize)
 
     def encode(self, queries: Sequence[str]) -> Any:

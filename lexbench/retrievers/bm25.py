@@ -1,7 +1,7 @@
 """BM25 without Java, with Lucene's scores: same terms, same lossy document lengths, same float32 arithmetic.
 
 S. E. Robertson et al., "Okapi at TREC-3", 1994, in the variant of Lucene (C. Kamphuis et al., "Which BM25 do you mean?", ECIR
-2020). The defaults are those of Anserini. A query term counts as often as it is repeated.
+2020). The defaults are Anserini's. A query term counts as often as it is repeated.
 """
 
 from collections import Counter, defaultdict, deque
@@ -140,7 +140,8 @@ class BM25(Settings):
         A single term counts as often as *query* repeats it.
         """
         analyze = ANALYZERS[self.analyzer]
-        # The stem of a stem can be another word, so English terms are asked for by a word; other terms analyse to themselves.
+        # The stem of a stem can be another word, so an English term is searched by a word that has this stem.
+        # Other terms analyse to themselves.
         split = words if self.analyzer == "english" else analyze
         pairs = [(term, part) for chunk in chunks(query) for part in split(chunk) for term in analyze(part)]
         counts, spelled = Counter(term for term, _ in pairs), dict(pairs)
@@ -251,7 +252,7 @@ class BM25Searcher(Searcher, Rescorer):
         )
 
     def score(self, encoded: QueryTerms, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of the documents *docs*: those of `search` before it lowers ties."""
+        """Return the scores (queries, n) of the documents *docs*, like `search` before it lowers ties."""
         sums = np.zeros(docs.shape)
         order = np.argsort(docs, axis=1)
         ascending = np.take_along_axis(docs, order, axis=1)

@@ -179,7 +179,7 @@ class VectorRescorer(VectorQueries, Rescorer):
     path: Path
 
     def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the dot products (queries, n) of each query's vector with those of its documents *docs*, or MaxSim.
+        """Return the dot products, or MaxSim, of each query's vectors and the vectors of its documents *docs* (queries, n).
 
         Products of sparse vectors are added up in float64, so that sums of whole weights are exact before they are rounded.
         """

@@ -56,7 +56,7 @@ class Ensemble(WeightedFusion):
         return self.missing == "rescored"
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError if runs of *depth* documents are asked for and the members are searched for fewer."""
+        """Raise CommandError if runs have *depth* documents and the members are searched for fewer."""
         if depth > self.depth:
             raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 

@@ -39,9 +39,9 @@ class Passages(Retriever):
     of each document are indexed, 0 for all. *titles*: "first" cuts texts as they are, "each" puts the title before each
     passage.
 
-    *score*: "max" is the score of the best passage; "first" that of the first, and only this is indexed; "sum" adds up all
-    passages of the *depth* documents with the best passages. The search goes deep enough to find the number of documents asked
-    for.
+    *score*: "max" is the score of the best passage. "first" is the score of the first passage, and only this one is indexed.
+    "sum" adds up all passages of the *depth* documents with the best passages. The search goes deep enough to find the
+    requested number of documents.
     """
 
     members: tuple[Any, ...] = ()
@@ -54,7 +54,7 @@ class Passages(Retriever):
     titles: str = "first"
     depth: int = at_search(1000)
 
-    family: ClassVar[str] = ""  # that of its member
+    family: ClassVar[str] = ""  # the family of its member counts
     can_rescore: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
@@ -162,7 +162,7 @@ class Passages(Retriever):
     # ---- searching ---------------------------------------------------------------------------------------------------------
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError if more documents are asked for than are summed."""
+        """Raise CommandError if a run is deeper than the number of documents whose passages are added up."""
         if self.score == "sum" and depth > self.depth:
             raise CommandError(f"passages(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 
@@ -259,7 +259,7 @@ class PassageSearcher(PassageQueries, Searcher):
 
     @property
     def queries_at_a_time(self) -> int:
-        """As many as the member asks for."""
+        """The number that the member wants."""
         return int(self.member.queries_at_a_time)
 
     def work(self, encoded: Any) -> Any:

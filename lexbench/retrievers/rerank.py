@@ -84,7 +84,7 @@ class RerankSearcher(OpenedMembers, Searcher):
 
     @property
     def queries_at_a_time(self) -> int:
-        """The queries that have about 1,500 pairs, or fewer if the retriever asks for that."""
+        """The number of queries with about 1,500 pairs in total, or fewer if the retriever wants fewer."""
         return min(super().queries_at_a_time, max(1, _PAIRS // self.candidates))
 
     def encode(self, queries: Sequence[str]) -> PairQueries:

@@ -23,7 +23,7 @@ SESSION = "only in this session"  # in the key facts of what no other session ca
 _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
 _SIMILARITIES = ("cosine", "dot")
 _PROMPTS = {"encode_query": ("query",), "encode_document": ("document", "passage", "corpus")}  # names in sentence-transformers
-_TASK = "MSMARCO"  # the task whose prompts a model of mteb is asked to use
+_TASK = "MSMARCO"  # models of mteb use the prompts of this task
 _ACCEPTED = (
     "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with search(queries, k), or "
     "a function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
@@ -59,7 +59,7 @@ def name_of(item: Any) -> str:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function; none if they are unknown, as those of some built-in functions."""
+    """Return the parameters of a function; an empty list if Python does not know them, e.g. of some built-in functions."""
     try:
         return list(signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -27,7 +27,7 @@ from lexbench.storage.store import Draft, Store
 from lexbench.types import Corpus, Document
 
 FORMAT = 2  # of all artifacts; raise it when an artifact of an older lexbench would be misread
-_SHARED = ("corpora", "encodings", "indexes")  # artifacts of a corpus, whichever dataset asks for them
+_SHARED = ("corpora", "encodings", "indexes")  # artifacts of a corpus, shared by its datasets
 R = TypeVar("R")  # a retriever
 
 
@@ -101,7 +101,7 @@ class Artifacts:
     def encodings(self, encoder: Encoder) -> "VectorsWithProgress":
         """Return the stored vectors of the corpus."""
         name, facts = type(encoder).__name__, self._encoding_facts(encoder)
-        # The block takes the time of encoding out of that of the index that asks for the vectors.
+        # The block subtracts the time of encoding from the time of the index that needs the vectors.
         with Stopwatch().time("part"), self.workspace.draft("encodings", f"{self.name} {name}", facts, resumable=True) as draft:
             if draft.unfinished:
                 shards = missing(len(self.corpus), draft.unfinished)
@@ -157,7 +157,7 @@ class Artifacts:
         """Return the folder of an index of the corpus. The artifacts that it refers to exist too. Tables call it *name*."""
         name = name or type(retriever).__name__
         facts: KeyFacts = {"format": FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
-        # The block takes the time of this index out of that of an index that asks for it.
+        # The block subtracts the time of this index from the time of an index that needs it.
         with Stopwatch().time("part"):
             retriever.search_inputs(replace(self, used=[]))  # they may have been removed, or damaged, since it was made
             with self.workspace.draft("indexes", f"{self.name} {name}", facts) as draft:
@@ -167,7 +167,7 @@ class Artifacts:
         return draft.folder
 
     def _build(self, retriever: Retriever, path: Path, what: str) -> None:
-        """Write an index into *path*, with its times and those of the artifacts that it is made from."""
+        """Write an index into *path*, with its own times and the times of the artifacts it is made from."""
         watch, context = Stopwatch(packages=packages_of(retriever)), replace(self, used=[])
         with watch.time("build"):
             if not retriever.finished:
@@ -201,7 +201,7 @@ class CorpusWithProgress(StoredCorpus):
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
         """Yield the documents, reporting each."""
-        if self._what:  # an index that is made from stored vectors never asks for documents, and reports by these
+        if self._what:  # an index of stored vectors reads no documents; VectorsWithProgress reports for it
             self._progress.start(self._what, "build index", len(self), "documents")
         yield from counted(super().documents(start, stop), self._progress)
         if self._what:
@@ -224,7 +224,7 @@ class VectorsWithProgress(Encodings):
     documents: int
 
     def shards(self) -> Iterator[Any]:
-        """Yield the vectors, reporting each shard when the next is asked for."""
+        """Yield the vectors. A shard is reported when the next one is requested, because the engine is done with it then."""
         self.progress.start(self.what, "build index", self.documents, "documents")
         for shard in super().shards():
             yield shard

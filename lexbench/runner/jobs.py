@@ -1,4 +1,4 @@
-"""Carrying out a plan: each job makes an index, a run and a result, or reuses those in the store, and is timed if asked for.
+"""Carrying out a plan: each job makes an index, a run and a result, or reuses them from the store. Jobs can be timed.
 
 `run` yields an outcome per job; a job that fails does not stop the rest. `encode` makes only the vectors that a plan needs.
 """
@@ -55,7 +55,7 @@ class Outcome:
     result: Result | None = None
     error: str | None = None
     again: str | None = None  # the command that repeats only this job; None if it would fail in the same way
-    untimed: str | None = None  # why there are scores and no timing, if that was asked for
+    untimed: str | None = None  # why timing failed, if the job was to be timed
     timed: "TimedRun | None" = None  # what a timer measures
 
 
@@ -97,7 +97,7 @@ class Timer(Protocol):
 def run(
     plan: Plan, store: Store, progress: Progress | None = None, timer: Timer | None = None, executor: Executor | None = None
 ) -> Iterator[Outcome]:
-    """Run the jobs of *plan* in order and yield each outcome when it is there. A job that fails does not stop the rest.
+    """Run the jobs of *plan* in order and yield each outcome as soon as it is ready. A job that fails does not stop the rest.
 
     With a *timer*, the systems of a dataset are timed by turns after all of them have been scored, and yielded then.
     The *executor* encodes corpora; None: the one that LEXBENCH_ON names, or the one that suits the encoder.
@@ -139,7 +139,7 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
 
 
 def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
-    """Score all *jobs*, then time by turns those that `_outcome` has not timed already."""
+    """Score all *jobs*. Then time, by turns, the systems that `_outcome` has not timed already."""
     outcomes = [_outcome(job, runner, timer) for job in jobs]
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
     timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
@@ -397,7 +397,7 @@ def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[str
 
 
 def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int) -> list[str]:
-    """Return a note if a search system outside lexbench returned fewer documents than it was asked for."""
+    """Return a note if a search system outside lexbench returned fewer documents than requested."""
     wanted = min(depth, len(runner.corpus) - runner.drops_self_matches)
     short = int((np.diff(run.offsets) < wanted).sum()) if isinstance(system.retriever, ForeignRetriever) else 0
     return [f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"] if short else []

@@ -61,7 +61,7 @@ def _kappa(counts: NDArray[Any], weights: NDArray[Any]) -> float | None:
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a judging, which its stamp file holds."""
+    """The facts about a judging. They are written to its stamp file."""
 
     stamp: str
     judge: dict[str, Any]  # its description: plug-in, settings, the server's description of itself, digest of the prompt
@@ -171,7 +171,7 @@ class Answers:
         self.path, self.stamp = path, stamp
         self.grades: dict[tuple[str, str], int | None] = {}  # None: no grade, or taken back; in the order given
         for row in atomic.read_rows(path):
-            with suppress(TypeError, KeyError):  # a damaged line: the judge is asked again
+            with suppress(TypeError, KeyError):  # a damaged line: the document is judged again
                 if row["judge"] == stamp:
                     self._take(row)
 

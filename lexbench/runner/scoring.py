@@ -54,10 +54,10 @@ class Judged(NamedTuple):
 
 
 def judgements(dataset: str | None, qrels: Path | None) -> Judged:
-    """Return the judgements of *dataset* with its contract, those of the file *qrels*, or with both the file's by the contract.
+    """Return the judgements of a *dataset*, which may be a folder, with its contract, or the judgements in the file *qrels*.
 
-    *dataset* may be a folder. With both, the file must hold what the contract expects, and the dataset need not be here. Raises
-    CommandError for neither, ContractMismatch for judgements of another dataset.
+    If both are given, the file is used under the dataset's contract. It must match that contract; the dataset need not be
+    here. Raises CommandError if neither is given, ContractMismatch for judgements of another dataset.
     """
     if dataset is None:
         if qrels is None:
@@ -95,8 +95,8 @@ def score_ranked(
     """Return the result of a finished run from a file, whose scores are double.
 
     Documents that *protocol* leaves out are removed, then lists are cut to *depth*. If the order of scores as float32 gives
-    other means than as double, the result has both. Raises LexbenchError if no query of the run is judged, or if float32 was
-    asked for and cannot hold a score.
+    other means than as double, the result has both. Raises LexbenchError if no query of the run is judged, or if
+    *precision* is float32 and a score is too large for it.
     """
     _check_queries(run, qrels, stamps["system"])
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)

@@ -74,7 +74,7 @@ class Turns:
     def answers(
         self, items: Iterable[Item], answer: Callable[[Item, Stopwatch], Answer], watch: Stopwatch
     ) -> Iterator[tuple[Item, Answer]]:
-        """Yield each item with its *answer*, in order. With workers, all of the time counts as that of searching."""
+        """Yield each item with its *answer*, in order. With workers, all time counts as search time."""
         if not self._count:
             yield from ((item, answer(item, watch)) for item in items)
             return

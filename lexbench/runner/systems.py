@@ -345,7 +345,7 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
     """Return what decides the answers of *plugin*, as JSON values: the name and version of its code, its settings, its files.
 
     With *index*, only what decides its index. An object that is no dataclass and has no `identity` gets a new description in
-    every session, so its results are never taken for those of another object with the same name.
+    every session, so its results are never mistaken for results of another object with the same name.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]

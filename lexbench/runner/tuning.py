@@ -62,11 +62,11 @@ def check(retriever: Retriever, contract: Contract) -> None:
 
 
 def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> tuple[System, list[str]]:
-    """Return *system* with its weights chosen by the measure *headline*, those of inner fusions first, and a note per choice.
+    """Return *system* with weights chosen by the measure *headline*, inner fusions first, and one note per choice.
 
-    *runner* is of the tested dataset, and *depth* is the depth of the run. Before any work it raises CommandError as `check`
-    does, MissingData if the tuning queries are not here, CannotStart if all of them are also tested, and ContractMismatch if
-    their corpus is another one.
+    *runner* belongs to the tested dataset, and *depth* is the depth of the run. Before any work, raises CommandError like
+    `check`, MissingData if the tuning queries are not here, CannotStart if all of them are also tested, and ContractMismatch
+    if their corpus is another one.
     """
     needed = set(rules(system.retriever))
     if not needed:
@@ -106,7 +106,7 @@ class _Queries(NamedTuple):
 
 
 def _tuning_queries(tested: Dataset) -> _Queries:
-    """Return the dataset of the tuning queries, without those that are also tested."""
+    """Return the dataset of the tuning queries, without the queries that are also tested."""
     tuning = open_dataset(contract_of(str(tested.contract.tuning)))
     ids = {query.query_id for query in tested.queries}
     texts = {_plain(query) for query in tested.queries}
@@ -162,9 +162,9 @@ class BestWeights(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """Chooses weights by *measure*, with its threshold, on the queries of *dataset*, whose corpus is that of *runner*.
+    """Chooses weights by *measure*, with its threshold, on the queries of *dataset*. *runner* has the same corpus.
 
-    Lists are searched and cut like those of a run of *depth*. The weights are an artifact of the store; the lists of the
+    Lists are searched and cut as for a run of *depth*. The weights are an artifact of the store; the lists of the
     members are kept, block by block, until the weights have been chosen.
     """
 
