@@ -105,7 +105,7 @@ def test_expanded_documents(model, expanded):
     assert tokens.truncated == 1
     assert tokens.ids[: tokens.starts[1]].tolist().count(checkpoints.VOCABULARY.index("query")) == 1
     assert made.tokenise_documents([]).ids.tolist() == []
-    with pytest.raises(LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 others; give each document a"):
+    with pytest.raises(LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 more; give each document a"):
         made.tokenise_documents([Document(name, "") for name in "0xyz1w"])
 
 

@@ -64,7 +64,7 @@ def test_a_missing_vector_is_named(files, tmp_path):
     encoder = vectors(**files)
     with pytest.raises(LexbenchError, match="has no vector of query 'q7'"):
         encoder.encode_queries([Query("q1", ""), Query("q7", "")])
-    with pytest.raises(LexbenchError, match="has no vector of document 'z', 'y', 'x' and 1 others"):
+    with pytest.raises(LexbenchError, match="has no vector of document 'z', 'y', 'x' and 1 more"):
         encoded(encoder, tmp_path, "abwxyz")
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from lexbench.datasets.expansion import expansions
 from lexbench.encoders._transformer import SparseTransformer
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.errors import CommandError, LexbenchError, MissingData, listed
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.token_batches import Batch, Tokens, tokenise
@@ -77,9 +77,8 @@ class TermWeights(SparseTransformer):
             return tokenise(cutter, self._inputs(documents, str(model.tokenizer.sep_token)))
         added = expansions(self.expansions).find([document.doc_id for document in documents])
         if missing := [document.doc_id for document, text in zip(documents, added, strict=True) if text is None]:
-            more = f" and {len(missing) - _NAMED:,} others" if len(missing) > _NAMED else ""
             raise LexbenchError(
-                f"{self.expansions} has no expansion of document {', '.join(map(repr, missing[:_NAMED]))}{more}; "
+                f"{self.expansions} has no expansion of document {listed(list(map(repr, missing)), _NAMED)}; "
                 "give each document a line, even with an empty text"
             )
         return self._expanded(model, [document.text for document in documents], [text or "" for text in added])

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.models.checkpoint import AGAIN, CONFIG, CheckpointFiles, optional_json
 
 if TYPE_CHECKING:
@@ -144,11 +144,7 @@ def check_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str,
         "unexpected": sorted(shapes.keys() - expected_shapes.keys()),
         "of another shape": wrong,
     }
-    lists = []
-    for kind, names in misfits.items():
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        lists += [f"{len(names)} {kind} ({', '.join(names[:_LISTED])}{more})"] if names else []
-    if lists:
+    if lists := [f"{len(names)} {kind} ({listed(names, _LISTED)})" for kind, names in misfits.items() if names]:
         raise InvalidFile(f"{model}, and its weights do not fit that: {'; '.join(lists)}")
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError, require
+from lexbench.errors import InvalidFile, LexbenchError, listed, require
 from lexbench.storage.reading import lines
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats.blocks import Block
@@ -43,8 +43,7 @@ def _find(table: RowsById, ids: Sequence[str], complaint: str) -> NDArray[np.int
     rows = table.find(ids)
     missing = [ids[index] for index in np.flatnonzero(rows < 0).tolist()]
     if missing:
-        more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
-        raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
+        raise LexbenchError(f"{complaint} {listed(list(map(repr, missing)), _SHOWN)}")
     return rows
 
 
