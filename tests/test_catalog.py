@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import answer, ended, run, write_files
 from tiny import install as install_package
-from tiny import run, write_files
 
 from lexbench import catalog, registry, suites
 from lexbench.analysis.verify.published import source
@@ -255,9 +255,7 @@ def test_included_weights_are_found_or_reported_as_missing(folder, capsys):
         'package again, or write mine(model="FOLDER")'
     )
     assert str(catalog.expand(call('mine(model="other")'))) == 'sparse_mlm(model="other")'
-    exit_code, out, _ = run(capsys, "show", "model", "mine")
-    assert exit_code == 0
-    assert "\nhere: False\n" in out
+    assert "\nhere: False\n" in ended(capsys, 0, "show", "model", "mine").out
     (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
     assert re.search(r"^ mine +sparse +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
     out = run(capsys, "show", "model", "mine")[1]
@@ -400,18 +398,14 @@ def test_a_name_that_is_taken_is_refused(folder, name, said):
 def test_list_models(folder, capsys):
     """There is one row per model, or all keys of it with --json; a model whose file does not read is listed as broken."""
     (folder / "mine.toml").write_text("schema = 2")
-    exit_code, out, err = run(capsys, "list", "models")
+    out, err = ended(capsys, 0, "list", "models")
 
-    assert (exit_code, err) == (0, "")
-    for name in [*OWN, "mine"]:
-        assert re.search(rf"^ {name} ", out, re.MULTILINE)
-    assert re.search(r"^ splade_v3 +sparse +download +SPLADE-v3 *$", out, re.MULTILINE)
-    assert re.search(r"^ colbert_v2 +late interaction +download ", out, re.MULTILINE)
+    assert err == ""
+    rows = ("splade_v3 +sparse +download +SPLADE-v3 *$", "colbert_v2 +late interaction +download ", r"mine +\? +broken ")
+    for row in (*rows, *(f"{name} " for name in [*OWN, "mine"])):
+        assert re.search(f"^ {row}", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 100
-    assert re.search(r"^ mine +\? +broken ", out, re.MULTILINE)
-    exit_code, out, _ = run(capsys, "list", "models", "--json")
-    found = {each["name"]: each for each in json.loads(out)}
-    assert exit_code == 0
+    found = {each["name"]: each for each in answer(capsys, "list", "models", "--json")}
     assert {*OWN, "mine"} <= found.keys()
     assert "mine.toml" in found["mine"]["error"]
     assert found["splade_v3"]["settings"]["model"] == "naver/splade-v3"

@@ -1,13 +1,14 @@
 """The command line: answers on stdout, errors on stderr, exit codes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny
 from click import Context, Group
-from tiny import run
+from tiny import answer, ended, run
 
 from lexbench import suites
 from lexbench.cli import app
@@ -27,18 +28,14 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_folder_runs_and_prints_a_table(folder, capsys):
     """A user's BEIR folder needs no contract. --json has the value of every query; repeating gives the same answer."""
-    exit_code, out, err = run(capsys, "run", "dataset", folder)
-
-    assert exit_code == 0, err
-    assert "nDCG@10" in out
-    assert "0.5000" in out  # q1 is perfect, q2 finds nothing
-    assert "1 of 2 queries returned nothing and score 0" in out
-    exit_code, out, _ = first = run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
-    result = json.loads(out)["results"][0]
-    assert exit_code == 0
+    out = ended(capsys, 0, "run", "dataset", folder).out
+    for part in ("nDCG@10", "0.5000", "1 of 2 queries returned nothing and score 0"):  # q1 is perfect, q2 finds nothing
+        assert part in out
+    first = answer(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
+    result = first["results"][0]
     assert (result["per_query"], result["query_ids"]) == ({"nDCG@10": [1.0, 0.0]}, ["q1", "q2"])
     assert result["counts"]["missing"] == 1
-    assert run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
+    assert answer(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
 
 
 def test_one_line_says_where_results_are(tmp_path, capsys):
@@ -58,20 +55,16 @@ def test_one_line_says_where_results_are(tmp_path, capsys):
 
 def test_a_dry_run_does_nothing(folder, capsys):
     """--dry-run prints the jobs and makes no store."""
-    exit_code, out, _ = run(capsys, "run", "dataset", folder, "--dry-run")
-
-    assert exit_code == 0
-    assert "nothing was run" in out
+    assert "nothing was run" in ended(capsys, 0, "run", "dataset", folder, "--dry-run").out
     assert not (folder.parent / "store").exists()
 
 
 def test_a_store_that_cannot_be_written_is_refused_at_once(folder, capsys, monkeypatch):
     """A store that cannot be created gives one line before anything is read."""
     monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")
-    exit_code, out, err = run(capsys, "run", "dataset", folder)
-
-    assert (exit_code, out) == (3, "")
-    found, line = err.splitlines()
+    refused = ended(capsys, 3, "run", "dataset", folder)
+    found, line = refused.err.splitlines()
+    assert refused.out == ""
     assert found.startswith("tiny: documents corpus.jsonl")
     assert line.startswith("lexbench: cannot write to the store /dev/null/store (Not a directory); set LEXBENCH_STORE")
 
@@ -119,11 +112,8 @@ def test_a_full_disk_costs_one_line(folder):
 )
 def test_every_list_is_a_table_and_json(folder, capsys, what):
     """Each list prints as a table and as JSON."""
-    exit_code, table, err = run(capsys, "list", what)
-    assert exit_code == 0, err
-    rows = json.loads(run(capsys, "list", what, "--json")[1])
-
-    assert all(next(iter(row.values())) in table for row in rows[:3])
+    table = ended(capsys, 0, "list", what).out
+    assert all(next(iter(row.values())) in table for row in answer(capsys, "list", what, "--json")[:3])
 
 
 def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
@@ -142,10 +132,8 @@ def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
 
 def test_doctor_says_what_to_type(folder, capsys):
     """`doctor` lists the core and every extra, and how to install missing ones."""
-    exit_code, out, _ = run(capsys, "doctor", "--json")
-    parts = json.loads(out)
+    parts = answer(capsys, "doctor", "--json")
 
-    assert exit_code == 0
     assert parts["core"]["state"] == "complete"
     for extra in ("lucene", "neural", "beir", "pandas"):
         complete = parts[extra]["state"] == "complete"
@@ -165,9 +153,8 @@ def every_command():
 @pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
 def test_every_command_has_help(capsys, words):
     """The help of each command says what it does."""
-    exit_code, out, _ = run(capsys, *words, "--help")
+    out = ended(capsys, 0, *words, "--help").out
 
-    assert exit_code == 0
     assert out.startswith(f"Usage: lexbench {' '.join(words)}")
     assert len(out.partition("\n\n")[2].splitlines()[0].strip()) > 20
 
@@ -178,12 +165,11 @@ def test_an_incomplete_suite_says_so(capsys, tmp_path, monkeypatch):
     for name in ("LEXBENCH_STORE", "IR_DATASETS_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    exit_code, out, err = run(capsys, "run", "suite", "bread", "--json")
-    (mean,) = json.loads(out)["aggregates"]
+    found = ended(capsys, 1, "run", "suite", "bread", "--json")
+    (mean,) = json.loads(found.out)["aggregates"]
 
-    assert exit_code == 1
     assert (mean["id"], mean["present"], mean["of"], mean["mean"]) == ("bread-3@1", 2, 3, None)
-    assert [line.partition(" is not here: ")[0] for line in err.splitlines() if " is not here: " in line] == ["failed: beir/nq"]
+    assert [line.split(" is not")[0] for line in found.err.splitlines() if " is not here: " in line] == ["failed: beir/nq"]
 
 
 @pytest.mark.usefixtures("bread_suite")
@@ -194,32 +180,26 @@ def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, 
     run_file.write_text("q01 Q0 b20 1 9.0 x\nq01 Q0 b45 2 8.0 x\n")
     dataset = "bread/test"
     words = ["score", run_file, "--dataset", dataset, "-m", "RR@10", "--json"]
-    exit_code, out, err = run(capsys, *words, "--qrels", bread / "qrels" / "test.tsv")
-    assert exit_code == 0, err
-    result = json.loads(out)
-
+    result = answer(capsys, *words, "--qrels", bread / "qrels" / "test.tsv")
     assert list(result["means"]) == ["RR(rel=2)@10"]
     assert result["contract"] == f"{dataset}@1"
     assert (result["counts"]["queries"], result["counts"]["missing"]) == (16, 15)
     assert result["per_query"]["RR(rel=2)@10"][0] == 0.5  # b20, which comes first, only helps
-
-    exit_code, _, err = run(capsys, *words, "--qrels", bread / "qrels" / "dev.tsv")
-    assert exit_code == 3
-    assert "judged queries: 16 expected, 6 found" in err
+    refused = ended(capsys, 3, *words, "--qrels", bread / "qrels" / "dev.tsv").err
+    assert "judged queries: 16 expected, 6 found" in refused
 
 
 def test_replaced_files_are_named(folder, capsys):
     """Files that export and import overwrite are named, and an import never overwrites its source."""
     assert run(capsys, "run", "dataset", folder)[0] == 0
     assert "replaced" not in run(capsys, "export", "csv", "out")[2]
-    exit_code, out, err = run(capsys, "export", "csv", "out")
-    assert (exit_code, err.splitlines()[0]) == (0, f"replaced: {out.strip()}")
+    again = ended(capsys, 0, "export", "csv", "out")
+    assert again.err.splitlines()[0] == f"replaced: {again.out.strip()}"
 
     Path("a.run").write_text("q1 Q0 d1 1 1.0 x\n")
     assert "replaced" not in run(capsys, "import", "trec", "a.run", "b.run")[2]
     assert run(capsys, "import", "trec", "a.run", "b.run")[2].startswith("replaced: b.run\n")
-    exit_code, _, err = run(capsys, "import", "trec", "a.run", "./a.run")
-    assert (exit_code, "a.run is the file to read" in err) == (2, True)
+    assert "a.run is the file to read" in ended(capsys, 2, "import", "trec", "a.run", "./a.run").err
     assert Path("a.run").read_text() == "q1 Q0 d1 1 1.0 x\n"
 
 
@@ -227,11 +207,9 @@ def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, tmp
     """The estimate of --dry-run is at least the size of the store after the run, and at most ten times as much."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     many = tmp_path / "many"
-    (many / "qrels").mkdir(parents=True)
+    shutil.copytree(bread, many)
     text = (bread / "corpus.jsonl").read_text()
     (many / "corpus.jsonl").write_text("".join(text.replace('"_id": "', f'"_id": "{n or ""}') for n in range(20)))
-    (many / "queries.jsonl").write_bytes((bread / "queries.jsonl").read_bytes())
-    (many / "qrels" / "test.tsv").write_bytes((bread / "qrels" / "test.tsv").read_bytes())
     planned = plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100).bytes_needed
     assert run(capsys, "run", "dataset", many, "--depth", "100", "-m", "nDCG@10")[0] == 0
     taken = sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())

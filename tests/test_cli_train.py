@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tiny import ended, enter, run, write
+from tiny import answer, ended, enter, run, write
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
@@ -27,6 +27,7 @@ queries = ["mine"]
 [hardware]
 device = "cpu"
 """
+IMPOSSIBLE = ["9" * 5000, "[" * 5000, "\x1b", ""]
 CONFIG = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 200}
 
 
@@ -46,20 +47,17 @@ def place(tmp_path, monkeypatch):
 
 def planned(capsys, *arguments):
     """Return the parts of a dry run by name."""
-    exit_code, out, err = run(capsys, "train", *arguments, "--dry-run", "--json")
-    assert exit_code == 0, err
-    return {row["part"]: row for row in json.loads(out)["parts"]}
+    return {row["part"]: row for row in answer(capsys, "train", *arguments, "--dry-run", "--json")["parts"]}
 
 
 def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
     """A dry run lists pretraining, mining and fine-tuning of each stage, and makes neither output nor store."""
-    exit_code, out, err = run(capsys, "train", "all", "mine.toml", "--dry-run")
+    out, err = ended(capsys, 0, "train", "all", "mine.toml", "--dry-run")
 
-    assert (exit_code, err) == (0, "")
-    for part in ("pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"):
+    assert err == ""
+    parts = ("pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2")
+    for part in (*parts, "parameters (model/config.json)", "Nothing was trained."):
         assert part in out
-    assert "parameters (model/config.json)" in out
-    assert "Nothing was trained." in out
     assert max(map(len, out.splitlines())) <= 100
     assert not (place / "out").exists()
     assert not (place / "store").exists()
@@ -73,25 +71,21 @@ def test_a_dry_run_counts_and_options_replace_settings(place, capsys):
     epochs = planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")
     settings = ("pretrain.steps=7", "pretrain.batch_size=3")
     found = planned(capsys, "pretrain", "mine.toml", *(f"--set={setting}" for setting in settings))["pretrain"]
-    wrong = run(capsys, "train", "pretrain", "mine.toml", "--set", "seed=-1")
 
     assert list(plain) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
     assert (plain["pretrain"]["steps"], plain["pretrain"]["texts"]) == (2, 8)
     assert (plain["finetune --stage 1"]["steps"], plain["finetune --stage 1"]["texts"]) == (5, 5 * 2 * 17)
     assert epochs["finetune --stage 1"]["steps"] == 3
     assert (found["steps"], found["texts"]) == (7, 21)
-    assert wrong[0] == 2
-    assert wrong[2] == "lexbench: seed=-1: Expected `int` >= 0\n"
 
 
 def test_our_recipes_have_short_names(place, capsys):
     """`msmarco` is the recipe in recipes/. Without its data the estimate is still shown, with exit code 3."""
     settings = ("--set", "hardware.device=cpu", "--set", "hardware.precision=fp32")
-    exit_code, out, err = run(capsys, "train", "all", "msmarco", *settings, "--dry-run", "--json")
-    told = json.loads(out)
+    shown = ended(capsys, 3, "train", "all", "msmarco", *settings, "--dry-run", "--json")
+    told = json.loads(shown.out)
 
-    assert exit_code == 3
-    assert "msmarco-passage/train/judged is not here" in err
+    assert "msmarco-passage/train/judged is not here" in shown.err
     assert told["recipe"] == "lexmae-msmarco"
     assert (told["parts"][0]["part"], told["parts"][0]["steps"]) == ("pretrain", 80_000)
     assert told["parts"][1]["texts"] == 8_841_823
@@ -103,6 +97,8 @@ def test_our_recipes_have_short_names(place, capsys):
         (["mine", "mine.toml"], 2, "Missing option '--stage'"),
         (["mine", "mine.toml", "--stage", 4], 2, "4 is not in the range 1<=x<=3"),
         (["mine", "mine.toml", "--stage", 3], 2, "recipe tiny has no mine --stage 3; it has: pretrain, mine --stage 1"),
+        (["pretrain", "mine.toml", "--set", "seed=-1"], 2, "lexbench: seed=-1: Expected `int` >= 0\n"),
+        *((["pretrain", "mine.toml", "--set", f"pretrain.steps={value}"], 2, "steps") for value in IMPOSSIBLE),
         (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'?"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
@@ -141,15 +137,14 @@ def test_missing_negatives_are_named_before_training(place, capsys):
 def test_mining_prints_its_folder_and_the_next_command(place, capsys):
     """Mining prints its folder and the next command with the same options, or JSON."""
     options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")
-    exit_code, out, err = run(capsys, "train", "mine", "mine.toml", *options)
-    again = run(capsys, "train", "mine", "mine.toml", *options, "--json")
+    out = ended(capsys, 0, "train", "mine", "mine.toml", *options).out
+    again = answer(capsys, "train", "mine", "mine.toml", *options, "--json")
 
-    assert exit_code == 0, err
     made = "other out/negatives/stage1/mine"
     following = "next: lexbench train finetune mine.toml --stage 1 --set stage1.depth=2 --output 'other out'"
     assert out.splitlines() == [made, following]
     assert (place / made).is_dir()
-    assert json.loads(again[1]) == {"recipe": "tiny", "made": [made]}
+    assert again == {"recipe": "tiny", "made": [made]}
 
 
 def test_only_the_first_process_of_torchrun_prints(place, capsys, monkeypatch):
@@ -162,9 +157,8 @@ def test_only_the_first_process_of_torchrun_prints(place, capsys, monkeypatch):
 def test_a_missing_package_is_named_with_its_extra(place, capsys, monkeypatch):
     """Without accelerate the error names the extra `train`."""
     monkeypatch.setattr("lexbench.errors.find_spec", lambda module: None if module == "accelerate" else module)
-    exit_code, out, err = run(capsys, "train", "all", "mine.toml")
-
-    assert (exit_code, out) == (3, "")
-    assert err == (
-        "lexbench: lexbench train needs the package 'accelerate', which is not installed; type: pip install 'lexbench[train]'\n"
+    line = (
+        "lexbench: lexbench train needs the package 'accelerate', which is not installed; type: pip install 'lexbench[train]'"
     )
+
+    assert run(capsys, "train", "all", "mine.toml") == (3, "", line + "\n")

@@ -42,10 +42,7 @@ FILES = {
 def place(tmp_path, monkeypatch):
     """Write a folder of five texts and two files that are none."""
     tiny.enter(tmp_path, monkeypatch)
-    for name, text in FILES.items():
-        path = tmp_path / "docs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    tiny.write_files(tmp_path / "docs", FILES)
     (tmp_path / "asked.txt").write_text("wet dough\nclean the pan\nkeep yeast\n")
     return tmp_path
 
@@ -160,9 +157,8 @@ def judge_all(url, grade_of):
     _, state = ask(url)
     while "query" in state:
         query, doc = state["query"], state["document"]
-        _, state = ask(
-            url, "grade", {"query": query, "document": doc["text_id"], "grade": grade_of(state["text"], doc["text"])}
-        )
+        grade = grade_of(state["text"], doc["text"])
+        _, state = ask(url, "grade", {"query": query, "document": doc["text_id"], "grade": grade})
     return state
 
 
@@ -183,8 +179,8 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
     assert 'contributors = ["bm25", "bm25(k1=2.0)"]' in contract
     assert "qrels_sha256" in contract
     assert "ann and bob" in contract
-    assert code(["run", "dataset", "docs-collection", "-r", "bm25", "-r", "bm25(b=0)", "-m", "nDCG@10", "--json"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
+    systems = ["-r", "bm25", "-r", "bm25(b=0)"]
+    results = answer(capsys, "run", "dataset", "docs-collection", *systems, "-m", "nDCG@10", "--json")["results"]
     assert {result["contract"] for result in results} == {"docs-collection@1"}
     assert all(result["means"]["nDCG@10"] > 0.9 for result in results)
     assert code(["compare", "bm25", "bm25(b=0)", "-d", "docs-collection"]) == 0
@@ -289,14 +285,10 @@ def test_a_later_system_joins_the_pool(place, capsys):
     killed = json.loads(facts.read_text())
     killed["systems"] = {"bm25": "bm25"}  # as a kill after the first system leaves it
     facts.write_text(json.dumps(killed))
-    assert code(["collect", "docs", "-k", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == after
+    assert answer(capsys, "collect", "docs", "-k", "3", "--json") == after
     assert after["pool"] >= before["pool"]
-    for wrong, why in (
-        (["docs", "-k", "4"], "type -k 3"),
-        (["asked.txt", "--output", "docs-collection"], "has the documents of"),
-    ):
-        assert why in ended(capsys, 2, "collect", *wrong).err
+    assert "type -k 3" in ended(capsys, 2, "collect", "docs", "-k", "4").err
+    assert "has the documents of" in ended(capsys, 2, "collect", "asked.txt", "--output", "docs-collection").err
     assert "has other files in it" in ended(capsys, 2, "collect", "docs", "--output", "docs").err
     with pytest.raises(CommandError, match="person's name"):
         Collection(place / "docs-collection").answers("../x")

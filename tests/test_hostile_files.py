@@ -99,17 +99,6 @@ def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
     assert "red \ufffd car" in ended(capsys, 0, "explain", "qid:q1", "-r", "bm25", "-d", str(folder)).out
 
 
-@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "\x1b", ""])
-def test_an_impossible_setting_of_a_recipe_is_refused(folder, capsys, value):
-    """An impossible number, also a very long or nested one, is refused in one line."""
-    exit_code = code(["train", "pretrain", "lexmae_nano", "--dry-run", "--set", f"pretrain.steps={value}"])
-    err = capsys.readouterr().err
-
-    assert exit_code == 2
-    assert "bug in lexbench" not in err
-    assert err.count("\n") == 1
-
-
 def test_a_fault_that_may_pass_is_tried_again(folder, capsys, monkeypatch):
     """If the same command may succeed after a plug-in is repaired, the message says so."""
 

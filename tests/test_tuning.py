@@ -1,6 +1,5 @@
 """Chosen weights: on a dataset of five documents by hand, by trying everything, and through the whole harness."""
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
+import tiny
 
 import lexbench
 from lexbench import suites
@@ -80,9 +80,6 @@ class Place:
         FixedScores.asked.clear()
         FixedScores.broken.clear()
         self.queries = {}
-        (folder / "tiny" / "qrels").mkdir(parents=True)
-        corpus = "".join(json.dumps({"_id": f"d{i}", "title": "", "text": f"{i}"}) + "\n" for i in range(DOCUMENTS))
-        (folder / "tiny" / "corpus.jsonl").write_text(corpus)
         self.contract("test", tuning="tiny/dev")
         self.contract("dev")
 
@@ -100,10 +97,8 @@ class Place:
             for name, scores in (("a", a), ("b", b)):
                 if scores:
                     FixedScores.scores[name, self.queries[query]] = scores
-        lines = "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in self.queries.items())
-        (self.folder / "tiny" / "queries.jsonl").write_text(lines)
-        rows = "".join(f"{query}\td{document}\t1\n" for query, document in judged.items())
-        (self.folder / "tiny" / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+        rows = [(query, f"d{document}", 1) for query, document in judged.items()]
+        tiny.write(self.folder / "tiny", {f"d{i}": f"{i}" for i in range(DOCUMENTS)}, self.queries, rows, split)
 
     def ended(self, given, store="store", depth=10, measures=("nDCG@10",)):
         """Run a system on the tested queries and return its outcome."""
