@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_resume import tree
+from tiny import tree
 from tiny import write as beir_folder
 
 from lexbench.analysis.stored_results import stored_results

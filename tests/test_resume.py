@@ -1,6 +1,5 @@
 """After a kill -9 at any point the same command continues, and the store ends with the same bytes."""
 
-import hashlib
 import os
 import random
 import signal
@@ -10,30 +9,10 @@ import time
 
 import pytest
 import tiny
-
-from lexbench.storage.artifact_folder import MANIFEST, MEASURED
-from lexbench.storage.atomic import UNFINISHED
+from tiny import sealed, tree
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
-
-
-def tree(root):
-    """Return the digest of every file of a store, except locks, measurements and notes of checks.
-
-    A kill while the place of a dataset is noted leaves an unfinished file beside it, which nothing reads.
-    """
-    unread = [path for name in ("places", "names") for path in root.glob(f"{name}/*{UNFINISHED}")]
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name != MEASURED and path.parent.name not in ("locks", "checked") and path not in unread
-    }
-
-
-def finished(root):
-    """Return when each artifact was sealed."""
-    return {path.parent: path.stat().st_mtime_ns for path in root.glob(f"*/*/{MANIFEST}") if path.parent.suffix != ".draft"}
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +57,11 @@ def hammer(command, environment, tmp_path, kills, seed):
         time.sleep(chance.uniform(0.1, whole))
         os.killpg(process.pid, signal.SIGKILL)
         finish(process)
-        now = finished(hurried)
+        now = sealed(hurried)
         assert {path: now.get(path) for path in known} == known, "an artifact was made again"
         known = now
     assert finish(start(command, environment, hurried)) == 0
-    after = finished(hurried)
+    after = sealed(hurried)
 
     assert {path: after.get(path) for path in known} == known, "an artifact was made again"
     assert tree(hurried) == tree(calm)

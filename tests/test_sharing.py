@@ -6,8 +6,7 @@ import uuid
 
 import pytest
 import samples
-from test_resume import tree
-from tiny import ended
+from tiny import ended, tree
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError

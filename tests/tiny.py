@@ -1,10 +1,13 @@
-"""Write small BEIR folders and other files, install packages with plug-ins, and run commands, for tests."""
+"""Write small BEIR folders and other files, install packages with plug-ins, run commands and compare stores, for tests."""
 
 import gzip
+import hashlib
 import json
 
 from lexbench.cli import code
 from lexbench.datasets.corpus import write_corpus
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED
+from lexbench.storage.atomic import UNFINISHED
 from lexbench.types import Document
 
 DOCUMENTS = {"d1": "the red fox", "d2": "a red red car", "d3": "blue sky"}
@@ -91,3 +94,22 @@ def ended(capsys, ends, *arguments):
 def answer(capsys, *arguments):
     """Run the command line, which must succeed; return its answer in JSON."""
     return json.loads(ended(capsys, 0, *arguments).out)
+
+
+def tree(root):
+    """Return the digest of every file of a store, except locks, logs, notes of checks, measurements and timings.
+
+    A kill while a name is remembered leaves an unfinished file beside it, which nothing reads.
+    """
+    unread = set(root.glob(f"*/*{UNFINISHED}"))
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.name != MEASURED and path not in unread
+        if (name := path.relative_to(root).as_posix()).partition("/")[0] not in ("locks", "logs", "checked", "timings")
+    }
+
+
+def sealed(root):
+    """Return when each artifact was finished, by its folder in the store *root*."""
+    return {path.parent.relative_to(root): path.stat().st_mtime_ns for path in root.glob(f"[!l]*/*-*/{MANIFEST}")}

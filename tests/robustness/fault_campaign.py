@@ -12,7 +12,6 @@ Hostile files are in `hostile_inputs`; each must be refused in one line or read 
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -33,11 +32,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hostile_inputs
+from tiny import sealed, tree
 
 from lexbench import cli, registry
 from lexbench.encodings import shards
 from lexbench.storage import environment
-from lexbench.storage.artifact_folder import MANIFEST, MEASURED
 from lexbench.storage.store import Store
 
 ARTIFACTS = ("corpora", "encodings", "indexes", "runs", "results")
@@ -177,22 +176,6 @@ def _kept(expected: int, code: int, text: str) -> bool:
 
 
 # ---- the calm run, and its trials ------------------------------------------------------------------------------------------
-
-
-def tree(root: Path) -> dict[str, str]:
-    """Return the digest of every file of a store, except locks, tracebacks, measurements and timings."""
-    return {
-        name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name != MEASURED
-        if not (path.suffix == ".tmp" and path.parent.parent == root)  # left beside remembered names, where nobody reads it
-        if (name := path.relative_to(root).as_posix()).partition("/")[0] not in (*_UNCOUNTED, "timings")
-    }
-
-
-def sealed(root: Path) -> dict[Path, int]:
-    """Return when each artifact was sealed."""
-    return {path.parent.relative_to(root): path.stat().st_mtime_ns for path in root.glob(f"[!l]*/*-*/{MANIFEST}")}
 
 
 def scores(said: Path) -> Any:
