@@ -236,7 +236,7 @@ class SparseTransformer(Transformer):
         return int(self._document_model().vocabulary)
 
     def token(self, term: int) -> str:
-        """Return the text of a term; its number in brackets if the tokenizer has none."""
+        """Return the text of a term, or its number in brackets if the tokenizer has none."""
         name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
         return f"[{int(term)}]" if name is None else str(name)
 

@@ -56,6 +56,7 @@ class DenseVectors(LookedUp):
 
 
 def _table(path: str) -> DenseTable:
+    """Return the vectors of the files at *path*."""
     return _read(path, tuple(digests_below(path).items()))
 
 

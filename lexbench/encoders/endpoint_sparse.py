@@ -35,7 +35,7 @@ class EndpointSparse(ServedModel, Encoder):
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel", "vocabulary")
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary), in order, indices sorted."""
+        """Return one vector per text (texts, vocabulary), in order, indices sorted."""
         server = self.connection
         parts = in_batches(texts, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
         if not parts:

@@ -107,7 +107,7 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
 def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
     """Return the masked-language model, ready for inference.
 
-    Raises InvalidFile if its files do not read or the weights do not fit config.json.
+    Raises InvalidFile if its files cannot be read or the weights do not fit config.json.
     """
     from lexbench.models import added_terms, bert, loading
 
@@ -156,7 +156,7 @@ def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
 def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
     """Return the causal language model, ready for inference; it has no transform and no bias.
 
-    Raises InvalidFile if its files do not read or the weights do not fit config.json.
+    Raises InvalidFile if its files cannot be read or the weights do not fit config.json.
     """
     from torch.nn import Identity
 
@@ -240,7 +240,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     """Return the body, ready for inference, all other tensors of the checkpoint by name, the tokenizer and the configuration.
 
     The other tensors are e.g. heads. Tensors of a module in a subfolder have names like `2_Dense/linear.weight`. Raises
-    InvalidFile if the files do not read or the weights do not fit config.json.
+    InvalidFile if the files cannot be read or the weights do not fit config.json.
     """
     from lexbench.models import bert, loading
 
@@ -325,7 +325,7 @@ def classifier_files(top: Path) -> CheckpointFiles:
 
 
 def load_classifier(folder: Path) -> Any:
-    """Return the classifier in *folder*, in float32. Raises InvalidFile if it does not read or a weight is missing."""
+    """Return the classifier in *folder*, in float32. Raises InvalidFile if it cannot be read or a weight is missing."""
     from transformers import AutoModelForSequenceClassification
 
     from lexbench.models.loading import load_model

@@ -1,8 +1,8 @@
 """BERT and its tokenizer, without transformers, whose import takes two seconds.
 
 The models compute, bit for bit, what the classes of transformers compute (J. Devlin et al., NAACL 2019); modules and tensors
-have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, which is left to
-transformers. Used by `architectures`. For inference only: no dropout. Needs torch.
+have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, so that
+transformers is used instead. Used by `architectures`. For inference only: no dropout. Needs torch.
 """
 
 import json
@@ -225,7 +225,7 @@ def empty_model(model_class: type[M], config: Mapping[str, Any]) -> M | None:
 def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
     """Return the configuration of a BERT whose settings are all known and usual.
 
-    None for another kind of model, and if a setting is missing or unusual: transformers handles these, or has an error message.
+    None for another kind of model, or if a setting is missing or unusual: then transformers loads it, or raises an error.
     """
     sizes: dict[str, Any] = {name: config.get(name) for name in _SIZES}
     epsilon: Any = config.get("layer_norm_eps")
@@ -280,8 +280,8 @@ class WordPiece:
 def read_wordpiece(folder: Path) -> WordPiece | None:
     """Return the tokenizer in *folder*; None unless its files are exactly those that transformers writes for BERT.
 
-    transformers builds the tokenizer from the vocabulary and tokenizer_config.json. The same is built here, if tokenizer.json
-    says the same.
+    transformers builds the tokenizer from the vocabulary and tokenizer_config.json, and so does this function. It returns
+    None if tokenizer.json describes another one.
     """
     if (folder / "added_tokens.json").exists():
         return None

@@ -103,7 +103,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def optional_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file, or {} if there is no file. Raises InvalidFile if it does not read."""
+    """Return the object in a JSON file, or {} if there is no file. Raises InvalidFile if it cannot be read."""
     return read_json(path) if path.is_file() else {}
 
 
@@ -120,7 +120,7 @@ def _json_value(path: Path) -> Any:
 def modules(folder: Path) -> list[Module]:
     """Return the modules that a sentence-transformers *folder* lists, in order; an empty list for a plain model.
 
-    Raises InvalidFile if `modules.json` does not read or names a place outside the folder.
+    Raises InvalidFile if `modules.json` cannot be read or names a place outside the folder.
     """
     path = folder / MODULES
     if not path.is_file():
@@ -188,7 +188,7 @@ def transformer_files(folder: Path, model_types: Collection[str] | None = None) 
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """Return the files of the tokenizer in *folder*, none if the one with the tokens is missing."""
+    """Return the files of the tokenizer in *folder*; an empty list if there is no file with its tokens."""
     files = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
     return files if any(path.name in VOCABULARY for path in files) else []
 

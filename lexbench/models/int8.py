@@ -7,7 +7,7 @@ operation falls back on plain loops for signed ones.
 
 The product is an operation that `torch.compile` puts into its programs and that is not public, so `int8_works` tries it first.
 The loops between products are compiled and read a layer's states once; torch would read them a dozen times. Models import this
-module only if dtype="int8" is asked for.
+module only for dtype="int8".
 """
 
 from collections.abc import Sequence
@@ -135,7 +135,7 @@ def replace_layers(module: nn.Module) -> None:
 def write_largest(layers: Sequence[Int8Linear], states: Tensor, lengths: Sequence[int], largest: Tensor) -> None:
     """Write the largest value of each output of all *layers* over each text's tokens into *largest* (texts, outputs), float32.
 
-    *states* (tokens, inputs) are those of texts of *lengths* tokens, one text after the other. Nothing is written for a text
+    *states* (tokens, inputs) belong to texts of *lengths* tokens, one text after the other. Nothing is written for a text
     without tokens.
     """
     quantised = quantised_states(states)

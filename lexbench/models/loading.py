@@ -267,7 +267,7 @@ def load_encoding_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
 
 
 def load_config(folder: Path) -> Any:
-    """Return the configuration in *folder*, of transformers. Raises InvalidFile if it does not read."""
+    """Return the configuration in *folder*, of transformers. Raises InvalidFile if it cannot be read."""
     from transformers import AutoConfig
 
     try:
@@ -280,7 +280,7 @@ def load_model(folder: Path, auto_class: Any, **settings: Any) -> tuple[Any, lis
     """Return the model in *folder* and the names of the parameters that its files lack.
 
     *auto_class* of transformers chooses the class, *settings* replace those of config.json. The model is in float32 and in
-    evaluation mode. Raises InvalidFile if its files do not read or do not fit.
+    evaluation mode. Raises InvalidFile if its files cannot be read or do not fit.
     """
     from transformers.utils import logging as transformers_logging
 

@@ -133,7 +133,7 @@ def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, 
             if "pooler" in module:  # encoders do not use it, and many files lack it
                 continue
             raise InvalidFile(f"{adapter.weights}: the model has no {module}; take the base that it was trained on")
-        result[target] = _sum(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
+        result[target] = _merged(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
     for name in saved.keys() - {module + ending for module in adapted for ending in (_A, _B)}:
         if ".lora_" in name or "embed" in name:
             raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {MERGE}")
@@ -141,15 +141,15 @@ def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, 
     return result
 
 
-def _sum(weight: "Tensor", second: "Tensor", first: "Tensor", adapter: Adapter) -> "Tensor":
-    """Return weight (out, in) + scale x second (out, rank) @ first (rank, in), float32."""
-    rank = len(first)
-    fits = rank and weight.shape == (len(second), *first.shape[1:]) and second.shape[1:] == (rank,)
+def _merged(weight: "Tensor", b: "Tensor", a: "Tensor", adapter: Adapter) -> "Tensor":
+    """Return *weight* (out, in) + scale x *b* (out, rank) @ *a* (rank, in), float32. Raises InvalidFile for other shapes."""
+    rank = len(a)
+    fits = rank and weight.shape == (len(b), *a.shape[1:]) and b.shape[1:] == (rank,)
     if not fits or not weight.is_floating_point():
-        shapes = f"{tuple(second.shape)} and {tuple(first.shape)} for {tuple(weight.shape)} of {weight.dtype}"
+        shapes = f"{tuple(b.shape)} and {tuple(a.shape)} for {tuple(weight.shape)} of {weight.dtype}"
         raise InvalidFile(f"{adapter.weights}: matrices of {shapes} do not fit; take the base that it was trained on")
     scale = adapter.alpha / (sqrt(rank) if adapter.by_root else rank)
-    return weight.float() + scale * (second.float() @ first.float())
+    return weight.float() + scale * (b.float() @ a.float())
 
 
 def _matching(name: str, names: Iterable[str]) -> str | None:

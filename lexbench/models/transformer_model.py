@@ -53,7 +53,7 @@ class PackedLinear(nn.Module):
 def pack(
     module: nn.Module, packed: Callable[[Tensor, Tensor | None], nn.Module] = PackedLinear, least_outputs: int = 1
 ) -> None:
-    """Replace the linear layers inside *module* with *least_outputs* or more by *packed* of their weight and bias."""
+    """Replace each linear layer inside *module* that has at least *least_outputs* outputs by packed(weight, bias)."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
             if type(layer) is nn.Linear and layer.out_features >= least_outputs:
@@ -131,7 +131,7 @@ class TransformerModel:
         self._cutters: dict[int, Tokenizer] = {}
 
     def pack(self, module: nn.Module) -> None:
-        """Replace the linear layers inside *module* by packed layers or layers in int8, if the model has such."""
+        """Replace the linear layers inside *module* by layers in int8 or packed layers, if the model uses them."""
         if self.int8:
             from lexbench.models.int8 import Int8Linear, replace_layers
 
@@ -141,7 +141,7 @@ class TransformerModel:
             pack(module)
 
     def cutter(self, length: int, setting: str) -> Tokenizer:
-        """Return the tokenizer that cuts texts to *length* tokens; CommandError as `check_length`."""
+        """Return the tokenizer that cuts texts to *length* tokens. Raises CommandError like `check_length`."""
         self.check_length(length, setting)
         if length not in self._cutters:
             self._cutters[length] = cutter(self.tokenizer, length)

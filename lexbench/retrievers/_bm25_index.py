@@ -149,7 +149,7 @@ class IndexWriter:
             self._sizes[: len(part.sizes)] += part.sizes
 
     def finish(self, layout: int) -> None:
-        """Write the index, with the number *layout*, and remove the runs.
+        """Write the index, with *layout* as the version of its layout, and remove the runs.
 
         Raises LexbenchError if a document has one term more often than LARGEST_FREQUENCY.
         """
@@ -191,7 +191,7 @@ def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Pa
 
 
 def _merged(runs: list[Run], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
-    """Return the merged and packed postings of some *terms*, and the bytes of each (terms,); LexbenchError as `finish`."""
+    """Return the merged and packed postings of some *terms*, and the bytes of each (terms,). Raises errors like `finish`."""
     postings = merge_runs(runs, terms)
     if (most := postings.data.max(initial=0)) > LARGEST_FREQUENCY:
         raise LexbenchError(f"a document has one term {most:,} times, and bm25 stores {LARGEST_FREQUENCY:,} at most")
@@ -212,7 +212,7 @@ def room(postings: int, terms: int) -> int:
 def pack(docs, frequencies, sizes, packed, lengths):  # type: ignore[no-untyped-def]
     """Pack the postings of some terms into *packed*, uint8 of at least `room` bytes; return the end.
 
-    *docs* and *frequencies* (postings,) are those of all terms, ascending by document within each term. *sizes* (terms,) has
+    *docs* and *frequencies* (postings,) of all terms ascend by document within each term. *sizes* (terms,) has
     the number of postings per term. *lengths* (terms,) is filled with the number of bytes per term.
     """
     first = at = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again for another integer type

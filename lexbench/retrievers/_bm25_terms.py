@@ -48,7 +48,7 @@ class Started(NamedTuple):
 
 
 class TermsOfTexts:
-    """Numbers the terms of texts. *number* gives the number of a term, *numbers* those of a chunk analysed by *analyzer*."""
+    """Numbers the terms of texts. *number* returns the number of a term, *numbers* the terms of a chunk in *analyzer*."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class TermsOfTexts:
             table.slots.fill(0)
             table.size[0] = 0
         self._numbered = array("i")  # by spelling, the number of the term
-        self._terms = array("i")  # of all chunks; those of chunk i are terms[ends[i]:ends[i + 1]]
+        self._terms = array("i")  # of all chunks; chunk i has terms[ends[i]:ends[i + 1]]
         self._ends = array("q", [0])
 
     def start(self, texts: Sequence[str]) -> Started:

@@ -210,7 +210,7 @@ def _blocks(documents: Iterator[list[RepeatedText]]) -> Iterator[_Block]:
 
 
 class BM25Searcher(Searcher, Rescorer):
-    """An opened index."""
+    """An opened index, which finds documents and scores given ones."""
 
     def __init__(self, settings: BM25, path: Path) -> None:
         from lexbench.retrievers import _bm25_search

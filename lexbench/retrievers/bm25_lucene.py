@@ -76,7 +76,7 @@ class BM25Lucene(Settings):
 
 
 class LuceneSearcher(Searcher):
-    """An opened index."""
+    """An opened index of Lucene."""
 
     def __init__(self, settings: BM25Lucene, path: Path) -> None:
         self._settings = settings

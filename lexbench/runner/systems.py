@@ -320,7 +320,7 @@ def weight_bytes(retriever: Retriever) -> int:
 
 
 def short_name(encoder: Encoder) -> str:
-    """Return the name that a user typed for *encoder*, e.g. lexmae_nano; the class name of an object."""
+    """Return the name that a user typed for *encoder*, e.g. lexmae_nano, or the name of an object's class."""
     with suppress(KeyError, TypeError):
         return _short_names[encoder]
     return type(encoder).__name__

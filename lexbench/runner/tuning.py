@@ -71,7 +71,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
     needed = set(rules(system.retriever))
     if not needed:
         return system, []
-    queries = {"oracle": _Queries(runner.dataset)} if "oracle" in needed else {}
+    queries = {"oracle": _TuningQueries(runner.dataset)} if "oracle" in needed else {}
     if "tuned" in needed:
         check(system.retriever, runner.dataset.contract)
         queries["tuned"] = _tuning_queries(runner.dataset)
@@ -98,14 +98,14 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
     return replace(system, retriever=retriever, recipe=describe(retriever)), notes
 
 
-class _Queries(NamedTuple):
-    """The queries to choose on."""
+class _TuningQueries(NamedTuple):
+    """The queries on which weights are chosen."""
 
     dataset: Dataset
-    left_out: int = 0
+    left_out: int = 0  # queries that are also tested
 
 
-def _tuning_queries(tested: Dataset) -> _Queries:
+def _tuning_queries(tested: Dataset) -> _TuningQueries:
     """Return the dataset of the tuning queries, without the queries that are also tested."""
     tuning = open_dataset(contract_of(str(tested.contract.tuning)))
     ids = {query.query_id for query in tested.queries}
@@ -118,7 +118,7 @@ def _tuning_queries(tested: Dataset) -> _Queries:
     kept = {query.query_id for query in queries}
     judgements = tuple(row for row in tuning.topics.judgements if row.query_id in kept)
     topics = Topics(queries, judgements, tuning.topics.unjudged)
-    return _Queries(replace(tuning, topics=topics), len(tuning.queries) - len(queries))
+    return _TuningQueries(replace(tuning, topics=topics), len(tuning.queries) - len(queries))
 
 
 def _plain(query: Query) -> str:
@@ -135,7 +135,7 @@ def _training_notes(retriever: Retriever, dataset: str) -> Iterator[str]:
             )
 
 
-def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tuning: _Queries) -> str:
+def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tuning: _TuningQueries) -> str:
     """Return the note on one choice."""
     weights = f"weights [{', '.join(f'{weight:.4g}' for weight in best.weights)}]"
     weights += f" of member {position}" if position else ""
