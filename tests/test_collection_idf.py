@@ -6,14 +6,11 @@ import fruit
 import numpy as np
 import pytest
 from scipy import sparse
+from workbench import opened, searched
 
 from lexbench.analysis.explain import explain
-from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import find_dataset
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
-from lexbench.progress import Silent
-from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import describe, system
 from lexbench.storage.store import Store
 from lexbench.transforms.collection_idf import CollectionIdf
@@ -27,15 +24,9 @@ def idf(frequency, documents=6):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Return a dataset's folder."""
-    return str(fruit.write(tmp_path / "fruit"))
-
-
-@pytest.fixture
-def store(tmp_path):
-    """Return an empty store."""
-    return Store(tmp_path / "store")
+def bench(tmp_path):
+    """Open the dataset about fruit in an empty store."""
+    return opened(fruit.write(tmp_path / "fruit"), Store(tmp_path / "store"))
 
 
 @pytest.fixture
@@ -44,17 +35,11 @@ def vectors(tmp_path):
     return fruit.write_vectors(tmp_path)
 
 
-def searched(expression, folder, store):
+def found_by(expression, bench):
     """Return the score of each document that the system finds, by query and document."""
-    runner = DatasetRunner(open_dataset(*find_dataset(folder)), store, Silent())
-    retriever = system(expression).retriever
-    searcher = retriever.open(runner.artifacts.index(retriever))
-    hits = searcher.search(searcher.encode_queries(runner.dataset.queries), 6)
-    ids = [doc_id.decode() for doc_id in runner.corpus.doc_ids]
-    return {
-        query.query_id: {ids[doc]: float(score) for doc, score in zip(docs, scores, strict=True) if doc >= 0 and score}
-        for query, docs, scores in zip(runner.dataset.queries, hits.docs, hits.scores, strict=True)
-    }
+    ids = [doc_id.decode() for doc_id in bench.corpus.doc_ids]
+    pairs = zip(bench.dataset.queries, searched(bench, system(expression).retriever, 6), strict=True)
+    return {query.query_id: {ids[doc]: score for doc, score in found.items() if score} for query, found in pairs}
 
 
 def test_a_weight_is_multiplied_by_the_idf_of_its_term():
@@ -98,9 +83,9 @@ def test_it_needs_a_collection():
 
 
 @pytest.mark.parametrize("engine", ["csr", "impact", "sharded(csr, shards=2)"])
-def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors):
+def test_every_exact_engine_gives_the_same_scores(engine, bench, vectors):
     """Each score is the sum over terms of query weight, idf and document weight; whole numbers are rounded once."""
-    found = searched(f"{vectors}|collection_idf|quantize(1000)@{engine}", folder, store)
+    found = found_by(f"{vectors}|collection_idf|quantize(1000)@{engine}", bench)
     frequencies = {"apple": 4, "fig": 3, "pear": 2, "plum": 2}
     for query, weights in fruit.QUERY_VECTORS.items():
         expected = {}
@@ -114,40 +99,40 @@ def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors
         assert found[query] == pytest.approx(expected, rel=1e-6)
 
 
-def test_frequencies_are_those_of_the_index(folder, store, vectors):
+def test_frequencies_are_those_of_the_index(bench, vectors):
     """With one term per document fig is in one list only: that of a1."""
-    found = searched(f"{vectors}|top_k(1, ties='cut')|collection_idf@csr", folder, store)
+    found = found_by(f"{vectors}|top_k(1, ties='cut')|collection_idf@csr", bench)
 
     assert found["qf"] == pytest.approx({"a1": 3 * idf(1)})
 
 
-def test_rescoring_gives_the_scores_of_searching(folder, store, vectors):
+def test_rescoring_gives_the_scores_of_searching(bench, vectors):
     """Scores of given documents come from the stored vectors, without the index, by the same statistics."""
     expression = f"{vectors}|collection_idf@csr"
-    found = searched(expression, folder, store)
-    runner = DatasetRunner(open_dataset(*find_dataset(folder)), store, Silent())
+    found = found_by(expression, bench)
     retriever = system(expression).retriever
-    rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts)))
-    queries = runner.dataset.queries
+    rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(bench.artifacts)))
+    queries = bench.dataset.queries
     documents = np.broadcast_to(np.arange(6, dtype=np.int32), (len(queries), 6))
 
     scores = rescorer.score(rescorer.encode_queries(queries), documents)
 
     for query, row in zip(queries, scores.tolist(), strict=True):
-        expected = [found[query.query_id].get(doc_id.decode(), 0) for doc_id in runner.corpus.doc_ids]
+        expected = [found[query.query_id].get(doc_id.decode(), 0) for doc_id in bench.corpus.doc_ids]
         assert row == pytest.approx(expected, rel=1e-6)
 
 
-def test_an_ensemble_encodes_a_query_once_and_weights_it_for_each_member(folder, store, vectors):
+def test_an_ensemble_encodes_a_query_once_and_weights_it_for_each_member(bench, vectors):
     """Members with the same encoder share its vectors; only one of them uses the idf."""
-    found = searched(f'ensemble({vectors}|collection_idf@csr, {vectors}@csr, scores="raw")', folder, store)
+    found = found_by(f'ensemble({vectors}|collection_idf@csr, {vectors}@csr, scores="raw")', bench)
 
     assert found["qf"]["a1"] == pytest.approx(3 * idf(3) + 3)
 
 
-def test_explain_shows_the_weights_that_the_engine_gets(folder, store, vectors):
+def test_explain_shows_the_weights_that_the_engine_gets(tmp_path, vectors):
     """The products of the shown weights are the score."""
-    found = explain("qid:qa", f"{vectors}|collection_idf@csr", folder, k=2, store=store)
+    folder = str(fruit.write(tmp_path / "fruit"))
+    found = explain("qid:qa", f"{vectors}|collection_idf@csr", folder, k=2, store=Store(tmp_path / "store"))
 
     assert [document.total for document in found.documents] == pytest.approx([document.score for document in found.documents])
     assert found.documents[0].terms[0].query == pytest.approx(1.5 * idf(4))
@@ -199,11 +184,7 @@ def test_whole_counts_are_not_saturated(model):
     saturated = SparseMLM(model=str(folder), **settings)
     texts = ["fig fig fig apple", "plum", ""]
 
-    found = whole.encode_query(texts).toarray()
-
-    assert found[0, 5:].tolist() == [1, 3, 0, 0]
-    assert found[1, 5:].tolist() == [0, 0, 0, 1]
-    assert not found[2].any()
+    assert whole.encode_query(texts).toarray()[:, 5:].tolist() == [[1, 3, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
     assert 1 < saturated.encode_query(texts).toarray()[0, 6] < 1.9
     np.testing.assert_array_equal(whole.encode_document(texts).toarray(), saturated.encode_document(texts).toarray())
 
@@ -211,9 +192,7 @@ def test_whole_counts_are_not_saturated(model):
 def test_query_settings_leave_the_index_alone(model):
     """Counting queries otherwise needs no other document vectors."""
     folder = str(model())
-    encoders = [
-        SparseMLM(model=folder, query_counts=counts, query_idf=power) for counts, power in (("saturated", 0), ("whole", 1))
-    ]
+    one, other = (SparseMLM(folder, query_counts=counts, query_idf=idf) for counts, idf in (("saturated", 0), ("whole", 1)))
 
-    assert describe(encoders[0], index=True) == describe(encoders[1], index=True)
-    assert describe(encoders[0]) != describe(encoders[1])
+    assert describe(one, index=True) == describe(other, index=True)
+    assert describe(one) != describe(other)

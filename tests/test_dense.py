@@ -76,7 +76,10 @@ def test_documents_are_cut_to_their_own_length(folder):
 
 @pytest.mark.parametrize("types", [False, True])
 def test_titles_as_pairs(folder, types):
-    """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM); a missing title is "-"."""
+    """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM). A missing title is "-".
+
+    All tokens of a query have type 0.
+    """
     encoder = dense(folder, titles="pair", type_ids=types, pooling="cls", document_length=24)
     pairs = [(one.title or "-", one.body) for one in TITLED]
     expected = [states(folder, *pair, types=types, max_length=24)[1][0] for pair in pairs]
@@ -84,37 +87,25 @@ def test_titles_as_pairs(folder, types):
     assert close(encoder.encode_tokens(encoder.tokenise_documents(TITLED)), expected)
     other = dense(folder, titles="pair", type_ids=not types, pooling="cls", document_length=24)
     assert np.abs(other.encode_tokens(other.tokenise_documents(TITLED)) - expected).max() > 0.01
-
-
-def test_all_tokens_of_a_query_have_type_0(folder):
-    """All tokens of a query have type 0."""
-    encoder = dense(folder, titles="pair", type_ids=True)
-
-    assert close(encoder.encode_query(TEXTS), [states(folder, text, types=True, max_length=32)[1].mean(0) for text in TEXTS])
+    assert close(encoder.encode_query(TEXTS), [states(folder, text, types=types, max_length=32)[1][0] for text in TEXTS])
 
 
 def test_tct_colbert_queries(folder):
     """TCT-ColBERT queries: "[CLS] [Q] " before, filled with [MASK] to 36, all attended, mean from position 4 (Pyserini)."""
     encoder = dense(folder, skip=4, special_tokens=False, mask_queries_to=36, query_length=36, query_prompt="[CLS] [Q] ")
-    expected = []
-    for text in TEXTS:
-        filled = "[CLS] [Q] " + text + "[MASK]" * 36
-        numbers, found = states(folder, filled, max_length=36, add_special_tokens=False)
-        assert len(numbers) == 36
-        expected.append(np.average(found[4:], axis=0))
+    filled = [f"[CLS] [Q] {text}{'[MASK]' * 36}" for text in TEXTS]
+    found = [states(folder, text, max_length=36, add_special_tokens=False)[1] for text in filled]
 
-    assert close(encoder.encode_query(TEXTS), expected)
+    assert [len(one) for one in found] == [36] * len(TEXTS)
+    assert close(encoder.encode_query(TEXTS), [one[4:].mean(axis=0) for one in found])
 
 
 def test_tct_colbert_documents(folder):
     """TCT-ColBERT documents: "[CLS] [D] " before, nothing behind, mean from position 4, 0 for no text (Pyserini)."""
     encoder = dense(folder, skip=4, special_tokens=False, document_prompt="[CLS] [D] ")
-    expected = []
-    for text in TEXTS:
-        found = states(folder, "[CLS] [D] " + text, max_length=64, add_special_tokens=False)[1][4:]
-        expected.append(found.sum(axis=0) / max(len(found), 1e-9))
+    found = [states(folder, f"[CLS] [D] {text}", max_length=64, add_special_tokens=False)[1][4:] for text in TEXTS]
 
-    assert close(encoder.encode_document(TEXTS), expected)
+    assert close(encoder.encode_document(TEXTS), [one.sum(axis=0) / max(len(one), 1) for one in found])
     assert not encoder.encode_document([""]).any()
 
 

@@ -80,9 +80,8 @@ def test_every_rule_by_hand(scores, missing, expected):
 def test_ties_go_to_the_lower_position():
     """Equal sums stand in the canonical order, also across the lists and in ranks."""
     assert list(ensemble([((3, 1.0), (0, 0.0)), ((1, 1.0), (0, 0.0))], (1.0, 1.0))) == [1, 3, 0]
-    assert ensemble([((0, 2.0), (5, 2.0)), ((7, 1.0),)], (1.0, 1.0), "rrf", "zero") == pytest.approx(
-        {0: 1 / 61, 7: 1 / 61, 5: 1 / 62}
-    )
+    by_rank = ensemble([((0, 2.0), (5, 2.0)), ((7, 1.0),)], (1.0, 1.0), "rrf", "zero")
+    assert by_rank == pytest.approx({0: 1 / 61, 7: 1 / 61, 5: 1 / 62})
 
 
 def test_lists_without_spread_and_without_documents():
@@ -124,10 +123,8 @@ def test_pyserini_gives_the_same_sums(scores):
 
     rng = np.random.default_rng(9)
     lists = [random_list(rng, 60, 50) for _ in range(3)]
-    runs = [
-        TrecRun.from_list([("q", "Q0", str(doc), rank, score, "t") for rank, (doc, score) in enumerate(one, 1)])
-        for one in lists
-    ]
+    rows = [[("q", "Q0", str(doc), rank, score, "t") for rank, (doc, score) in enumerate(one, 1)] for one in lists]
+    runs = [TrecRun.from_list(row) for row in rows]
     theirs = fusion.normalize(runs) if scores == "minmax" else fusion.reciprocal_rank_fusion(runs)
     expected = {int(doc): float(score) for doc, score in zip(theirs.run_data["docid"], theirs.run_data["score"], strict=True)}
     found = EnsembleSearcher((Listed(),) * 3, Rule((1.0,) * 3, scores, "zero", 60), 60, None).search([[o] for o in lists], 60)
@@ -250,9 +247,8 @@ def test_lists_in_members_make_several_systems_and_weights_one():
         f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
     ]
     assert variants("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
-    assert [one.name for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
-        "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
-    ]
+    weighted = "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
+    assert [one.name for one in systems_of([weighted])] == [weighted]
 
 
 def test_the_disk_estimate_counts_members_once():
@@ -301,9 +297,8 @@ def test_an_interruption_anywhere_changes_no_byte(tiny, tmp_path):
 
 def fused(lists, own=None, *, scores="minmax", missing="min", depth=3):
     """Fuse *lists* of a single query, the first of which is of a retriever that scores term by term; {position: score}."""
-    searcher = EnsembleSearcher(
-        tuple(Listed() for _ in lists), Rule((1.0, 1.0), scores, missing, 60), depth, None, (True, False)
-    )
+    members, rule = tuple(Listed() for _ in lists), Rule((1.0, 1.0), scores, missing, 60)
+    searcher = EnsembleSearcher(members, rule, depth, None, (True, False))
     encoded = [[one] for one in lists]
     matrix = searcher.score_matrix(encoded if own is None else searcher.without(encoded, np.array([own], np.int32)), depth)
     return by_position(matrix.docs[0], weighted_sum(matrix, (1, 1))[0])

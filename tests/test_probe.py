@@ -85,9 +85,8 @@ def test_recall_is_the_share_of_the_exact_top_k(place, address, capsys):
     given = ["--vectors", "documents.npy", "--queries", "queries.npy"]
     http = probed(capsys, f"http://{address}/search", *given, "--knob", "reads=150,300", "--seconds", ".4", "--load", "50")
     program = probed(capsys, f"{sys.executable} search.py documents.npy", *given, "--knob", "reads=150,300", "--seconds", "0")
-    knn = probed(
-        capsys, f"opensearch://{address}/idx/v", "--queries", "queries.npy", "--knob", "ef_search=150,300", "--seconds", "0"
-    )
+    knob = ["--knob", "ef_search=150,300", "--seconds", "0"]
+    knn = probed(capsys, f"opensearch://{address}/idx/v", "--queries", "queries.npy", *knob)
 
     for found in (http, program, knn):
         assert [point["recall"] for point in found["points"]] == pytest.approx([share(150), 1])
@@ -135,9 +134,8 @@ def test_exact_search_equals_brute_force(similarity):
 
 def test_any_document_of_a_tie_counts():
     """By hand: scores 3, 2, 2, 1 and k = 2: either document of score 2 is right, the query counts as tied, never above 1."""
-    exact, _ = exact_answers(
-        [(["a", "b", "c", "d"], np.array([[3], [2], [2], [1]], np.float32))], np.ones((1, 1), np.float32), 2, "dot", None
-    )
+    documents = [(["a", "b", "c", "d"], np.array([[3], [2], [2], [1]], np.float32))]
+    exact, _ = exact_answers(documents, np.ones((1, 1), np.float32), 2, "dot", None)
 
     assert exact[0].ties
     assert [recall(exact[0], found) for found in (["a", "c"], ["a", "b", "c"], ["a", "d"], ["b", "b"])] == [1, 1, 0.5, 0.5]
@@ -185,11 +183,7 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         (["cat", "--vectors", "search.py"], 2, "not a .npy file"),
         (["cat", "--vectors", "documents.npy", "--ids", "search.py"], 2, "ids, and documents.npy has more vectors"),
         (["true", "--vectors", "documents.npy"], 1, "ended"),
-        (
-            [f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids", "--seconds", "0"],
-            2,
-            "like 'd",
-        ),
+        ([f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids"], 2, "like 'd"),
     ],
 )
 def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):

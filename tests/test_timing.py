@@ -80,8 +80,7 @@ def test_a_timing_states_its_conditions(bm25):
 
     assert (single.scenario, single.threads, single.k, single.exact) == (SINGLE, 1, 10, True)
     assert (offline.scenario, offline.threads, offline.stages) == ("offline-2t", 2, {})
-    assert single.checked
-    assert offline.checked
+    assert (single.checked, offline.checked) == (True, True)
     assert qps_name(single) == "e2e QPS, single-stream-1t, k=10, exact"
     assert set(single.qps) == set(offline.qps) == set(STAGES)
     assert single.fingerprint == machine.fingerprint()
@@ -146,10 +145,9 @@ def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda: "elsewhere")
     (outcome,) = timed(fruit, offline=False)
 
-    assert outcome.result.timings[0].fingerprint == "elsewhere"
-    assert outcome.result.timings[0].folder != bm25.timings[0].folder
-    assert "differs" in outcome.result.timings[0].flags
-    assert not outcome.result.timings[0].checked
+    timing = outcome.result.timings[0]
+    assert (timing.fingerprint, timing.checked, "differs" in timing.flags) == ("elsewhere", False, True)
+    assert timing.folder != bm25.timings[0].folder
 
 
 def reversed_run(folder):

@@ -253,9 +253,8 @@ def test_stored_zeros_and_unsorted_rows_are_written_like_others(tmp_path, name):
 def test_tokens_that_anserini_would_split_are_refused(tmp_path, name, token):
     """Tokens that are empty, have white space or more than 255 characters in Java are refused if a vector has them."""
     vocabulary = Vocabulary(["a", token])
-    with pytest.raises(
-        CommandError, match="cannot be written for Anserini: it is empty, has white space or over 255 characters"
-    ):
+    said = "cannot be written for Anserini: it is empty, has white space or over 255 characters"
+    with pytest.raises(CommandError, match=said):
         FORMATS[name].write(blocks_of([[1, 0], [1, 2]]), tmp_path / NAMES[name], vocabulary)
     assert not list(tmp_path.iterdir())
     FORMATS[name].write(blocks_of([[1, 0]]), tmp_path / NAMES[name], vocabulary)
