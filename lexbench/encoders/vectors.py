@@ -128,4 +128,4 @@ def _read(
     """
     words = Vocabulary.from_file(Path(vocabulary)) if vocabulary else Vocabulary()
     words.numbers(terms)
-    return VectorTable(FORMATS[file_format].read(Path(path), words), lambda: words.tokens, Path(path))
+    return VectorTable(FORMATS[file_format].read(Path(path), words), words, Path(path))

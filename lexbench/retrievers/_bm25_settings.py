@@ -142,7 +142,7 @@ class TermWeights:
         words = Vocabulary()
         self._path = path
         rows = blocks_of_rows(path, _checked(path, json_rows(path)), words, whole=False)
-        self._weights = VectorTable(rows, lambda: words.tokens, path)
+        self._weights = VectorTable(rows, words, path)
         self.ids = self._weights.ids
         if not len(self.ids):
             raise InvalidFile(f"{path}: there are no term weights in it")

@@ -3,44 +3,41 @@
 Other packages use `FORMATS`, `blocks` (what formats read and write) and `lookup` (sparse and dense vectors by id).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lexbench.vector_formats.blocks import Block, Vocabulary
 
-    Read: TypeAlias = Callable[[Path, Vocabulary], Iterator[Block]]
-    Write: TypeAlias = Callable[[Iterable[Block], Path, Vocabulary], None]
-
 
 class Format(NamedTuple):
-    """A file format. Its module is imported when it is used."""
+    """A file format. `json_lines` has its functions; it is imported when a file is read or written."""
 
-    module: str
-    reader: str  # its functions
+    reader: str  # name of the function that reads a file
     writer: str
-    holds: str  # the content of such a file, shown to users
+    content: str  # of such a file, in words
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
 
     def read(self, path: Path, vocabulary: "Vocabulary") -> "Iterator[Block]":
         """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. Raises InvalidFile for malformed files."""
-        reader = cast("Read", getattr(import_module(f"{__name__}.{self.module}"), self.reader))
-        return reader(path, vocabulary)
+        from lexbench.vector_formats import json_lines
+
+        found: Iterator[Block] = getattr(json_lines, self.reader)(path, vocabulary)
+        return found
 
     def write(self, blocks: "Iterable[Block]", path: Path, vocabulary: "Vocabulary") -> None:
         """Write *blocks* to *path* atomically. Raises CommandError for vectors that the format cannot hold."""
-        writer = cast("Write", getattr(import_module(f"{__name__}.{self.module}"), self.writer))
-        writer(blocks, path, vocabulary)
+        from lexbench.vector_formats import json_lines
+
+        getattr(json_lines, self.writer)(blocks, path, vocabulary)
 
 
-_TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
     "anserini": Format(
-        "json_lines", "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl", queries=_TOPICS
+        "read_anserini", "write_anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl", queries="anserini-topics"
     ),
-    _TOPICS: Format("json_lines", "read_topics", "write_topics", "queries, one TSV file", ".tsv", queries=""),
-    "seismic": Format("json_lines", "read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic"),
+    "anserini-topics": Format("read_topics", "write_topics", "queries, one TSV file", ".tsv", queries=""),
+    "seismic": Format("read_seismic", "write_seismic", "JSON lines", ".jsonl", queries="seismic"),
 }

@@ -10,7 +10,7 @@ columns are ignored:
 Sources: castorini/anserini, ParquetDenseVectorCollection and JsonStringVectorTopicReader; the pages of the hub.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lexbench.errors import InvalidFile, LexbenchError, listed, require
 from lexbench.storage.reading import lines
 from lexbench.trec.ids import RowsById, encode
-from lexbench.vector_formats.blocks import Block
+from lexbench.vector_formats.blocks import Block, Vocabulary
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")
@@ -48,12 +48,12 @@ def _find(table: RowsById, ids: Sequence[str], complaint: str) -> NDArray[np.int
 
 
 class VectorTable:
-    """The sparse vectors of *blocks* by id. *tokens* returns the strings of the terms after all blocks have been read.
+    """The sparse vectors of *blocks* by id. *vocabulary* has the tokens of their terms; it may grow while they are read.
 
     Raises InvalidFile, which names the file *where* they are from, if two vectors have the same id.
     """
 
-    def __init__(self, blocks: Iterable[Block], tokens: Callable[[], list[str]], where: Path) -> None:
+    def __init__(self, blocks: Iterable[Block], vocabulary: Vocabulary, where: Path) -> None:
         ids: list[str] = []
         ends, self.width = [np.zeros(1, np.int64)], 0
         with TemporaryFile() as terms, TemporaryFile() as weights:  # their maps outlive them
@@ -64,7 +64,7 @@ class VectorTable:
                 vectors.data.astype(np.float32).tofile(weights)
                 self.width = max(self.width, vectors.shape[1])
             self._arrays = _mapped(weights, np.float32), _mapped(terms, np.int32)
-        self.tokens = tokens()
+        self.tokens = vocabulary.tokens
         self._offsets = np.concatenate(ends)
         self._rows = _rows_by_id(ids, where)
         self.ids = self._rows.ids

@@ -70,7 +70,7 @@ def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block
 
 _LOST = "everything but the vectors"
 EXPORTS = tuple(
-    Export(name, f"vectors of a sparse system: {layout.holds}", _LOST, _writer(name))
+    Export(name, f"vectors of a sparse system: {layout.content}", _LOST, _writer(name))
     for name, layout in FORMATS.items()
     if layout.queries
 )
