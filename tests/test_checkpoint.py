@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import reconfigure, rewrite
-from tiny import answer
+from tiny import answer, write_files
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import load_masked_lm, masked_lm_files
@@ -145,9 +145,8 @@ def test_a_model_in_a_subfolder(tmp_path):
     (folder / "0_MLMTransformer").mkdir()
     for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
         (folder / name).rename(folder / "0_MLMTransformer" / name)
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[0]["path"] = "0_MLMTransformer"
-    (folder / "modules.json").write_text(json.dumps(modules))
+    listed = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(listed.replace('"path": ""', '"path": "0_MLMTransformer"'))
 
     torch.testing.assert_close(logits(folder), whole, **CLOSE)
     assert masked_lm_files(folder).defaults["document_length"] == 64
@@ -287,7 +286,7 @@ def cut(folder, name="model.safetensors", keep=0.5):
 
 def put(name, content):
     """Return a change that writes a file with *content*; None removes it."""
-    return lambda folder: (folder / name).unlink() if content is None else (folder / name).write_text(content)
+    return lambda folder: write_files(folder, {name: content})
 
 
 def config(**settings):
@@ -313,18 +312,14 @@ def pickled(content, keep=1.0):
 
 def index(content):
     """Return a change that moves the weights out of the folder, and writes an index of their files."""
-
-    def change(folder):
-        (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
-        (folder / "model.safetensors.index.json").write_text(content)
-
-    return change
+    moved = {"../elsewhere.safetensors": b"", "model.safetensors": None, "model.safetensors.index.json": content}
+    return lambda folder: write_files(folder, moved)
 
 
 def no_unknown(folder):
     """Leave out the token for unknown words."""
-    (folder / "vocab.txt").write_text("[PAD]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    tokenizer = '{"tokenizer_class": "BertTokenizer"}'
+    write_files(folder, {"vocab.txt": "[PAD]\n[CLS]\n[SEP]\n[MASK]\na\nb\n", "tokenizer_config.json": tokenizer})
 
 
 def no_special_tokens(folder):
@@ -333,17 +328,16 @@ def no_special_tokens(folder):
     reconfigure(checkpoints.masked_lm(folder, "modernbert"), "tokenizer_config.json", cls_token=None, pad_token=None)
 
 
-def sparse_encoder(name, modules=None, **settings):
-    """Return a change that makes the folder a SparseEncoder, and changes settings in its file *name*, or its modules."""
+def sparse_encoder(name, **settings):
+    """Return a change that makes the folder a SparseEncoder, and changes settings in its file *name*."""
+    return lambda folder: reconfigure(checkpoints.masked_lm(folder, form="sparse_encoder"), name, **settings)
 
-    def change(folder):
-        checkpoints.masked_lm(folder, form="sparse_encoder")
-        if modules is None:
-            reconfigure(folder, name, **settings)
-        else:
-            (folder / name).write_text(json.dumps(modules))
 
-    return change
+def modules(content):
+    """Return a change that makes the folder a SparseEncoder whose modules.json has this content."""
+    return lambda folder: write_files(
+        checkpoints.masked_lm(folder, form="sparse_encoder"), {"modules.json": json.dumps(content)}
+    )
 
 
 def pipeline(*kinds):
@@ -367,9 +361,9 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
     CommandError: {
         "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, rob"),
         "no model_type": (config(model_type=None), "model_type None is not supported"),
-        "a router": (sparse_encoder("modules.json", pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
-        "a dense model": (sparse_encoder("modules.json", pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),
-        "no modules": (sparse_encoder("modules.json", []), "a model of no modules"),
+        "a router": (modules(pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
+        "a dense model": (modules(pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),
+        "no modules": (modules([]), "a model of no modules"),
         "pools by sum": (sparse_encoder(POOLING, pooling_strategy="sum"), "pools by 'sum'; lexbench encodes .* 'max'"),
         "another activation": (sparse_encoder(POOLING, activation_function="gelu"), "activation is 'gelu'"),
         "a prompt": (sparse_encoder(ABOUT, prompts={"query": "find: "}), "puts a prompt before texts"),
@@ -398,8 +392,8 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "no word for what is unknown": (no_unknown, "the tokenizer"),
         "a table that is none": (config(lexbench="text"), "`lexbench` in config.json is no table"),
         "no special tokens": (no_special_tokens, "the tokenizer has no first and no padding token"),
-        "no list of modules": (sparse_encoder("modules.json", {"type": 1}), "no list of modules"),
-        "a module outside the folder": (sparse_encoder("modules.json", OUTSIDE), "outside the folder"),
+        "no list of modules": (modules({"type": 1}), "no list of modules"),
+        "a module outside the folder": (modules(OUTSIDE), "outside the folder"),
     },
 }
 CASES = {name: (error, *case) for error, cases in BROKEN.items() for name, case in cases.items()}

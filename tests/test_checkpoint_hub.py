@@ -193,10 +193,7 @@ def test_errors_of_the_hub_say_what_to_do(hub):
     messages = {
         ("org/none", None): f"no folder org/none, and no model of that name on the Hugging Face hub; {COPY}",
         ("no such", None): f"no folder no such, and the Hugging Face hub has no such names; {COPY}",
-        (
-            "org/safe",
-            "v9",
-        ): "org/safe at revision v9: the Hugging Face hub has no such revision; look at its branches and commits",
+        ("org/safe", "v9"): f"org/safe at revision v9: {NO_REVISION}",
         ("org/gated", None): "org/gated: accept its terms at https://huggingface.co/org/gated, then type: hf auth login",
     }
     *answers, (kind, shut) = hub.ask(*messages, ("org/shut", None))

@@ -144,7 +144,6 @@ def test_the_head_of_a_card_is_read(tmp_path):
     """Collections under `datasets:` are read, with contracts' names where known; without a head there are none."""
     (tmp_path / "README.md").write_text(CARD)
     assert training_data(tmp_path).queries == ("msmarco", "natural-questions", "s2orc")
-
     (tmp_path / "README.md").write_text("# A card\n\ndatasets:\n- ms_marco\n")
     assert training_data(tmp_path) is None
 

@@ -77,11 +77,9 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
     official = "q1 0 d1 1\nq2 0 d4 1\n"
     (place / "official.qrels").write_text(official)
     (place / "mixed.qrels").write_text((place / "llm.qrels").read_text() + "q2 0 d4 1\n")
-    notes = {}
-    capsys.readouterr()
-    for name in ("llm", "mixed", "official"):
-        assert code(["score", "a.run", "--qrels", f"{name}.qrels", "-m", "nDCG@10", "--json"]) == 0
-        notes[name] = " ".join(json.loads(capsys.readouterr().out)["notes"])
+    command = ("score", "a.run", "-m", "nDCG@10", "--json", "--qrels")
+    names = ("llm", "mixed", "official")
+    notes = {name: " ".join(answer(capsys, *command, f"{name}.qrels")["notes"]) for name in names}
 
     assert "4 of 4 judgements were made by a program" in notes["llm"]
     assert "MIXED" not in notes["llm"]
@@ -103,10 +101,8 @@ def test_only_what_nobody_judged_can_be_asked_for(place, server):
 
 def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
     """After a failure at q2, q1 is not asked for again; a truncated last line is asked for again."""
-    server.answer, real = (
-        lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body),
-        server.answer,
-    )
+    real = server.answer
+    server.answer = lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body)
     assert "status 400" in ended(capsys, 1, *words(server)).err
     assert not (place / "llm.qrels").exists()
     server.answer = real
@@ -126,9 +122,8 @@ def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
 
 def test_another_prompt_is_another_judge(place, server):
     """Another prompt has another stamp, and answers of the first are not used."""
-    (place / "prompt.txt").write_text(
-        "Grade from 0 to 3.\nQuery: {query}\n\nPassage: {passage}\n\nWhat stands here ends. {other}"
-    )
+    prompt = "Grade from 0 to 3.\nQuery: {query}\n\nPassage: {passage}\n\nWhat stands here ends. {other}"
+    (place / "prompt.txt").write_text(prompt)
     assert code(words(server)) == 0
     assert code(words(server, settings=', prompt="prompt.txt"', output="other.qrels")) == 0
 

@@ -87,12 +87,8 @@ def test_the_encoder_takes_its_settings_from_the_folder(draft, encoding):
 
 def test_the_card_names_additions_to_the_paper(draft):
     """Exact terms, collection idf and a text head are named, each only if the model has it."""
-    recipe = replace(
-        RECIPE,
-        encoding=Encoding(query_idf=0.5, document_terms=5, text_terms=3, query_text_terms=2),
-        exact_terms=ExactTerms(corpora=("any",)),
-        text_head=TextHead(),
-    )
+    encoding = Encoding(query_idf=0.5, document_terms=5, text_terms=3, query_text_terms=2)
+    recipe = replace(RECIPE, encoding=encoding, exact_terms=ExactTerms(corpora=("any",)), text_head=TextHead())
     for name in ("*exact terms*", "*collection idf*", "*text head*"):
         assert name in finished(draft, recipe)
         assert name not in finished(draft)
@@ -104,19 +100,14 @@ def test_the_hub_reads_the_front_matter(draft):
     bare = ModelCard(finished(draft, replace(RECIPE, license=""), replace(FACTS, language="")))
 
     assert known == {
-        "language": "en",
-        "license": "apache-2.0",
-        "library_name": "transformers",
-        "pipeline_tag": "feature-extraction",
-        "base_model": "owner/base",
-        "tags": ["lexmae", "learned-sparse-retrieval", "information-retrieval", "lexbench"],
-    }
+        "language": "en", "license": "apache-2.0", "library_name": "transformers", "pipeline_tag": "feature-extraction",
+        "base_model": "owner/base", "tags": ["lexmae", "learned-sparse-retrieval", "information-retrieval", "lexbench"],
+    }  # fmt: skip
     assert bare.data.to_dict() == {name: value for name, value in known.items() if name not in {"language", "license"}}
     assert ModelCard(finished(draft, what="pretrained")).data.pipeline_tag == "fill-mask"
     local = replace(RECIPE, start=Start(model=str(draft)))
     assert ModelCard(finished(draft, local)).data.base_model is None
-    told = finished(draft, local, replace(FACTS, base_model="owner/name"))
-    assert ModelCard(told).data.base_model == "owner/name"
+    assert ModelCard(finished(draft, local, replace(FACTS, base_model="owner/name"))).data.base_model == "owner/name"
 
 
 TRAINING = """\

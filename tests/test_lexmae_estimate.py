@@ -28,9 +28,8 @@ def recipe(stage=None, **settings) -> Recipe:
     """Return a recipe for documents of 10 tokens and queries of 8."""
     pretrain = tiny_recipes.pretraining(corpora=("q",), batch_size=5, steps=2)
     stage1 = tiny_recipes.stage(**{"queries": ("q",), "batch_size": 4, "epochs": 2.0, "documents": 2, **(stage or {})})
-    return tiny_recipes.recipe(
-        encoding=Encoding(query_length=8, document_length=10), pretrain=pretrain, stage1=stage1, **settings
-    )
+    encoding = Encoding(query_length=8, document_length=10)
+    return tiny_recipes.recipe(encoding=encoding, pretrain=pretrain, stage1=stage1, **settings)
 
 
 def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:

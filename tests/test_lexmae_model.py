@@ -147,11 +147,9 @@ def test_vectors(architecture):
     inputs = batch(encoder)
     found = encoder(Texts(inputs["encoder_ids"], inputs["real"], inputs["pools"]))
     logits = model(input_ids=inputs["encoder_ids"], attention_mask=inputs["real"].long()).logits
-    wanted = [
-        torch.log(1 + row[pooled].max(0).values.clamp(min=0)) for row, pooled in zip(logits, inputs["pools"], strict=True)
-    ]
+    most = torch.stack([row[pooled].max(0).values for row, pooled in zip(logits, inputs["pools"], strict=True)])
 
-    torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, torch.log(1 + most.clamp(min=0)), rtol=1e-4, atol=1e-5)
     assert (found > 0).any(1).all()
     silent = encoder(Texts(inputs["encoder_ids"], inputs["real"], torch.zeros_like(inputs["pools"])))
     assert not silent.any()
@@ -190,12 +188,9 @@ def test_usage_is_the_cost_of_another_texts_bottleneck():
     with torch.no_grad():
         hidden = model.encoder.hidden(inputs["encoder_ids"], inputs["real"])
         bags = model.bottleneck(model.encoder.transformed(hidden), inputs["pools"])
-        both = [
-            losses.masked_language_modelling(
-                *model.decode(bag, inputs["decoder_ids"][:2], inputs["real"][:2]), inputs["decoder_labels"][:2]
-            )
-            for bag in (bags[[1, 0]], bags[[0, 1]])
-        ]
+        ids, labels, real = (inputs[name][:2] for name in ("decoder_ids", "decoder_labels", "real"))
+        decoded = [model.decode(bag, ids, real) for bag in (bags[[1, 0]], bags[[0, 1]])]
+        both = [losses.masked_language_modelling(*one, labels) for one in decoded]
     torch.testing.assert_close(found, both[0] - both[1], **ROUNDING)
     assert "usage" not in autoencoder(bottleneck="none")(**inputs)
 

@@ -33,9 +33,7 @@ def test_a_preset_fills_sections_that_are_there(recipe):
 
     assert (found.pretrain.batch_size, found.pretrain.learning_rate, found.pretrain.epochs) == (8, 3e-4, 20.0)
     assert (found.stage1.lambda_d, found.stage1.lambda_q, found.stage1.clip) == (0.002, 0.0015, 1.0)
-    assert found.stage2 is found.stage3 is None
-    assert found.stage(1) is found.stage1
-    assert found.stage(3) is None
+    assert [found.stage(number) for number in (1, 2, 3)] == [found.stage1, None, None]
     paper = recipe('preset = "paper"\n' + HEAD)
     assert (paper.encoding.positions, paper.encoding.titles) == ("all", "off")
     # {dataset} is not a model.

@@ -173,9 +173,8 @@ def test_a_smaller_vocabulary_needs_texts_and_room(tmp_path, texts):
     """The texts can be those of a stage. Without texts, with too small a number or another tokenizer it is refused."""
     bert, roberta = (str(checkpoints.masked_lm(tmp_path / name, name)) for name in ("bert", "roberta"))
     sections = {"pretrain": pretraining(corpora=texts), "stage1": stage(steps=1, queries=texts, start="start")}
-    by_corpus, by_stage = (
-        made(tmp_path, model=bert, vocabulary=90, output=name, **{name: section}) for name, section in sections.items()
-    )
+    given = {"model": bert, "vocabulary": 90}
+    by_corpus, by_stage = (made(tmp_path, output=name, **given, **{name: one}) for name, one in sections.items())
     assert (by_stage / "tokenizer.json").read_bytes() == (by_corpus / "tokenizer.json").read_bytes()
     for model, number, given, message in (
         (bert, 90, {}, "needs texts, and the recipe has none"),

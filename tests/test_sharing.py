@@ -8,7 +8,6 @@ import pytest
 import samples
 from tiny import ended, tree
 
-from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError
 from lexbench.interop.sharing import pull_artifacts, pull_results, push_artifacts, push_results
 from lexbench.progress import Silent
@@ -163,10 +162,10 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files_of(folder)}
 
 
-@pytest.mark.parametrize("place", ["url", "path"])
-def test_pushed_results_come_back(url, place, tmp_path):
+@pytest.mark.parametrize("is_url", [True, False])
+def test_pushed_results_come_back(url, is_url, tmp_path):
     """Results and pages are copied; pulled results have the same bytes, and existing ones are not new."""
-    place = url if place == "url" else str(tmp_path / "shared")
+    place = url if is_url else str(tmp_path / "shared")
     mine = write(tmp_path / "mine", "bm25", "flat")
     (mine / "README.md").write_text("page")
     names = push_results(mine, place)
@@ -205,10 +204,9 @@ def test_a_place_without_results_says_so(fsspec, tmp_path, capsys):
         pull_results("memory://nothing", tmp_path / "theirs")
     with pytest.raises(CommandError, match="results have no splits"):
         push_results(write(tmp_path / "mine", "bm25"), "hf:org/name#test")
-    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
-    assert "--private is for datasets of the hub" in capsys.readouterr().err
-    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
-    assert capsys.readouterr().out.startswith("1 files are at ")
+    push = ["store", "push", tmp_path / "shared", "--results", tmp_path / "mine"]
+    assert "--private is for datasets of the hub" in ended(capsys, 2, *push, "--private").err
+    assert ended(capsys, 0, *push).out.startswith("1 files are at ")
 
 
 # ---- the hub
@@ -242,15 +240,15 @@ def hub(tmp_path, monkeypatch):
 def test_results_in_a_dataset_of_the_hub(hub, tmp_path, monkeypatch, capsys):
     """The dataset is created and all files are sent in one commit; they come back with the same bytes."""
     mine = write(tmp_path / "mine", "bm25", "flat")
-    assert code(["store", "push", "hf:org/name", "--results", str(mine), "--private"]) == 0
-    assert "2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name" in capsys.readouterr().out
+    pushed = ended(capsys, 0, "store", "push", "hf:org/name", "--results", mine, "--private").out
+    assert "2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name" in pushed
     (made, created), (sent, commit) = hub
     assert (made, created["repo_type"], created["private"]) == ("org/name", "dataset", True)
     assert (sent, commit["commit_message"]) == ("org/name", "Results of lexbench: 2 files")
 
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    assert code(["store", "pull", "hf:org/name", "--results", str(tmp_path / "theirs")]) == 0
-    assert capsys.readouterr().out.startswith("2 new files in ")
+    pulled = ended(capsys, 0, "store", "pull", "hf:org/name", "--results", tmp_path / "theirs").out
+    assert pulled.startswith("2 new files in ")
     assert contents(tmp_path / "theirs") == contents(mine)
     with pytest.raises(CannotStart, match="LEXBENCH_OFFLINE forbids to push"):
         push_results(mine, "hf:org/name")

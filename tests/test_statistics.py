@@ -181,10 +181,8 @@ def test_needed_queries_are_the_fewest_that_detect():
     """With that many queries of the same spread the difference is detectable, with one less it is not."""
     differences = np.random.default_rng(5).normal(0, 0.2, 80)
     needed = randomisation.queries_needed(differences, 0.02)
-    multiplier = [
-        randomisation.student_quantile(0.975, n - 1) + randomisation.student_quantile(0.8, n - 1) for n in (needed, needed - 1)
-    ]
-    least = [m * differences.std(ddof=1) / np.sqrt(n) for m, n in zip(multiplier, (needed, needed - 1), strict=True)]
+    quantile, deviation = randomisation.student_quantile, differences.std(ddof=1)
+    least = [(quantile(0.975, n - 1) + quantile(0.8, n - 1)) * deviation / np.sqrt(n) for n in (needed, needed - 1)]
 
     assert least[0] <= 0.02 < least[1]
     assert randomisation.queries_needed(differences * 0, 0.02) == 2

@@ -116,10 +116,8 @@ def test_the_output_is_a_training_collection(tmp_path):
     """The result is a BEIR folder in which each query has its own text as relevant, with a digest of the files."""
     texts = {str(number): Text(f"{number}", "How hearts beat", f"{SENTENCES} {number}") for number in range(5)}
     queries, digest = training_texts.write(tmp_path, "manuals", texts)
-    corpus, asked = (
-        [json.loads(line) for line in (tmp_path / "manuals" / name).read_text().splitlines()]
-        for name in ("corpus.jsonl", "queries.jsonl")
-    )
+    files = [(tmp_path / "manuals" / name).read_text().splitlines() for name in ("corpus.jsonl", "queries.jsonl")]
+    corpus, asked = ([json.loads(line) for line in lines] for lines in files)
     qrels = (tmp_path / "manuals/qrels/train.tsv").read_text().splitlines()
 
     assert [row["_id"] for row in corpus] == ["0", "1", "2", "3", "4"]

@@ -37,20 +37,14 @@ def entries(run):
     return [(query, *pair) for query, pairs in listed(run).items() for pair in pairs]
 
 
+WELL_FORMED = [
+    RUN, RUN.replace("tag\n", "a tag of words\n", 1), RUN.replace(" tag", "").replace("\ttag", ""), RUN.rstrip("\n"),
+    RUN.replace("\n", "\r\n"), RUN.replace(" ", "  \t"), f"# by us\n\n{RUN}\n \n# end", " " + RUN,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        RUN,
-        RUN.replace("tag\n", "a tag of words\n", 1),
-        RUN.replace(" tag", "").replace("\ttag", ""),
-        RUN.rstrip("\n"),
-        RUN.replace("\n", "\r\n"),
-        RUN.replace(" ", "  \t"),
-        f"# by us\n\n{RUN}\n \n# end",
-        " " + RUN,
-    ],
-)
+@pytest.mark.parametrize("text", WELL_FORMED)
 def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, text, name):
     """Spaces or tabs, either line end, comment lines, no newline at the end, words behind the tag, no tag: one run."""
     assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
@@ -108,9 +102,8 @@ def test_a_score_beyond_float32_is_a_score_of_a_run_file(tmp_path):
     assert [entry[1] for entry in entries(read_run(path))] == ["b", "a", "c"]
     with pytest.raises(InvalidFile, match="run: document 'a' of query 'q' has a score that is not a finite float32 number: 1e"):
         read_run(path, precision="float32")
-    assert (tmp_path / "written").read_text() == (
-        "q Q0 b 1 3.40282347e+38 lexbench\nq Q0 a 2 3.40282326e+38 lexbench\nq Q0 c 3 1 lexbench\n"
-    )
+    written = "q Q0 b 1 3.40282347e+38 lexbench\nq Q0 a 2 3.40282326e+38 lexbench\nq Q0 c 3 1 lexbench\n"
+    assert (tmp_path / "written").read_text() == written
 
 
 @pytest.mark.parametrize(
@@ -148,12 +141,7 @@ def test_utf16_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-@given(
-    st.dictionaries(
-        st.tuples(st.sampled_from("abc"), st.integers(0, 50)),
-        FLOATS | st.sampled_from([0.0, 1.0, 300000.0]),
-    )
-)
+@given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 50)), FLOATS | st.sampled_from([0.0, 1.0, 3e5])))
 def test_a_run_that_is_written_reads_back(tmp_path, name, scored):
     """Order and exported scores survive writing and reading, to the last bit."""
     run = Run.from_entries([q for q, _ in scored], [f"d{d}" for _, d in scored], list(scored.values()))
@@ -305,17 +293,10 @@ def test_hits_become_a_run_without_empty_places():
     assert run.ranks.tolist() == [1, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("docs", "scores", "said"),
-    [
-        ((1, 2), (2, 2), "hits of 2 queries"),
-        ((2, 2), (2, 3), "hits of 2 queries"),
-        ((4,), (4,), "hits of 2 queries"),
-        ((2, 1), (2, 1), "position 1 in a corpus of 1"),
-    ],
-)
-def test_impossible_hits_are_refused(docs, scores, said):
+@pytest.mark.parametrize(("docs", "scores"), [((1, 2), (2, 2)), ((2, 2), (2, 3)), ((4,), (4,)), ((2, 1), (2, 1))])
+def test_impossible_hits_are_refused(docs, scores):
     """Hits are two arrays of one shape, with one row per query and positions in the corpus."""
+    said = "position 1 in a corpus of 1" if docs == (2, 1) else "hits of 2 queries"
     with pytest.raises(ValueError, match=said):
         Run.from_hits(["a", "b"], Hits(np.ones(docs, np.int32), np.zeros(scores, np.float32)), np.array([b"x"]))
 
