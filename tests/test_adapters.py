@@ -28,12 +28,9 @@ QUERY = "encoder.layer.1.attention.self.query"
 def adapter(folder, base, matrices, **settings):
     """Write an adapter of *base* with *matrices* by module, pairs (B, A) of torch, and return its folder."""
     folder.mkdir()
-    pairs = {
-        f"base_model.model.{module}.lora_{name}.weight": matrix
-        for module, (second, first) in matrices.items()
-        for name, matrix in (("B", second), ("A", first))
-    }
-    save_file(pairs, folder / "adapter_model.safetensors")
+    pairs = {f"{module}.lora_{name}": pair[at] for module, pair in matrices.items() for at, name in enumerate("BA")}
+    tensors = {f"base_model.model.{name}.weight": matrix for name, matrix in pairs.items()}
+    save_file(tensors, folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps({**CONFIG, "base_model_name_or_path": str(base), **settings}))
     return folder
 
@@ -57,9 +54,8 @@ def test_what_is_added_is_worked_out_by_hand(tmp_path, bert, prefix, by_root, sc
     second, first = pair(32, 32)
     lora = adapter(tmp_path / "lora", bert, {prefix + QUERY: (second, first)}, use_rslora=by_root)
     name = f"bert.{QUERY}.weight"
-    whole = checkpoints.rewrite(
-        shutil.copytree(bert, tmp_path / "whole"), lambda state: state | {name: state[name] + scale * second @ first}
-    )
+    copy = shutil.copytree(bert, tmp_path / "whole")
+    whole = checkpoints.rewrite(copy, lambda state: state | {name: state[name] + scale * second @ first})
     for encoder, settings in ((Dense, {"pooling": "cls"}), (SparseMLM, {})):
         found, wanted, before = (encoder(str(one), **LENGTHS, **settings) for one in (lora, whole, bert))
         np.testing.assert_allclose(vectors(found), vectors(wanted), rtol=1e-4, atol=1e-5)
@@ -142,10 +138,8 @@ def test_keys_have_both_digests(tmp_path, bert):
     moved = adapter(tmp_path / "moved", "gone/nowhere", {QUERY: pair(32, 32)}, lora_dropout=0.1)
     (moved / "base").symlink_to(bert)
     assert Dense(str(moved), pooling="cls", **LENGTHS).identity() == identity
-    assert set(weight_bytes(Dense.checkpoint_files(lora))) == {
-        str(bert / "model.safetensors"),
-        str(lora / "adapter_model.safetensors"),
-    }
+    files = {str(bert / "model.safetensors"), str(lora / "adapter_model.safetensors")}
+    assert set(weight_bytes(Dense.checkpoint_files(lora))) == files
 
 
 BASE = "base_model_name_or_path"

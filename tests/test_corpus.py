@@ -16,14 +16,8 @@ from lexbench.datasets.corpus import open_corpus, write_corpus
 from lexbench.errors import InvalidFile
 from lexbench.types import Document, Judgement, Query
 
-MIXED = [
-    Document("a", "x"),
-    Document("é", ""),
-    Document("b", "two words"),
-    Document("😀", "ü"),
-    Document("10", "t"),
-    Document("9", "n"),
-]
+TEXTS = {"a": "x", "é": "", "b": "two words", "😀": "ü", "10": "t", "9": "n"}
+MIXED = [Document(*pair) for pair in TEXTS.items()]
 
 
 def test_positions_are_by_descending_bytes_of_the_id(tmp_path):
@@ -117,11 +111,8 @@ def test_digest_of_queries_and_qrels():
 
 def test_ids_on_a_full_disk_are_an_error(tmp_path):
     """On a full disk, writing ids is an error, and not a SIGBUS of a memory-mapped file."""
-    written = (
-        "import sys; from pathlib import Path; from lexbench.datasets.corpus import write_corpus; "
-        "from lexbench.types import Document; "
-        "write_corpus((Document(f'{number:0100}', 'x') for number in range(30_000)), Path(sys.argv[1]))"
-    )
+    written = "import sys; from pathlib import Path; from lexbench.datasets.corpus import Document, write_corpus; "
+    written += "write_corpus((Document(f'{number:0100}', 'x') for number in range(30_000)), Path(sys.argv[1]))"
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = f'mount -t tmpfs -o size=1M none {disk} && exec {sys.executable} -c "{written}" {disk}'

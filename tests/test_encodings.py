@@ -72,10 +72,8 @@ def test_single_rows_are_those_of_whole_shards(tmp_path, form, storage, wide):
     whole[[0, 2, 6, 6, 7], [1, 3, 0, wide - 1, 4]] = 0.1, 2, 3, 4, 5  # the shard of rows 3 to 5 has none
     for number, start in enumerate(range(0, 8, 3)):
         write_shard(tmp_path / f"shard-{number:05d}.safetensors", form(whole[start : start + 3]), storage=storage)
-    values = [
-        array for name, array in load_file(tmp_path / "shard-00000.safetensors").items() if name in ("weights", "vectors")
-    ]
-    assert [array.dtype for array in values] == [storage]
+    first = load_file(tmp_path / "shard-00000.safetensors")
+    assert [array.dtype for name, array in first.items() if name in ("weights", "vectors")] == [storage]
     stored = whole.astype(storage).astype(np.float32)
     assert same(stacked(list(Encodings(tmp_path).shards())), form(stored))
     for positions in ([0], [7], [4, 5], [0, 2, 4, 6, 7], list(range(8))):

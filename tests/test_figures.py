@@ -68,9 +68,8 @@ def test_missing_data_is_reported():
     assert figures.missing([timed, RESULTS[0]]) == ["not in the figures of speed, because they have no timings: bm25 on x/test"]
     assert figures.missing([timed]) == []
     many = [*[msgspec.structs.replace(bare, dataset=f"d{number}") for number in range(7)], timed]
-    assert figures.missing(many)[0].endswith(
-        "because they have no timings: bm25 on d0, bm25 on d1, bm25 on d2, bm25 on d3, bm25 on d4 and 2 more"
-    )
+    first = ", ".join(f"bm25 on d{number}" for number in range(5))
+    assert figures.missing(many)[0].endswith(f"because they have no timings: {first} and 2 more")
 
 
 def test_a_headline_is_the_measure_that_most_results_have():

@@ -95,9 +95,8 @@ def pooled(**lists):
 
 def test_a_contributor_is_left_out_by_hand():
     """The first finds a and b, the second c: without the judgement of c, the second has found nothing and is last."""
-    qrels = Qrels.from_judgements(
-        [Judgement("q", "a", 1), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "z", 1)]
-    )
+    rows = [("q", "a", 1), ("q", "b", 0), ("q", "c", 1), ("r", "z", 1)]
+    qrels = Qrels.from_judgements([Judgement(*row) for row in rows])
     rows = leave_one_out(pooled(one="axb", two="cy", late="xa"), qrels, "RR@10", ["one", "two"], depth=2)
     by_name = {row.system: row for row in rows}
     one, two, late = by_name["one"], by_name["two"], by_name["late"]

@@ -88,9 +88,9 @@ def test_one_name_of_two_systems_is_refused(tmp_path, monkeypatch, capsys):
     for expression in ("bm25(b=0.1)", "bm25(b=0.2)"):
         assert run(capsys, "run", folder, "-r", f"mine = {expression}", "-r", "bm25", "-m", "nDCG@10")[0] == 0
     for words in (("compare", "bm25", "mine"), ("score", "mine", "-d", folder), ("run", folder, "-r", "mine")):
-        exit_code, out, err = run(capsys, *words)
-        assert (exit_code, out) == (2, "")
-        assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in err
+        refused = ended(capsys, 2, *words)
+        assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in refused.err
+        assert refused.out == ""
     assert run(capsys, "compare", "bm25", "bm25(b=0.2)")[0] == 0
 
 

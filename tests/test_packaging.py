@@ -76,9 +76,8 @@ def test_the_sdist_carries_what_its_tests_load(unpacked):
     """The source distribution has every file that the wheel or a test needs, and tests that load some of them pass."""
     for folder in ("tests", "docs", "tools", "leaderboard", "benchmarks"):
         assert all((unpacked / folder / name).is_file() for name in files(folder))
-    (unpacked / "tests" / "test_where.py").write_text(
-        f"import lexbench\n\n\ndef test_where():\n    assert lexbench.__file__.startswith({str(unpacked)!r})\n"
-    )
+    program = f"import lexbench\n\n\ndef test_where():\n    assert lexbench.__file__.startswith({str(unpacked)!r})\n"
+    (unpacked / "tests" / "test_where.py").write_text(program)
     some = ("where", "systems_page", "suites", "lexmae_presets")
 
     assert " passed" in pytest_in(unpacked, *(f"tests/test_{name}.py" for name in some))
