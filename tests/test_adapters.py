@@ -158,7 +158,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("settings", "error", "message"), REFUSED, ids=[next(iter(case[0])) for case in REFUSED])
-def test_what_is_not_merged_is_named(tmp_path, bert, settings, error, message):
+def test_unsupported_adapters_are_refused_by_name(tmp_path, bert, settings, error, message):
     """Any other setting that changes weights is refused by name, and so is a missing model."""
     lora = adapter(tmp_path / "lora", bert, {QUERY: pair(32, 32)}, **settings)
     with pytest.raises(error, match=message):

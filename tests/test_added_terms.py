@@ -101,7 +101,7 @@ def test_they_are_part_of_the_models_identity(folder):
     assert len({identity["model"]["config"] for identity in identities}) == 1
 
 
-def test_what_is_written_is_read(folder):
+def test_written_weights_read_back(folder):
     """Weights are stored in half precision, the mean length in float32; without the file there are none."""
     assert added_terms.read(folder, len(VOCABULARY), 32).exact_terms is None
     terms = with_terms(folder, predicted=0.1, exact=1 / 3, mean_length=151.3)
@@ -111,7 +111,7 @@ def test_what_is_written_is_read(folder):
     assert found.mean_length == pytest.approx(151.3, rel=1e-6)
 
 
-def test_a_file_that_was_lost_is_missed(folder):
+def test_a_missing_file_is_refused(folder):
     """A folder that states exact terms but lacks the file is refused."""
     with_terms(folder)
     reconfigure(folder, lexbench={"positions": "text", "exact_terms": True})

@@ -74,7 +74,7 @@ def test_collections_are_matched_by_their_corpus(data, dataset, status):
     assert bool(found.because) == (status != "zero-shot")
 
 
-UNDISCLOSED = {"answerai_colbert_small", "mxbai_embed_large"}  # whose authors do not say, as their notes tell
+UNDISCLOSED = {"answerai_colbert_small", "mxbai_embed_large"}  # their authors do not say, and their notes say so
 
 
 def test_every_public_model_of_the_catalogue_states_its_training_data():

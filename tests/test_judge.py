@@ -43,7 +43,7 @@ def words(server, *more, settings="", output="llm.qrels"):
 
 
 def judged(server):
-    """Return how many judgements the server was asked for."""
+    """Return how many judgements were requested from the server."""
     return sum(path == "/v1/chat/completions" for path, *_ in server.requests)
 
 
@@ -57,7 +57,7 @@ def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
     ]  # fmt: skip
     assert {line.split()[1] for line in lines} == {made["stamp"]}
     assert (made["grades"], made["unreadable"]) == ({"0": 2, "2": 1, "3": 1}, 1)
-    assert made["agreement"] == {"both": 1, "judge": 0, "official": 1, "neither": 1}  # d2 was not judged, nor q2's d4 asked
+    assert made["agreement"] == {"both": 1, "judge": 0, "official": 1, "neither": 1}  # d2 was not judged, nor q2's d4
     assert made["judge"]["identity"]["prompt_sha256"] == hashlib.sha256(_PROMPT.encode()).hexdigest()
     assert "model-0" in made["judge"]["identity"]["said"]
     assert json.loads((place / "llm.qrels.stamp.json").read_text()) == made
@@ -71,7 +71,7 @@ def test_kappa_is_cohens():
     assert Agreement(neither=3).kappa is None
 
 
-def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
+def test_a_score_has_a_note_about_judgements_by_a_program(place, server, capsys):
     """A score notes stamped judgements, and a mix of stamped and official ones; so does a run on a folder with such qrels."""
     assert code(words(server)) == 0
     official = "q1 0 d1 1\nq2 0 d4 1\n"
@@ -91,7 +91,7 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
     assert any("4 of 4 judgements were made by a program" in note for note in result["notes"])
 
 
-def test_only_what_nobody_judged_can_be_asked_for(place, server):
+def test_unjudged_documents_alone_can_be_judged(place, server):
     """With --unjudged, d1 and d4 of q1 and d1 of q2 are left out."""
     assert code(words(server, "--unjudged")) == 0
 
@@ -99,8 +99,8 @@ def test_only_what_nobody_judged_can_be_asked_for(place, server):
     assert [row[:2] for row in read_qrels(place / "llm.qrels").judgements()] == [("q1", "d2")]
 
 
-def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
-    """After a failure at q2, q1 is not asked for again; a truncated last line is asked for again."""
+def test_an_interrupted_judging_continues(place, server, capsys):
+    """After a failure at q2, q1 is not judged again; a document whose line was truncated is."""
     real = server.answer
     server.answer = lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body)
     assert "status 400" in ended(capsys, 1, *words(server)).err
@@ -152,7 +152,7 @@ def test_texts_are_put_into_the_prompt_once(server):
         ({"choices": [{"message": {"content": "As a model I cannot judge."}}]}, "none of 5 answers has a grade"),
     ],
 )
-def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys, answer, said):
+def test_an_unusable_answer_is_one_line(place, server, capsys, answer, said):
     """An answer that is not a chat's, or only answers without a grade, give one line, and no qrels file."""
     server.broken = answer
     err = ended(capsys, 1, *words(server)).err
@@ -171,7 +171,7 @@ def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys
         ({"settings": ", tokens="}, 2, "does not read; write e.g. endpoint_judge("),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, ends, said):
+def test_mistakes_are_refused_before_any_request(place, server, capsys, more, ends, said):
     """A missing prompt, a file of another judge and a setting out of range give one line, and no request."""
     assert said in ended(capsys, ends, *words(server, **more)).err
     assert judged(server) == 0

@@ -188,7 +188,7 @@ THREE = type("Three", (), {"search": lambda self, queries, k, depth: None})  # i
         (THREE(), "Three: its search takes 3 arguments; it must take two, queries and k"),
     ],
 )
-def test_what_is_no_system_is_refused(given, message):
+def test_other_objects_are_refused(given, message):
     """Anything else is refused in one line before any work."""
     with pytest.raises(LexbenchError, match=message):
         adapted(given)

@@ -31,7 +31,7 @@ class Reference:
         self.bert = checkpoints.bert_body(folder, state)
         self.weight, self.bias = state["tok_proj.weight"], state["tok_proj.bias"]
 
-    def of(self, ids):
+    def vector(self, ids):
         """Return the vector (vocabulary,) of token ids."""
         with torch.no_grad():
             states = self.bert(torch.tensor([ids])).last_hidden_state[0]
@@ -44,7 +44,7 @@ class Reference:
 
     def text(self, text, length):
         """Return the vector of a text, cut to *length* tokens."""
-        return self.of(self.tokenizer(text, truncation=True, max_length=length)["input_ids"])
+        return self.vector(self.tokenizer(text, truncation=True, max_length=length)["input_ids"])
 
     def expanded(self, text, expansion, left, length):
         """Return the vector of *left* tokens of a text and of the new ones among *length* tokens of its expansion."""
@@ -55,7 +55,7 @@ class Reference:
             if token not in ids:
                 injected.add(token)
         first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-        return self.of([first, *ids, last, *injected, last])
+        return self.vector([first, *ids, last, *injected, last])
 
 
 @pytest.fixture(scope="module")

@@ -256,7 +256,7 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
     assert weights_of(deep) == [1, 1]
 
 
-def test_what_is_chosen_is_not_chosen_again(place):
+def test_chosen_weights_are_reused(place):
     """A second run encodes no query; the oracle of the same members encodes only the tested queries."""
     place.result(both())
     asked = Counter(FixedScores.asked)
@@ -324,7 +324,7 @@ def test_the_tuning_contracts_own_rules_hold(place):
         ({"corpus": "small"}, "has the corpus small, and tiny/dev, its tuning queries, tiny; type weights=[…]"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
+def test_impossible_tuning_is_refused_in_the_plan(place, facts, said):
     """One line says why and what to type before anything is read; the oracle needs no tuning queries."""
     place.contract("test", **({"tuning": "tiny/dev"} | facts))
     with pytest.raises(lexbench.errors.LexbenchError, match=re.escape(said)) as caught:

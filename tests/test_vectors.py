@@ -83,7 +83,7 @@ def test_a_second_vector_of_an_id_is_refused(files, tmp_path):
         ({"documents": "nowhere"}, MissingData, "there is no such file"),
     ],
 )
-def test_what_is_wrong_is_one_line(files, change, error, line):
+def test_wrong_settings_are_refused(files, change, error, line):
     """A wrong setting is refused before any work."""
     with pytest.raises(error, match=line):
         vectors(**{**files, **change})

@@ -19,7 +19,7 @@ from scipy import sparse
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import IDF, MODULES, VOCABULARY, CheckpointFiles, fetch, read_json, routes
+from lexbench.models.checkpoint import IDF, VOCABULARY, CheckpointFiles, fetch, read_json, routes
 from lexbench.models.token_batches import plain_copy
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
@@ -111,7 +111,7 @@ def _table_file(folder: Path) -> Path:
 
     Raises MissingData if it has none, CommandError if its queries go through something else than a table.
     """
-    found = routes(folder) if (folder / MODULES).is_file() else None
+    found = routes(folder)
     if found is None:
         if (folder / IDF).is_file():
             return folder / IDF
@@ -129,8 +129,7 @@ def _table_file(folder: Path) -> Path:
 
 def tokenizer_file(folder: Path) -> Path:
     """Return the file of the tokenizer of queries: from the route "query" if there is one, else from the model."""
-    found = routes(folder) if (folder / MODULES).is_file() else None
-    places = [*(folder / module.subfolder for route in (found or ()) for module in route), folder]
+    places = [*(folder / module.subfolder for route in (routes(folder) or ()) for module in route), folder]
     path = next((place / name for place in places for name in VOCABULARY if (place / name).is_file()), None)
     if path is None:
         raise MissingData(f"{folder}: no tokenizer for queries ({', '.join(VOCABULARY)}); copy it from the model's source")

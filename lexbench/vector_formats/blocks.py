@@ -34,10 +34,9 @@ class Block(NamedTuple):
 
 
 class Vocabulary:
-    """Tokens and their term ids: positions in the list *tokens*, or in order of appearance without such a list."""
+    """Tokens and their term ids: positions in *tokens*; without *tokens* it grows, and ids follow the order of appearance."""
 
     def __init__(self, tokens: Iterable[str] | None = None) -> None:
-        self.grows = tokens is None
         self._numbers: dict[str, int] = {}
         if tokens is None:
             self._numbers = growing = defaultdict[str, int]()
@@ -65,7 +64,7 @@ class Vocabulary:
         return list(self._numbers)
 
     def numbers(self, tokens: Iterable[str]) -> list[int]:
-        """Return the term ids of *tokens*. Raises CommandError for an unknown token, unless the vocabulary grows."""
+        """Return the term ids of *tokens*. Raises CommandError for an unknown token if the vocabulary cannot grow."""
         try:
             return list(map(self._numbers.__getitem__, tokens))
         except KeyError as error:
