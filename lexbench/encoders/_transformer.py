@@ -61,6 +61,7 @@ class Transformer(LocalModel, Encoder):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     computation: ClassVar[str]  # the class in `_torch_models` that holds the model in memory
     several_devices: ClassVar[bool] = True
+    query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -167,11 +168,11 @@ class Transformer(LocalModel, Encoder):
 
         return loaded(getattr(_torch_models, self.computation), self.spec(name, revision))
 
-    def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
-        """Return the tokenizer's input for *documents*: *prompt*, then title (*no_title* if there is none) as `titles` says."""
+    def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-") -> list[Input]:
+        """Return the tokenizer's input for *documents*: prompt, then title (*no_title* if there is none) as `titles` says."""
         if self.titles == "off":
-            return [prompt + document.text for document in documents]
-        pairs = [(prompt + (document.title or no_title), document.body) for document in documents]
+            return [self.document_prompt + document.text for document in documents]
+        pairs = [(self.document_prompt + (document.title or no_title), document.body) for document in documents]
         return [separator.join(pair) for pair in pairs] if self.titles == "string" else list(pairs)
 
     def _encode(
@@ -243,7 +244,12 @@ class SparseTransformer(Transformer):
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
         model = self._query_model()
-        return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
+        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.query_prompt + text for text in texts])
+        return self._encode(model, tokens, vectors_of=self._query_vectors)
+
+    def _query_vectors(self, model: Any, batch: Batch) -> Any:
+        """Return the vectors of one batch of queries, by default as of documents."""
+        return self._vectors(model, batch)
 
     def _encode(self, *args: Any, **settings: Any) -> "scipy.sparse.csr_array":
         vectors: scipy.sparse.csr_array = super()._encode(*args, **settings)

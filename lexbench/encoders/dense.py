@@ -94,7 +94,7 @@ class Dense(Transformer):
         model = self._document_model()
         if self.titles != "off" and model.tokenizer.sep_token is None:
             raise CommandError(f"dense(titles={self.titles!r}): {model.name} has no token that separates texts; leave it out")
-        texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
+        texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title)
         return self._tokens(model, texts, "document_length")
 
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:

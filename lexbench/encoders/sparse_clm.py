@@ -5,7 +5,7 @@ A text's weight for a term is log(1 + max(0, the largest logit of the term at an
 the last position alone. Terms have the names of the model's tokenizer, with its marks for spaces.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -17,9 +17,8 @@ from lexbench.errors import CommandError
 from lexbench.models.architectures import CAUSAL_LMS
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.lora import model_files
-from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.models.token_batches import Batch
 from lexbench.registry import at_search
-from lexbench.types import Document
 
 if TYPE_CHECKING:
     import scipy
@@ -63,19 +62,8 @@ class SparseCLM(SparseMLM):
         """Return the files of a causal language model."""
         return model_files(folder, CAUSAL_LMS)
 
-    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents* behind the prompt, cut to `document_length`."""
-        texts = [document.text for document in documents]
-        return self._read(self._document_model(), texts, self.document_prompt, "document_length")
-
-    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of queries behind their prompt."""
-        model = self._query_model()
-        return self._encode(model, self._read(model, texts, self.query_prompt, "query_length"))
-
-    def _read(self, model: "CausalLMModel", texts: Sequence[str], prompt: str, setting: str) -> Tokens:
-        """Return the tokens of *texts* behind the *prompt*."""
-        return tokenise(model.cutter(getattr(self, setting), setting), [prompt + text for text in texts])
+    def _query_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+        return self._vectors(model, batch)  # not those of SparseMLM: a causal model has no exact terms and no text head
 
     def _vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
         if self.pooling == "last":

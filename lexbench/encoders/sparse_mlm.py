@@ -85,12 +85,6 @@ class SparseMLM(SparseTransformer):
         vectors = super().encode_tokens(tokens, advance)
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
-    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of queries, as `query_counts` and `query_text_terms` say."""
-        model = self._query_model()
-        tokens = tokenise(model.cutter(self.query_length, "query_length"), texts)
-        return self._encode(model, tokens, vectors_of=self._query_vectors)
-
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
@@ -102,7 +96,7 @@ class SparseMLM(SparseTransformer):
         return vectors
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch of queries."""
+        """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         whole = self.query_counts == "whole"
         vectors: scipy.sparse.csr_array = model.vectors(
             batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
