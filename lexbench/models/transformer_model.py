@@ -117,6 +117,9 @@ class TransformerModel:
     def __init__(self, spec: ModelSpec, body: nn.Module, tokenizer: Any, config: Any) -> None:
         self.name, self.dtype = spec.name, spec.dtype
         self.device = spec.torch_device
+        # glibc returns freed memory to the system if it is larger than the blocks freed before. The system would then clear its
+        # pages again for every layer, a tenth of the time in float32. Freeing a block of 30 MiB, never touched, prevents that.
+        torch.empty(30 << 20, dtype=torch.uint8)
         self.body = body
         self.tokenizer = tokenizer
         self.pad = int(tokenizer.pad_token_id or 0)
