@@ -147,9 +147,9 @@ ODD = [
     [("english", 1, {}), ("english", 3, {}), ("english", 1, {"chunks": 16}), ("unicode", 1, {"chunks": 64, "size": 200})],
 )
 def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch, analyzer, threads, room):
-    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes.
+    """The compiled loop that numbers the terms of large collections writes the same bytes as the plain one.
 
-    By however many threads, however often the table of terms is cleared, and in however many runs postings are sorted.
+    The number of threads, clearings of the term table and sorted runs of postings do not matter.
     """
     texts = {f"{i:03}": " ".join(ODD[i % len(ODD) :][: 1 + i % 4]) for i in range(100)}
     searcher(BM25, texts, analyzer=analyzer)
@@ -199,7 +199,7 @@ def read_plainly(packed, at, size):
 @pytest.mark.parametrize("highest", [1, 2, 9, 1 << 26])
 @pytest.mark.parametrize("spread", [1, 300, 2**31 - 1])
 def test_postings_are_packed(size, highest, spread):
-    """Postings stand in the index as its description says, from neighbours and frequencies of 1 up to the largest of both."""
+    """The bytes of packed postings match the description in _bm25_index, for the smallest and largest gaps and frequencies."""
     rng = np.random.default_rng(size)
     docs = np.unique(np.append(rng.integers(0, max(size, spread), size), max(size, spread) - 1))
     frequencies = np.append(rng.integers(1, highest, len(docs) - 1, endpoint=True), highest)
@@ -215,9 +215,9 @@ def test_postings_are_packed(size, highest, spread):
     [(1, 0, 0.0), (1, LAST, 0.9), (10, LAST, 0.2), (10, 0, 0.9), (1000, 0, 0.2), (1000, LAST, 0.0), (200_000, LAST, 0.9)],
 )
 def test_kernel(k, flip, share):
-    """The compiled loops find the documents that sorting all sums finds, in windows with many and with few postings.
+    """The compiled loops find the same documents as sorting all sums, in windows with many and with few postings.
 
-    Frequencies are common ones and others, and so are terms; gaps are short and long. Light terms wait, or none.
+    Frequencies and terms are common and rare, gaps are short and long, and light terms are delayed or not.
     """
     rng = np.random.default_rng(k)
     documents = 2 * search.WINDOW + 1000
@@ -321,7 +321,7 @@ def test_lucene_is_silent(searcher, capfd):
 
 @needs_lucene
 def test_another_java():
-    """Where a Java virtual machine without Lucene runs already, one line says so."""
+    """If a Java virtual machine without Lucene already runs, the error message says so in one line."""
     program = """
 from jnius import autoclass
 from lexbench.engines.kernels.java import java_class

@@ -65,9 +65,8 @@ def call(text):
 def test_every_file_reads():
     """Ids of the hub have its form, and each is in one file only. Included weights are in the folder of their file."""
     ids = [found.settings[key] for found in MODELS.values() for key in ("model", "query_model") if key in found.settings]
-    included = {
-        name: ids.pop(ids.index(found.settings["model"])) for name, found in MODELS.items() if found.weights == "included"
-    }
+    models = {name: found.settings["model"] for name, found in MODELS.items() if found.weights == "included"}
+    included = {name: ids.pop(ids.index(model)) for name, model in models.items()}
 
     assert {"lexmae", "lexmae_document", "splade", "splade_pp_ed", "splade_v3", "bt_splade_large"} <= set(OWN)
     assert included == {name: str(PACKAGED / name) for name in included}
@@ -169,9 +168,8 @@ def test_figures_are_those_of_the_reference(shared):
     """Each figure is in the reference results: the same weights, dataset, measure, source and all digits."""
     records = json.loads((shared / "reference" / "reference-results.json").read_text(encoding="utf-8"))["records"]
     sources = {"paper": "LexMAE paper"}
-    elsewhere = {
-        tuple(one[key] for key in ("model", "dataset", "measure", "source")): one["value"] for one in FACTS["elsewhere"]
-    }
+    keys = ("model", "dataset", "measure", "source")
+    elsewhere = {tuple(one[key] for key in keys): one["value"] for one in FACTS["elsewhere"]}
     known = {
         (label, r["dataset"], r["metric"], sources.get(r["source"], r["source"]), r["where"], r["value"])
         for r in records

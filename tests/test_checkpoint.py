@@ -335,9 +335,8 @@ def sparse_encoder(name, **settings):
 
 def modules(content):
     """Return a change that makes the folder a SparseEncoder whose modules.json has this content."""
-    return lambda folder: write_files(
-        checkpoints.masked_lm(folder, form="sparse_encoder"), {"modules.json": json.dumps(content)}
-    )
+    files = {"modules.json": json.dumps(content)}
+    return lambda folder: write_files(checkpoints.masked_lm(folder, form="sparse_encoder"), files)
 
 
 def pipeline(*kinds):

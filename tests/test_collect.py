@@ -84,10 +84,8 @@ def test_what_a_query_gives_away():
 
 def test_queries_are_made_from_texts():
     """A question is cut to its rarest words that another text has too; a heading of two texts is no query; no two are alike."""
-    texts = [
-        Text(f"d{number}", "Same title", f"See also\n\nHow do I clean the very old bread pan with warm water {number}?")
-        for number in range(20)
-    ]
+    question = "See also\n\nHow do I clean the very old bread pan with warm water"
+    texts = [Text(f"d{number}", "Same title", f"{question} {number}?") for number in range(20)]
     made = list(made_queries(texts))
 
     assert {query.kind for query in made} <= {"question", "first sentence", "key words", "heading"}
@@ -172,9 +170,8 @@ def test_a_judged_folder_is_a_dataset(served, place, capsys):
 
     assert state["done"] == state["total"] == made["pool"] == made["judged"]["judged"]
     assert made["judged"]["by"] == "ann"
-    assert made["judged"]["agreement"]["bob"]["by_grade"] == pytest.approx(
-        {"2": 0, "3": 2 * 1 / (5 + 1)}
-    )  # five pairs, one with two grades of 3
+    # Of five pairs, one has two grades of 3.
+    assert made["judged"]["agreement"]["bob"]["by_grade"] == pytest.approx({"2": 0, "3": 2 * 1 / (5 + 1)})
     assert "documents judged by both" in left["agreement"]["ann"]
     assert 'contributors = ["bm25", "bm25(k1=2.0)"]' in contract
     assert "qrels_sha256" in contract
@@ -231,9 +228,8 @@ def test_a_kill_loses_no_judgement(place):
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell ignore it
         "sys.exit(code(['judge', 'page', 'docs-collection']))"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         line, url = process.stdout.readline(), process.stdout.readline().strip()
         assert line.startswith("1 of ")

@@ -28,9 +28,8 @@ BASE = RNG.random(QUERIES) * 0.8 + 0.1
 
 def result(system, values, dataset="pydoc/test", **facts):
     """Make a result of BM25."""
-    return samples.result(
-        system, values, dataset, **{"recipe": {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}} | facts
-    )
+    recipe = {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}
+    return samples.result(system, values, dataset, **{"recipe": recipe} | facts)
 
 
 @pytest.fixture
@@ -77,11 +76,8 @@ def test_with_a_margin_a_system_fails_unless_it_is_shown_to_be_no_worse(store, t
 def test_p_is_corrected_over_all_systems_and_datasets(store, tmp_path):
     """Two systems on two datasets are a family of four: the smallest p is multiplied by four."""
     lower = BASE - RNG.random(QUERIES) * 0.1
-    found = [
-        result(name, values, dataset)
-        for dataset in ("pydoc/test", "pydoc/dev")
-        for name, values in (("a", BASE), ("b", lower), ("c", BASE))
-    ]
+    systems = {"a": BASE, "b": lower, "c": BASE}.items()
+    found = [result(name, values, dataset) for dataset in ("pydoc/test", "pydoc/dev") for name, values in systems]
     made = compare([saved(tmp_path / "saved", *found)], store=store)
     ps = [(one.p, one.corrected) for on in made.datasets for one in on.differences]
 
@@ -131,9 +127,8 @@ def test_notes_name_left_out_datasets_and_upper_bounds(store, tmp_path, capsys):
     A result with weights tuned on the tested queries keeps its note.
     """
     bound = result("b", BASE, notes=[f"{BOUND}chosen on these queries"])
-    assert compare([saved(tmp_path / "bound", result("a", BASE), bound)], store=store).notes == [
-        f"b on pydoc/test: {BOUND}chosen on these queries"
-    ]
+    notes = compare([saved(tmp_path / "bound", result("a", BASE), bound)], store=store).notes
+    assert notes == [f"b on pydoc/test: {BOUND}chosen on these queries"]
     folder = saved(tmp_path / "saved", *(result(name, BASE) for name in "ab"), result("a", BASE, "pydoc/dev"))
     line = "left out, because some systems have no result there: pydoc/dev"
 
@@ -148,15 +143,12 @@ def test_an_additional_transform_does_not_shift_the_others():
         settings = {"transforms": [{"plugin": f"transforms/{name}", "version": 1, "settings": s} for name, s in transforms]}
         return {"plugin": "retrievers/encoded", "version": 2, "settings": settings}
 
-    pair = [
-        [result("a", BASE, recipe=recipe(("quantize", {"bits": 8})))],
-        [result("b", BASE, recipe=recipe(("top_k", {"k": 4}), ("quantize", {"bits": 8})))],
-    ]
+    quantize = ("quantize", {"bits": 8})
+    one, other = recipe(quantize), recipe(("top_k", {"k": 4}), quantize)
+    found = config_diff([[result("a", BASE, recipe=one)], [result("b", BASE, recipe=other)]])
 
-    assert [(one.field, one.values, one.only_some) for one in config_diff(pair)] == [
-        ("transforms.top_k", [None, "top_k v1"], False),
-        ("transforms.top_k.k", [None, "4"], False),
-    ]
+    expected = [("transforms.top_k", [None, "top_k v1"]), ("transforms.top_k.k", [None, "4"])]
+    assert [(one.field, one.values, one.only_some) for one in found] == [(*row, False) for row in expected]
 
 
 def test_settings_that_only_some_plug_ins_have_are_marked():
@@ -165,11 +157,8 @@ def test_settings_that_only_some_plug_ins_have_are_marked():
 
     both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
     assert [one.only_some for one in config_diff([[result("a", BASE)], both])] == [False, False]
-    assert [(one.field, one.only_some) for one in config_diff([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
-        ("retriever", False),
-        ("k1", True),
-        ("query_length", True),
-    ]
+    found = config_diff([[result("a", BASE)], [result("b", BASE, recipe=other)]])
+    assert {one.field: one.only_some for one in found} == {"retriever": False, "k1": True, "query_length": True}
 
 
 def test_one_name_in_two_folders_is_two_systems(store, tmp_path):

@@ -194,7 +194,7 @@ def test_server_that_refuses(monkeypatch):
 
 
 def test_a_silent_server_is_given_up(monkeypatch):
-    """A server whose name never resolves is given up after our time-out, not after that of the system."""
+    """If the name of a server never resolves, the download ends after our timeout and not after the system's."""
     monkeypatch.setattr(ir_datasets_source, "_TIMEOUT", 0.1)
     monkeypatch.setattr(ir_datasets_source, "_ask", lambda _server: time.sleep(30))
     monkeypatch.setattr(ir_datasets_source, "_GRACE", 0.1)

@@ -85,7 +85,7 @@ def test_ties_go_to_the_lower_position():
 
 
 def test_lists_without_spread_and_without_documents():
-    """Where all scores of a list are equal minmax is 1 and z is 0; an empty list adds nothing, and two give nothing."""
+    """If all scores of a list are equal, minmax is 1 and z is 0. An empty list adds nothing, and two give no documents."""
     alike = ((0, 3.0), (2, 3.0))
     assert ensemble([alike, ((1, 5.0), (0, 4.0))], (1.0, 1.0), "minmax", "zero") == {0: 1, 1: 1, 2: 1}
     assert ensemble([alike, ()], (1.0, 1.0), "z") == {0: 0, 2: 0}
@@ -96,7 +96,7 @@ def test_lists_without_spread_and_without_documents():
 @pytest.mark.parametrize("scores", ["raw", "minmax", "z", "rrf"])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_score_that_is_no_number_is_not_taken_for_none(scores, wrong):
-    """A member that gives a document NaN or infinity is an error, not a member that has not found the document."""
+    """A score of NaN or infinity is an error. It does not count as a document that the member did not find."""
     with pytest.raises(LexbenchError, match="not a finite number; run each alone"):
         ensemble([((1, wrong), (0, 2.0)), SECOND], (1.0, 1.0), scores)
 
@@ -243,9 +243,8 @@ def test_lists_in_members_make_several_systems_and_weights_one():
     nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
 
     assert variants(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
-    assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
-        f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
-    ]
+    four = [f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)]
+    assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == four
     assert variants("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
     weighted = "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
     assert [one.name for one in systems_of([weighted])] == [weighted]

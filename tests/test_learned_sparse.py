@@ -22,9 +22,8 @@ DOCUMENTS, QUERIES = 200, 20
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """Write a LexMAE checkpoint with random weights in its authors' form."""
-    return checkpoints.masked_lm(
-        tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", safetensors=False, max_position_embeddings=512
-    )
+    place = tmp_path_factory.mktemp("models") / "lexmae"
+    return checkpoints.masked_lm(place, form="fine_tuned", safetensors=False, max_position_embeddings=512)
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +122,8 @@ def test_exported_vectors_can_be_read_again(layout, rest, checkpoint, tmp_path, 
 
 def test_vectors_for_impact_are_quantised(checkpoint):
     """For `impact` vectors are quantised by default, and the recipe says so."""
-    recipes = [
-        system(f'splade(model="{checkpoint}"){rest}', name="s").retriever.transforms
-        for rest in ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
-    ]
+    expressions = ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
+    recipes = [system(f'splade(model="{checkpoint}"){rest}', name="s").retriever.transforms for rest in expressions]
     names = [[f"{type(one).__name__}({getattr(one, 'scale', '')})" for one in transforms] for transforms in recipes]
 
     assert names == [["Quantize(100.0)"], ["Quantize(50.0)"], ["TopK()", "Quantize(100.0)"], []]

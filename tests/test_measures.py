@@ -93,9 +93,8 @@ def test_values_by_hand(measure, expected):
 
 def test_the_mean_is_over_the_judged_queries():
     """A query that the run lacks scores 0; a query without judgements is left out. Both are counted."""
-    scores = score(
-        run_of({"a": {"x": 1.0}, "z": {"x": 1.0}}), qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}}), ["RR", "NumRet"]
-    )
+    qrels = qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
+    scores = score(run_of({"a": {"x": 1.0}, "z": {"x": 1.0}}), qrels, ["RR", "NumRet"])
 
     assert scores.query_ids == ("a", "b", "c")
     assert scores.values["RR"].tolist() == [1, 0, 0]

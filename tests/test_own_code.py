@@ -305,7 +305,7 @@ def test_wrong_answers_name_system_query_and_document(answer, message, corpus, t
 
 
 def test_a_failing_system_costs_the_others_nothing(tmp_path):
-    """The results of other systems stay, short lists are noted, and all queries reach a system of beir in one call."""
+    """Other systems have results, short lists have a note, and a system of beir gets all queries in one call."""
     BeirSearch.calls = 0
 
     def wrong(queries, k):

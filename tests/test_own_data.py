@@ -305,7 +305,7 @@ def test_judgements_may_be_in_another_repository(hub):
 
 
 def test_a_folder_goes_the_whole_way(tmp_path, capsys):
-    """A folder has results, a page, a table for a paper, and comparisons, as a suite has; its path does wherever an id does."""
+    """A folder has results, a page, a table for a paper, and comparisons, like a suite. Its path works like an id."""
     mine, board = write(tmp_path / "mine", LAYOUTS["csv"]), tmp_path / "board"
     assert run(capsys, "run", mine, "-r", "bm25", "-r", "other = bm25(b=0.1)", "--results", board)[0] == 0
     assert run(capsys, "leaderboard", "--results", board)[0] == 0
@@ -501,7 +501,7 @@ def test_a_dataset_takes_no_datasets():
 
 
 def test_a_model_s_folder_is_a_name_everywhere(tmp_path, capsys, monkeypatch):
-    """The path of a model that was run stands for it in score, compare, export and exposure, with letters of any language."""
+    """The path of a model, with letters of any language, names the system in score, compare, export and exposure."""
     pytest.importorskip("torch", reason="models are in the extra neural")
     import checkpoints
 

@@ -170,9 +170,8 @@ def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
     if dtype == "int8" and not int8_works():
         pytest.skip("this torch has no int8 products for this processor")
     documents = [Document("a", "neural search"), Document("b", "lexical dense retrieval")]
-    exact, rounded = (
-        CrossEncoder(str(models[0]), dtype=one, device="cpu").score(["term"] * 2, documents) for one in ("float32", dtype)
-    )
+    encoders = [CrossEncoder(str(models[0]), dtype=one, device="cpu") for one in ("float32", dtype)]
+    exact, rounded = (encoder.score(["term"] * 2, documents) for encoder in encoders)
 
     assert rounded.dtype == np.float32
     assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
@@ -331,7 +330,7 @@ def with_prompt(path):
     ],
 )
 def test_other_and_damaged_models_are_refused(tmp_path, write, kind, said):
-    """Models that are no rerankers, and damaged weights, are errors of one line; only damage is found as late as scoring."""
+    """A model that is no reranker, or has damaged weights, gives an error of one line. Only damage is found while scoring."""
     write(tmp_path / "model")
     with pytest.raises(kind, match=re.escape(said)) as caught:
         system(written(tmp_path / "model")).retriever.reranker.score(["a"], [Document("d", "b")])

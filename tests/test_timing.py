@@ -261,7 +261,7 @@ def run_of(docs, scores):
     ],
 )
 def test_timed_and_untimed_must_agree(docs, scores, k, wrong):
-    """Documents and scores must be the same, except that rounding may swap near ties."""
+    """Timed and untimed searches have the same documents and scores, except that rounding may swap near ties."""
     untimed = run_of([1, 2, 3, 4, 5], [9, 8, 7, 6.999, 3])
 
     assert differing(run_of(docs, scores), untimed, k) == wrong

@@ -347,7 +347,7 @@ def test_cut_keeps_the_first_of_each_list():
 
 @given(st.lists(IDS, max_size=50, unique=True), st.lists(IDS, max_size=50))
 def test_lookup_finds_what_is_there_and_nothing_else(table, ids):
-    """An id that is longer than any in the table is not there, even if it begins like one that is."""
+    """An id that is longer than all ids of the table is not found, even if it begins with one of them."""
     descending = np.array(sorted((one.encode() for one in table), reverse=True), dtype=np.bytes_)
     wanted = encode([*ids, *table, *(one + "x" for one in table)])
     expected = [descending.tolist().index(one) if one in descending.tolist() else -1 for one in wanted.tolist()]

@@ -29,7 +29,7 @@ from lexbench.suites import Suite
 from lexbench.types import Kind
 
 DOCUMENTS = 5
-# What two parts give the documents d0 to d4, from 0 to 1, so that min-max scores are these; d0 is the relevant one.
+# Scores of two members for the documents d0 to d4, from 0 to 1, so that minmax does not change them. d0 is relevant.
 SURE = (1.0, 0.99, 0.5, 0.2, 0.0)
 WRONG = (0.0, 1.0, 0.9, 0.8, 0.7)
 RATHER = (1.0, 0.6, 0.2, 0.1, 0.0)  # before d1 with w * 0.4 > (1 - w) * 0.7, so from 0.636
@@ -182,9 +182,8 @@ def test_a_member_trained_on_the_queries_gets_a_warning(place):
     """The result warns of an encoder that was trained on the tuning queries or on the tested ones, and of no other."""
     found = place.result(Ensemble(members=(system(TrainedScores("a")).retriever, retriever("b")), weights="tuned"))
 
-    assert found.notes[1].startswith(
-        "TrainedScores mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
-    )
+    warning = "TrainedScores mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
+    assert found.notes[1].startswith(warning)
     assert found.notes[2:] == ["mine was trained on the very queries that are scored, so it may do worse on others"]
 
 
@@ -395,9 +394,8 @@ def test_only_documents_that_cannot_come_up_are_left_out(scale):
 
 def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     """The leaderboard marks the best of the other systems, and shows the bound with its note."""
-    results = [
-        msgspec.structs.replace(place.result(both(rule)), system=f'ensemble(weights="{rule}")') for rule in ("tuned", "oracle")
-    ]
+    made = {f'ensemble(weights="{rule}")': place.result(both(rule)) for rule in ("tuned", "oracle")}
+    results = [msgspec.structs.replace(one, system=name) for name, one in made.items()]
     monkeypatch.setattr(suites, "suite", lambda _name: suite_of("nDCG@10"))
     write_results(results, "s", place.folder / "board")
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
