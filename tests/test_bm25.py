@@ -275,7 +275,7 @@ def test_threads(searcher, tmp_path):
 
 
 def test_the_unicode_analyser_knows_no_language():
-    """It lower-cases, stems nothing, keeps all words, and cuts scripts without spaces into pairs of characters."""
+    """The analyser `unicode` lower-cases, keeps and does not stem words, and cuts scripts without spaces into pairs."""
     assert unicode("The-Dogs'") == ["the", "dogs"]
     assert unicode("ÄPFEL") == ["äpfel"]
     assert unicode("北京大学2024年") == ["北京", "京大", "大学", "2024", "年"]

@@ -331,7 +331,7 @@ def test_a_package_adds_models_by_an_entry_point(install):
     [("no_such_module", "there is no module no_such_module"), ("their_faults.inner", "ZeroDivisionError: division by zero")],
 )
 def test_a_package_without_its_module_is_named(install, value, said):
-    """An entry point whose module is missing, or inside a package that raises, gives one line with its name."""
+    """If the module of an entry point is missing, or its package raises an error, the message names the plug-in."""
     install("their_faults", value)
 
     with pytest.raises(CannotStart, match=f"models of plug-in 'theirs' do not load: {said}"):

@@ -46,7 +46,7 @@ WELL_FORMED = [
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
 @pytest.mark.parametrize("text", WELL_FORMED)
 def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, text, name):
-    """Spaces or tabs, either line end, comment lines, no newline at the end, words behind the tag, no tag: one run."""
+    """White space, line ends, comment lines, a missing last newline or tag, and words after the tag do not change a run."""
     assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
 
 
@@ -194,7 +194,7 @@ def compiled(monkeypatch):
 
 @pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])
 def test_codes_of_many_ids(compiled, most):
-    """Codes of many ids are those of numpy, for few different ids, which are counted, and for many, which are sorted."""
+    """Codes of many ids equal numpy's, for few different ids (which are counted) and for many (which are sorted)."""
     figures = np.random.default_rng(0).integers(0, most, 2000)
     for ids in (figures.astype("S"), np.char.add("document-", figures.astype(str)).astype("S")):
         table, codes = factorize(ids)
