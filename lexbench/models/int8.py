@@ -1,8 +1,8 @@
 """Linear layers in int8 on a processor: weights and states are whole numbers, their products exact, the rest float32.
 
 Each output's weights have one scale and 7 bits, each token's state one scale and 8 bits. The scale of a state depends on that
-state alone, so no text's vector depends on what is in its batch. Weights have 7 bits because AVX2, and AVX-512 without VNNI,
-add pairs of products in 16 bits and cut larger sums: 2 x 255 x 63 fits. States are sent as 1 to 255, because without AMX the
+state alone, not on what else is in its batch. Weights have 7 bits because AVX2, and AVX-512 without VNNI, add pairs of products
+in 16 bits and cut larger sums: 2 x 255 x 63 fits. States are sent as 1 to 255, because without AMX the
 operation falls back on plain loops for signed ones.
 
 The product is an operation that `torch.compile` puts into its programs and that is not public, so `int8_works` tries it first.
@@ -18,15 +18,16 @@ import numpy as np
 import torch
 from numba import njit
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lexbench.errors import CannotStart
-from lexbench.models.bert import Layer
+from lexbench.models.bert import Layer, attend
 
 _WEIGHT_MOST, _STATE_MOST = 63, 127  # the largest whole numbers
 _ZERO = 128  # what 0 is in a state
 _TINY = torch.finfo(torch.float32).tiny  # divides a row of zeros
 _TOKENS = 768  # the number of tokens that the layout of weights is optimised for
+_HAS_BFLOAT16 = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # not public, and not in every torch
+_LONG = 64  # tokens: with such products, attention is faster in bfloat16 for texts as long as this, else in float32
 
 
 class QuantisedStates(NamedTuple):
@@ -96,7 +97,7 @@ class Int8Linear(nn.Module):
 
 
 class Int8Layer(nn.Module):
-    """A layer of our BERT with linear layers in int8; query, key and value are one of them. Attention stays in float32."""
+    """A layer of our BERT with linear layers in int8; query, key and value are one of them. Attention stays in floats."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
@@ -115,10 +116,10 @@ class Int8Layer(nn.Module):
         """Return the next states (texts, length, width); *mask* as in `Layer`."""
         texts, length, width = states.shape
         before = states.view(-1, width)
-        inputs = self.inputs.product(quantised_states(before)).view(texts, length, 3, self.heads, -1)
-        query, key, value = inputs.permute(2, 0, 3, 1, 4)
-        gathered = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        gathered = gathered.transpose(1, 2).reshape(-1, width)
+        dtype = torch.bfloat16 if _HAS_BFLOAT16 and length >= _LONG else torch.float32
+        inputs = self.inputs.product(quantised_states(before)).to(dtype)
+        query, key, value = inputs.view(texts, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        gathered = attend(query, key, value, mask).transpose(1, 2).reshape(-1, width).float()
         attended = self.attended.normalised(quantised_states(gathered), before, self.attended_norm)
         hidden = self.hidden.quantised_gelu(quantised_states(attended))
         return self.output.normalised(hidden, attended, self.output_norm).view(texts, length, width)
