@@ -90,7 +90,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Te
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
     if mask is not None:
         scores += mask[:, :, :1].to(scores.dtype).log()  # all positions of a text see the same ones: 0, or minus infinity
-    return scores.softmax(-1) @ value
+    attended: Tensor = scores.softmax(-1) @ value
+    return attended
 
 
 class _SelfAttention(nn.Module):
