@@ -28,12 +28,15 @@ from lexbench.storage import atomic
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"
 BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": "sentence-transformers/all-MiniLM-L6-v2"}
+TAUGHT = {
+    "lexmae_nano": "BM25 and all-MiniLM-L6-v2 taught it on queries made of titles, headings and sentences, without judges.",
+    "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking.",
+}
 LIMITS = (
-    "Its teachers are BM25 and all-MiniLM-L6-v2, on queries made of titles, headings and sentences; no person judged them.",
     "Exact terms, collection idf and text heads are additions to the paper's model.",
     "It knows English: scientific abstracts, nutrition, short web passages, and texts about software.",
 )
-CHOSE = "chose start_share, exact_scale, query_counts, query_idf, and the text head's scale and numbers of terms"
+CHOSE = "chose the settings of queries, and the weights of exact terms and text head"
 DEVELOPMENT = tuple(  # the collections of tools/development.py
     Data(dataset=name, use="selection", counts={"queries": queries}, note=CHOSE)
     for name, queries in {
@@ -84,7 +87,7 @@ def main() -> None:
         data=(*trained.facts.data, *(row for row in DEVELOPMENT if row not in trained.facts.data)),
         language="en",
         base_model=BASES.get(trained.recipe.name, trained.facts.base_model),
-        limits=LIMITS,
+        limits=tuple(filter(None, (TAUGHT.get(trained.recipe.name), *LIMITS, *trained.facts.limits))),
         scores=tuple(scores(options.scores, trained.recipe.name)) if options.scores else (),
     )
     card.finish(options.folder, trained.recipe, trained.what, facts)

@@ -88,7 +88,7 @@ class Training(Strict, frozen=True):
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",
-    "imitated": "which has learned the predictions of another model",
+    "imitated": "without fine-tuning",
     "stage1": "after the first stage of fine-tuning",
     "stage2": "after the second stage of fine-tuning",
     "stage3": "after the third stage of fine-tuning",
@@ -128,6 +128,10 @@ _COLLECTION_IDF = """
 
 Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
 of {power:g} (*collection idf*). The paper's model does not."""
+_IMITATES = """
+
+Its predictions imitate those of {model}, text by text, and training kept its mean states near those of the starting model. The
+paper's model is pretrained and fine-tuned instead."""
 _MERGED = """
 
 After training, its masked-language model was averaged with the starting model, which has a share of {share:g}."""
@@ -247,9 +251,18 @@ def _about(recipe: Recipe, what: What) -> str:
     idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
     stage = recipe.stage(int(what[-1])) if what.startswith("stage") else None
     merged = _MERGED.format(share=stage.start_share) if stage and stage.start_share else ""
+    imitates = _IMITATES.format(model=_shown(recipe.imitation.model)) if recipe.imitation and what != "pretrained" else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
-    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + head + idf + merged
+    return (
+        f"# {_shown(recipe.name)}\n\n{described}"
+        + _ABOUT.format(what=_WHAT[what])
+        + imitates
+        + exact_terms
+        + head
+        + idf
+        + merged
+    )
 
 
 def _data(recipe: Recipe, facts: Facts) -> str:
