@@ -140,7 +140,7 @@ def _tensors(file: IO[bytes], offsets: NDArray[np.int64], width: int) -> Iterato
     import torch
 
     file.flush()
-    # Mode "c" (copy on write) although nobody writes: torch warns of read-only arrays.
+    # Mode "c" (copy on write), because torch warns of read-only arrays. No code writes to them.
     vectors = torch.from_numpy(np.memmap(file, np.float32, "c").reshape(-1, width))
     for start, stop in pairwise(offsets.tolist()):
         yield vectors[start:stop]

@@ -99,7 +99,7 @@ def read_facts(path: Path, owner: str, layout: int) -> dict[str, Any]:
 
 def map_bytes(path: Path) -> NDArray[np.uint8]:
     """Return the bytes of a file, mapped into memory, for a compiled loop."""
-    # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
+    # Mode "c" (copy on write), because numba is slow to find the type of read-only arrays. No code writes to them.
     return np.asarray(np.memmap(path, np.uint8, "c"))
 
 
