@@ -31,7 +31,7 @@ from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
 from lexbench.engines.impact import Impact
 from lexbench.plugins import Encoder, Source
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System, describe
@@ -104,7 +104,7 @@ def runner_of(store: Path, count: int) -> DatasetRunner:
     )
     queries = tuple(Query(f"{number:06d}", str(number)) for number in range(_queries().shape[0]))
     judged = tuple(Judgement(query.query_id, f"{number * 97 % count:09d}", 1) for number, query in enumerate(queries))
-    return DatasetRunner(Dataset(contract, MadeUp(count), Topics(queries, judged, 0)), Store(store), Silent())
+    return DatasetRunner(Dataset(contract, MadeUp(count), Topics(queries, judged, 0)), Store(store), Progress())
 
 
 def stage(name: str, store: Path, count: int) -> dict[str, Any]:

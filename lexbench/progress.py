@@ -1,8 +1,8 @@
-"""Progress: what long work reports. The library never prints: `lexbench.cli` shows progress, and a notebook may."""
+"""How long work reports its progress. The library never prints: `lexbench.cli` shows progress, and a notebook may."""
 
 
 class Progress:
-    """Gets the steps of the work as they start, advance and end, one at a time. Each method does nothing by default."""
+    """Receives the steps of the work, one at a time. The methods do nothing, so a `Progress()` shows nothing."""
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Start the step *stage* of *what*; *total* is its number of *unit*, if known."""
@@ -18,7 +18,3 @@ class Progress:
 
     def workers(self, line: str) -> None:
         """Describe the workers of the step, e.g. "workers on Ray: 2, 812 MB", until the next call or the end of the step."""
-
-
-class Silent(Progress):
-    """Progress that shows nothing."""

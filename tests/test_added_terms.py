@@ -15,7 +15,7 @@ from lexbench.lexmae.training.text_head import fit
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead, means
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.types import Document
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "alpha", "beta", "gamma", "delta")
@@ -213,7 +213,7 @@ def test_training_finds_the_nearest_texts():
     words = torch.randn(64, 16, generator=generator)
 
     def found(steps):
-        head = fit(texts, words, torch.arange(64), (8, 12), steps, 1, Silent())
+        head = fit(texts, words, torch.arange(64), (8, 12), steps, 1, Progress())
         with torch.no_grad():
             scores, cosines = head(texts, 8) @ head(texts, 12).T, texts @ texts.T
         nearest = [matrix.fill_diagonal_(-9).topk(10, dim=1).indices for matrix in (scores, cosines)]

@@ -15,7 +15,7 @@ from tiny import answer, ended
 from lexbench import cli, suites
 from lexbench.cli import code
 from lexbench.errors import CONTROLS, visible
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 
 LEXBENCH = [sys.executable, "-m", "lexbench"]
 HOSTILE = "a\x1b[31mb\x07\x9bc\u202ed\x7f\nnext"
@@ -235,7 +235,7 @@ def test_progress_shows_controls(live, monkeypatch, capsys):
 
     monkeypatch.setattr(_progress, "_SHOWN", 0)
     progress = _progress.Live() if live else _progress.Plain()
-    assert {name for name in dir(Silent()) if not name.startswith("_")} <= {*dir(progress)}
+    assert {name for name in dir(Progress()) if not name.startswith("_")} <= {*dir(progress)}
     progress.note(HOSTILE)
     progress.start(HOSTILE, "search", 1, "queries")
     progress.advance(1)

@@ -16,7 +16,7 @@ from lexbench.engines.impact import Impact
 from lexbench.errors import LexbenchError, MissingData
 from lexbench.fusion import Rule, weighted_sum
 from lexbench.plugins import Searcher
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
@@ -258,7 +258,7 @@ def test_the_disk_estimate_counts_members_once():
     assert both.bytes_needed == alone.bytes_needed + 300 * 1000 * 16
 
 
-class Interrupting(Silent):
+class Interrupting(Progress):
     """Progress that interrupts the work like Ctrl-C after an allowed number of reports."""
 
     def __init__(self, allowed):

@@ -16,7 +16,7 @@ from lexbench.errors import CommandError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.training import selection
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 MODELS = ("pretrained", "stage1", "stage2", "stage3")
@@ -92,7 +92,7 @@ def test_plain_transformers_loads_the_folder(trained, name):
 def test_the_card_counts_what_was_seen(place):
     """The card of stage 3 lists all collections of earlier stages once, and held-out queries only for selection."""
     asked = recipe.read(place / "tiny.toml")
-    train = open_training_set("topics", Store(), Silent())
+    train = open_training_set("topics", Store(), Progress())
     held = len(selection.held_out_ids(train, 0.2, 42))
     facts = json.loads((place / "out/stage3/training.json").read_text())["facts"]
     told = [(one["dataset"], one["use"], one["counts"]) for one in facts["data"]]

@@ -23,7 +23,7 @@ from lexbench.lexmae.recipe import TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, Ranking
 from lexbench.models.added_terms import ExactTerms
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
@@ -57,8 +57,8 @@ def stage(place):
 def ranking(place, *settings):
     """Return the data of the first stage of the recipe with other settings."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
-    _, tokenizer = load(start.make(asked, Silent()))
-    return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
+    _, tokenizer = load(start.make(asked, Progress()))
+    return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
 
 
 def mined(place, name):
@@ -125,7 +125,7 @@ def test_a_stage_trains_on_a_part_of_the_queries(place):
     """`most` draws that many queries and mines for them alone; teacher_rank leaves out those that the teacher misses."""
     stage = ranking(place, "stage1.most=20")
     (training_set,) = stage.training_sets
-    whole = open_training_set("topics", Store(), Silent())
+    whole = open_training_set("topics", Store(), Progress())
     assert len(training_set.queries) == 20
     assert len(mined(place, "topics")) == 20
     for index, query in enumerate(training_set.queries):
@@ -136,7 +136,7 @@ def test_a_stage_trains_on_a_part_of_the_queries(place):
     assert sizes[0] >= sizes[1] > sizes[2] > 0
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.teacher_rank=20"])
     with pytest.raises(CommandError, match=r"stage1\.teacher_rank needs a system as teacher"):
-        negatives.mine(asked, 1, Silent())
+        negatives.mine(asked, 1, Progress())
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_weights_of_words_have_a_separate_learning_rate():
 
 def test_trained_weights_are_averaged_with_the_start(asked):
     """start_share averages the masked-language model alone; exact_scale multiplies the weights of exact terms alone."""
-    initial = start.make(asked, Silent())
+    initial = start.make(asked, Progress())
     encoder, before = load_encoder(initial)[0], load_encoder(initial)[0]
     encoder.exact_terms = ExactTerms(torch.full((len(VOCABULARY),), 3.0), torch.full((len(VOCABULARY),), 2.0), 9.0)
     with torch.no_grad():
@@ -199,12 +199,12 @@ def test_trained_weights_are_averaged_with_the_start(asked):
 
 def test_training_of_a_text_head(asked, stage, tmp_path):
     """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
-    initial = start.make(asked, Silent())
+    initial = start.make(asked, Progress())
     (encoder, tokenizer), settings = load_encoder(initial), TextHead(terms=6, texts=20, steps=3)
     encoding = msgspec.structs.replace(asked.encoding, text_terms=4, query_text_terms=2)
     with_head = msgspec.structs.replace(asked, text_head=settings, encoding=encoding)
     rows = stage.sample(settings.texts, asked.seed)
-    encoder.text_head = text_head.train(encoder, stage.reader, rows, with_head, Silent())
+    encoder.text_head = text_head.train(encoder, stage.reader, rows, with_head, Progress())
     save(encoder, tokenizer, tmp_path)
     again = load_encoder(tmp_path)[0].text_head
 
@@ -268,7 +268,7 @@ def test_groups_of_like_length_change_nothing(monkeypatch):
 
 def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     """A candidate's score is the product of both vectors, without dropout; the block size changes nothing."""
-    candidates = selection.gather(asked, stage.training_sets, Store(), Silent())
+    candidates = selection.gather(asked, stage.training_sets, Store(), Progress())
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
     encoder.train()
     reranker = selection.Reranker(encoder, stage.reader, "fp32")
@@ -299,4 +299,4 @@ def test_a_missing_model_is_named_with_its_command(place, stage, model, part):
     """A missing model is named together with the command that trains it."""
     asked = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
     with pytest.raises(CannotStart, match=rf"there is no none/{model}, .*; type: lexbench train {part}"):
-        finetune.finetune(asked, stage, Silent())
+        finetune.finetune(asked, stage, Progress())

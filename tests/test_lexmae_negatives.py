@@ -16,7 +16,7 @@ from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe import Paths
 from lexbench.notation import parse
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
@@ -39,8 +39,8 @@ def recipe(tmp_path, queries, **settings):
 
 def mined(asked, progress=None):
     """Mine the first stage's training set; return the folder and its documents by query."""
-    (folder,) = negatives.mine(asked, 1, progress or Silent())
-    one, lists = open_training_set(asked.stage1.queries[0], Store(), Silent()), negatives.read(folder)
+    (folder,) = negatives.mine(asked, 1, progress or Progress())
+    one, lists = open_training_set(asked.stage1.queries[0], Store(), Progress()), negatives.read(folder)
     found = zip((query.query_id for query in one.queries), (ids(one.corpus, docs) for docs in lists), strict=True)
     return folder, {query: docs for query, docs in found if docs}
 
@@ -102,7 +102,7 @@ def test_a_training_set_that_is_named_twice(tmp_path):
     """A training set is named once in a stage."""
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="stage 1 names a training set twice"):
-        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Silent())
+        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Progress())
 
 
 def test_any_folder_name_can_be_filled_in(tmp_path):
@@ -126,7 +126,7 @@ import os, signal, sys, msgspec
 from lexbench.storage import atomic
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe import Recipe
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 left, sync = int(sys.argv[1]), atomic.sync
 def crash(path):
     global left
@@ -136,7 +136,7 @@ def crash(path):
     sync(path)
 atomic.sync = crash
 negatives._QUERIES = 1
-negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Silent())
+negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Progress())
 """
 
 

@@ -13,7 +13,7 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe import Selection
 from lexbench.lexmae.training import selection
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 
@@ -26,7 +26,7 @@ def kept(tmp_path):
 def gathered(kept, training_sets=(), seed=42, **settings):
     """Return the candidates for these settings of [selection]."""
     settings = msgspec.convert(settings, Selection)
-    return selection.gather(recipe(seed=seed, selection=settings), training_sets, kept, Silent())
+    return selection.gather(recipe(seed=seed, selection=settings), training_sets, kept, Progress())
 
 
 def listed(one):
@@ -105,7 +105,7 @@ def asking(path, number):
 
 def test_held_out_queries(tmp_path, kept):
     """A tenth of the training queries is held out, the same for one seed, and becomes the candidates' queries."""
-    train = open_training_set(str(asking(tmp_path / "many", 2590)), kept, Silent())
+    train = open_training_set(str(asking(tmp_path / "many", 2590)), kept, Progress())
     held = selection.held_out_ids(train, 0.1, 42)
     assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
     assert held == selection.held_out_ids(train, 0.1, 42)
@@ -125,6 +125,6 @@ def test_held_out_queries(tmp_path, kept):
 @pytest.mark.parametrize(("share", "taken"), [(0.001, 0), (0.9999, 3)])
 def test_a_share_of_no_or_all_queries_is_refused(tmp_path, kept, share, taken):
     """A share that holds out no query, or all, is refused."""
-    train = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
+    train = open_training_set(str(write(tmp_path / "fruit")), kept, Progress())
     with pytest.raises(CannotStart, match=rf"held_out={share} takes {taken} of the 3 queries of fruit; give another share"):
         selection.held_out_ids(train, share, 42)

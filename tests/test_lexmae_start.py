@@ -16,7 +16,7 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe import Start
 from lexbench.models.loading import load_tokenizer
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 
 TEXTS = ["sparse retrieval of a document", "the query"]
 ARCHITECTURES = ("bert", "distilbert", "roberta")
@@ -25,7 +25,7 @@ ARCHITECTURES = ("bert", "distilbert", "roberta")
 def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given):
     """Make the start of a recipe with the settings *given* of [start]; return its folder."""
     sections = {"start": Start(**given), "pretrain": pretrain, "stage1": stage1}
-    return start.make(recipe(output=str(tmp_path / output), seed=seed, **sections), Silent())
+    return start.make(recipe(output=str(tmp_path / output), seed=seed, **sections), Progress())
 
 
 def logits(folder):

@@ -26,7 +26,7 @@ from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import resuming, trainer
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 
 SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")
 PRETRAIN = ["train", "pretrain", "tiny.toml", *SHORT]
@@ -257,7 +257,7 @@ def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
     how = trainer.Fit("point", settings, Hardware(device="cpu", accumulate=accumulate), 1, settings.steps, folder, every=2)
     draws = Draws(lambda index, rng: float(index), 8, how.draws, 1)
     model = model or Point()
-    return model, trainer.fit(model, draws, lambda drawn: {"x": torch.tensor(drawn)}, how, Silent(), score)
+    return model, trainer.fit(model, draws, lambda drawn: {"x": torch.tensor(drawn)}, how, Progress(), score)
 
 
 def test_the_best_step_is_kept(tmp_path):

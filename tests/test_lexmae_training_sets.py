@@ -15,7 +15,7 @@ from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
 from lexbench.errors import CannotStart, InvalidFile, MissingData
 from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_training_set
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
 
@@ -30,7 +30,7 @@ def kept(tmp_path):
 
 def opened(path, kept):
     """Return the training set at a path."""
-    return open_training_set(str(path), kept, Silent())
+    return open_training_set(str(path), kept, Progress())
 
 
 def positives(found):
@@ -51,7 +51,7 @@ def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
 
 def test_relevance_starts_at_the_grade_of_the_contract(kept):
     """The contract of pydoc says 2, so documents of grade 1 are not positives."""
-    found = open_training_set("pydoc/dev", kept, Silent())
+    found = open_training_set("pydoc/dev", kept, Progress())
     grades = {(row.query_id, row.doc_id): row.grade for row in found.dataset.topics.judgements}
 
     taken = [grades[query, document] for query, documents in positives(found).items() for document in documents]
@@ -85,7 +85,7 @@ def test_nothing_relevant(tmp_path, kept):
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
         opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), kept)
     with pytest.raises(MissingData, match="has no corpus: neither it nor"):
-        open_corpus(str(tmp_path), kept, Silent())
+        open_corpus(str(tmp_path), kept, Progress())
 
 
 def test_corpus_without_queries(tmp_path, kept):
@@ -94,7 +94,7 @@ def test_corpus_without_queries(tmp_path, kept):
     alone = tmp_path / "alone"
     alone.mkdir()
     shutil.copy(whole / "corpus.jsonl", alone)
-    corpora = [open_corpus(str(path), kept, Silent()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
+    corpora = [open_corpus(str(path), kept, Progress()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
 
     assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
@@ -104,7 +104,7 @@ def test_corpus_without_queries(tmp_path, kept):
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
     """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
-    found = open_training_set("beir/nfcorpus/train", Store(tmp_path), Silent())
+    found = open_training_set("beir/nfcorpus/train", Store(tmp_path), Progress())
 
     assert (len(found.queries), len(found.positives.docs), len(found.corpus)) == (2590, 110_575, 3633)
     most = int(np.argmax(found.positives.lengths))
@@ -147,7 +147,7 @@ MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
 
 def source(path, mined=MINED, left_out=frozenset()):
     """Return the fruit folder as a training set, with mined negatives."""
-    one = open_training_set(str(write(path)), Store(path.parent / "store"), Silent())
+    one = open_training_set(str(write(path)), Store(path.parent / "store"), Progress())
     code = {doc_id.decode(): position for position, doc_id in enumerate(one.corpus.doc_ids)}
     lists = [[code[name] for name in mined[query.query_id]] for query in one.queries]
     offsets = np.concatenate(([0], np.cumsum([len(docs) for docs in lists])))

@@ -20,7 +20,7 @@ from lexbench import registry
 from lexbench.datasets.passages import Windows, passages, sentences, words
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.passages import Passages
 from lexbench.runner import jobs, plan
@@ -251,7 +251,7 @@ def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, mon
     store = Store(tmp_path / "store")
     system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@csr, words=20, stride=10)'
     planned = plan.plan_dataset(str(folder), [system], ["nDCG@10"], 100)
-    (done,) = jobs.encode(planned, store, (0, 1), Silent())
+    (done,) = jobs.encode(planned, store, (0, 1), Progress())
 
     assert done.left == 0
     assert done.corpus.endswith("passages")

@@ -10,7 +10,7 @@ from tiny import ended, tree
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError
 from lexbench.interop.sharing import pull_artifacts, pull_results, push_artifacts, push_results
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.results import files_of, write_results
 from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
@@ -67,63 +67,63 @@ def files(root):
 
 def test_pushed_artifacts_come_back(store, url, tmp_path):
     """Every artifact, and nothing else, is copied once; the copies are intact and have the same bytes."""
-    first = list(push_artifacts(store, url, (), Silent()))
-    again = list(push_artifacts(store, url, (), Silent()))
+    first = list(push_artifacts(store, url, (), Progress()))
+    again = list(push_artifacts(store, url, (), Progress()))
     other = Store(tmp_path / "other")
-    pulled = list(pull_artifacts(other, url, (), Silent()))
+    pulled = list(pull_artifacts(other, url, (), Progress()))
 
     assert [one.bytes for one in first] == [one.bytes for one in pulled] == [12_802, 12_802]
-    assert [one.bytes for one in again] == [one.bytes for one in pull_artifacts(other, url, (), Silent())] == [0, 0]
+    assert [one.bytes for one in again] == [one.bytes for one in pull_artifacts(other, url, (), Progress())] == [0, 0]
     assert files(other.root) == files(store.root)
     assert other.produce("indexes", "any", {"a": 1}, lambda _: pytest.fail("it is there")).is_dir()
 
 
 def test_patterns_choose(store, url, tmp_path):
     """Only artifacts that match a pattern are copied; an unknown place is one line."""
-    assert [one.folder.split("/")[0] for one in push_artifacts(store, url, ["encodings/*"], Silent())] == ["encodings"]
-    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, ["runs/*"], Silent()))) == 0
+    assert [one.folder.split("/")[0] for one in push_artifacts(store, url, ["encodings/*"], Progress())] == ["encodings"]
+    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, ["runs/*"], Progress()))) == 0
     with pytest.raises(CannotStart, match="nowhere://x: ValueError"):
-        list(push_artifacts(store, "nowhere://x", (), Silent()))
+        list(push_artifacts(store, "nowhere://x", (), Progress()))
 
 
 def test_an_interrupted_push_continues(store, url, tmp_path):
     """An artifact without its manifest does not count; the second push sends the missing files."""
-    list(push_artifacts(store, url, (), Silent()))
+    list(push_artifacts(store, url, (), Progress()))
     place, files = files_at(url)
     place.rm([path for path in files if path.endswith((MANIFEST, "facts.json"))])
-    assert list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent())) == []
-    assert [one.bytes for one in push_artifacts(store, url, (), Silent())] == [2, 2]
-    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent()))) == 2
+    assert list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress())) == []
+    assert [one.bytes for one in push_artifacts(store, url, (), Progress())] == [2, 2]
+    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress()))) == 2
 
 
 @pytest.mark.parametrize("harm", ["changed", "cut"])
 def test_a_changed_copy_is_refused(store, url, harm, tmp_path):
     """If a byte differs from the manifest, one line names the file, and the artifact is not finished."""
-    list(push_artifacts(store, url, ["indexes/*"], Silent()))
+    list(push_artifacts(store, url, ["indexes/*"], Progress()))
     place, files = files_at(url)
     file = next(path for path in files if path.endswith("ids.npy"))
     content = place.cat_file(file)
     place.pipe_file(file, content[:-1] if harm == "cut" else content[:-1] + b"x")
     other = Store(tmp_path / "other")
     with pytest.raises(InvalidFile, match=r"ids.npy is not what its manifest says"):
-        list(pull_artifacts(other, url, (), Silent()))
+        list(pull_artifacts(other, url, (), Progress()))
     assert not list(other.root.glob("indexes/pydoc*"))
 
     place.pipe_file(file, content)
-    list(pull_artifacts(other, url, (), Silent()))
+    list(pull_artifacts(other, url, (), Progress()))
     assert next(other.damage(next(other.root.glob("indexes/pydoc*")), thoroughly=True), None) is None
 
 
 def test_a_manifest_cannot_write_elsewhere(store, url, tmp_path):
     """A file name that leads out of the folder is refused before anything is written."""
-    list(push_artifacts(store, url, ["indexes/*"], Silent()))
+    list(push_artifacts(store, url, ["indexes/*"], Progress()))
     place, files = files_at(url)
     file = next(path for path in files if path.endswith(MANIFEST))
     manifest = json.loads(place.cat_file(file))
     manifest["files"]["../../evil"] = {"bytes": 1, "sha256": "0"}
     place.pipe_file(file, json.dumps(manifest).encode())
     with pytest.raises(InvalidFile, match="would lie outside the folder"):
-        list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent()))
+        list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress()))
     assert not list(tmp_path.rglob("evil"))
 
 
@@ -132,7 +132,7 @@ def test_a_damaged_folder_is_not_pushed(store, url):
     file = next(store.root.glob("indexes/*/engine/ids.npy"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(LexbenchError, match=r"ids\.npy has changed since it was written"):
-        list(push_artifacts(store, url, (), Silent()))
+        list(push_artifacts(store, url, (), Progress()))
 
 
 def test_the_command_line(fsspec, store, tmp_path, monkeypatch, capsys):

@@ -14,7 +14,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import MissingExtra
 from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
 from lexbench.runner.search import DatasetRunner
@@ -68,7 +68,7 @@ def opened(folder, store, executor=None):
     """Open the dataset in *folder* with *store*; *executor* encodes and reranks."""
     store.prepare()
     job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    runner = DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+    runner = DatasetRunner(open_dataset(job.contract, job.source), store, Progress())
     runner.executor = executor
     return runner
 

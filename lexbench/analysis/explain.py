@@ -16,7 +16,7 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName, shortened
-from lexbench.progress import Progress, Silent
+from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import System, named_systems, system
@@ -91,7 +91,7 @@ def explain(
             what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "the weight of a term in bm25"
             raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
         return _explain_vectors(explained, Query("", query), None, documents, k)
-    runner = DatasetRunner(open_dataset(*find_dataset(dataset)), store or Store(), progress or Silent())
+    runner = DatasetRunner(open_dataset(*find_dataset(dataset)), store or Store(), progress or Progress())
     asked = _query(query, runner.dataset)
     return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, runner, documents, k)
 

@@ -149,13 +149,13 @@ def _is_first_process() -> bool:
 
 @contextmanager
 def _progress() -> "Iterator[Progress]":
-    from lexbench.progress import Silent
+    from lexbench.progress import Progress
 
     if _is_first_process():
         with shown() as progress:
             yield progress
     else:
-        yield Silent()
+        yield Progress()
 
 
 def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from lexbench.datasets.sources import offline
 from lexbench.datasets.sources.hf import PREFIX, HubName
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
-from lexbench.progress import Progress, Silent
+from lexbench.progress import Progress
 from lexbench.report.leaderboard import HTML, MARKDOWN
 from lexbench.results import files_of
 from lexbench.runner.soundness import read_file
@@ -141,7 +141,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
         raise CommandError(f"--private is for datasets of the hub, e.g. hf:ORG/NAME; the owner of {place} decides who reads it")
     there = Place(place)
     for name in names:
-        there.write(name, folder / name, Silent())
+        there.write(name, folder / name, Progress())
     return names
 
 

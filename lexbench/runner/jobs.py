@@ -24,7 +24,7 @@ from lexbench.errors import CommandError, ContractMismatch, LexbenchError, Missi
 from lexbench.executors import executor as named_executor
 from lexbench.foreign import ForeignRetriever
 from lexbench.plugins import Executor
-from lexbench.progress import Progress, Silent
+from lexbench.progress import Progress
 from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
@@ -108,7 +108,7 @@ def run(
         jobs = list(grouped)
         try:
             opened = open_dataset(jobs[0].contract, jobs[0].source)
-            runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor())
+            runner = DatasetRunner(opened, store, progress or Progress(), executor or named_executor())
         except Exception as error:  # noqa: BLE001 - see _failure
             failed = _failure(error, jobs[0], store)
             yield from (replace(failed, job=job) for job in jobs)

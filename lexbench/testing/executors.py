@@ -14,7 +14,7 @@ from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
 from lexbench.plugins import Encoder, Executor, Worker
-from lexbench.progress import Silent
+from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
 from lexbench.testing._letters import Letters, Sum
@@ -25,7 +25,7 @@ DOCUMENTS = 4 * SHARD + 3
 POISON = DOCUMENTS - 2  # the position of the one document with a "d", in the middle of the last shard
 
 
-class RecordedProgress(Silent):
+class RecordedProgress(Progress):
     """Progress that records its calls."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ def _writer(layout: str) -> Writer:
     def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         from lexbench.datasets.dataset import open_dataset
         from lexbench.datasets.location import find_again
-        from lexbench.progress import Silent
+        from lexbench.progress import Progress
         from lexbench.retrievers.encoded import Encoded
         from lexbench.runner.search import DatasetRunner
         from lexbench.runner.systems import system
@@ -37,7 +37,7 @@ def _writer(layout: str) -> Writer:
         if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
         runner = DatasetRunner(
-            open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Silent()
+            open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Progress()
         )
         queries = list(runner.dataset.queries)
         vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
