@@ -13,8 +13,8 @@ _FEW = 12  # numbers sorted by insertion
 def select(numbers: NDArray[Any], count: int | np.int64, k: int | np.int64) -> None:
     """Move the *k* largest of the first *count* of *numbers* to the front, the least of them last; do nothing if k > count.
 
-    Hoare's quickselect, but each number is written to both ends of a spare array, and one of the ends moves on. Without jumps
-    that the processor could predict wrongly it takes a third of the time.
+    Hoare's quickselect without branches: each number is written to both ends of a spare array, and only one end moves on. The
+    processor has no branch to mispredict, so this takes a third of the time.
     """
     if count < k:
         return

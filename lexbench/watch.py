@@ -57,7 +57,7 @@ def _changed(path: Path) -> float:
 
 
 def check(system: str, datasets: Sequence[str], *, tests_too: bool = False) -> None:
-    """Raise CommandError for a system without a place for the checkpoint, and for test datasets."""
+    """Raise CommandError if *system* has no place for the checkpoint, or a dataset is a test set and *tests_too* is False."""
     if PLACE not in system:
         raise CommandError(f'{system!r} has no {PLACE} for the checkpoint; write it like sparse_mlm(model="{PLACE}")@impact')
     in_suites = {dataset for name in suites.suite_names() for dataset in suites.suite(name).datasets}

@@ -85,7 +85,7 @@ def test_forms(tmp_path, name, content, packed):
         ("x.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"', ":2: Input data was truncated"),
         ("x.jsonl", '{"id": "1", "text": "x", "contents": "y"}\n', ":1: not an id .* and one of predicted_queries, expansion"),
         ("x.jsonl", '{"text": "x"}\n', ":1: not an id"),
-        ("x.tsv", "1\tx\n\n2 y\n", ":3: an expansion is a document's id, a tab and text"),
+        ("x.tsv", "1\tx\n\n2 y\n", ":3: a line is a document id, a tab and text"),
         ("x.tsv", "1\tx\n2\ty\n1\tz\n", "document '1' has two lines"),
         ("x.tsv", "\n", "there is no expansion in it"),
         ("x.tsv.gz", "1\tx\n", "x.tsv.gz: Not a gzipped file"),

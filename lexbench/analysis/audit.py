@@ -43,7 +43,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def datasets(self) -> list[str]:
-        """All datasets, in the order of their first scores."""
+        """All datasets, in the order in which their scores appear."""
         return list(dict.fromkeys(dataset for cells in self.cells.values() for dataset in cells))
 
 

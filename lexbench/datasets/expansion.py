@@ -82,7 +82,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
 def _tsv_line(line: bytes) -> tuple[str, str]:
     doc_id, tab, text = line.decode().partition("\t")
     if not tab or not doc_id.strip():
-        raise ValueError("an expansion is a document's id, a tab and text; JSON lines have a name that does not end in .tsv")
+        raise ValueError("a line is a document id, a tab and text; a file of JSON lines must not have .tsv in its name")
     return doc_id.strip(), text
 
 

@@ -297,7 +297,10 @@ class _Encoding:
             raise with_document_name(error, self._corpus, held[0], partial(worker.call_now, "content")) from None
 
     def _lease(self, held: deque[range], worker: CalledWorker) -> bool:
-        """Send *worker*, which has the shards *held*, more of them; wait if it has none. False if all shards are finished."""
+        """Send *worker* more shards and append them to *held*, the shards that it has. Wait while there are none for it.
+
+        Returns False if there is nothing left to do.
+        """
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: held or self._left or not self.unfinished or self.over)

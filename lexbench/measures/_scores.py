@@ -47,8 +47,9 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Score
     by_text = {str(measure): measure for measure in _parsed(measures)}
     ours = {text: measure for text, measure in by_text.items() if not isinstance(measure, External)}
     cutoffs = [measure.cutoff for measure in ours.values()]
+    # None: a measure looks at whole lists
     depth = None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
-    judged = join(run, qrels, depth)  # None: a measure looks at whole lists
+    judged = join(run, qrels, depth)
     values = {text: measure.per_query(judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
     if external := [measure for measure in by_text.values() if isinstance(measure, External)]:

@@ -104,7 +104,7 @@ class TermsOfTexts:
         return np.concatenate(blocks), lengths
 
     def _look_up(self, texts: Sequence[str], content: NDArray[np.uint8], bounds: _Ints, start: int) -> Started:
-        """Look up the chunks of the texts from number *start* on."""
+        """Look up the chunks of texts[start:], as far as the tables have room."""
         chunks = np.empty((int(bounds[-1] - bounds[start]) + len(bounds)) // 2 + 1, np.int32)
         counts = np.zeros(len(bounds) - 1, np.int64)
         tables = self._chunks, self._spellings, self._spelled, self._spelled_ends

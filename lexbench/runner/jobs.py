@@ -238,7 +238,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
 
 
 def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
-    """Score a finished run, with self-matches dropped and cut to the depth: no corpus is needed."""
+    """Return the result of a run from a file. Self-matches are dropped, lists are cut to the depth; no corpus is read."""
     retriever, name = job.system.retriever, job.contract.id
 
     def score(watch: Stopwatch) -> Result:

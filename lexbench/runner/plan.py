@@ -230,6 +230,7 @@ def _job(
     command: str | None,
     source: Source | None = None,
 ) -> Job:
+    """Return the job of *system* on one dataset. Raises CommandError if it cannot be run to *depth* or tuned there."""
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)

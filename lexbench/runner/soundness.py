@@ -156,10 +156,11 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
 
 
 def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
+    """Yield a line for each measure whose mean is not the mean of its seeds."""
     for measure, means in seeds.means.items():
         known = len(means) == len(seeds.systems) >= _FEWEST_SEEDS and measure in result.means
         if not known or abs(fmean(means) - result.means[measure]) > _ROUNDING:
-            yield f"the mean of {measure} is not that of its seeds, or there are not two of them"
+            yield f"the mean of {measure} is not that of its seeds, or it has fewer than {_FEWEST_SEEDS} seeds"
 
 
 def _native(measure: str) -> Measure | None:

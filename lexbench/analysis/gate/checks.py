@@ -190,7 +190,10 @@ def measure(
 
 
 def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
-    """Return the system and its reference, if any, by their names. Raises CommandError if one is a list of systems."""
+    """Return the system and its reference, if any, by name. If *given* is not None, it is the system that is tested.
+
+    Raises CommandError if one is a list of systems.
+    """
     named: dict[str, Any] = {}
     for text in (gate.system, gate.reference) if gate.reference else (gate.system,):
         if text == gate.system and given is not None:

@@ -280,12 +280,12 @@ def _spread_by_table(write: _Writer, weights: _Value, word: _Value) -> _Value:
         upper = ir.Constant(kind, [0] * 8 + [8] * 8)  # the second eight bytes come from the second word
         picks = builder.or_(builder.bitcast(sources, kind), upper)
         parts.append(write.call(_shuffle(), kind, builder.bitcast(taken, kind), picks))
-    halves = [builder.shuffle_vector(parts[i], parts[i + 1], _numbers(32)) for i in (0, 2)]
-    return builder.shuffle_vector(*halves, _numbers(64))
+    halves = [builder.shuffle_vector(parts[i], parts[i + 1], _joining(32)) for i in (0, 2)]
+    return builder.shuffle_vector(*halves, _joining(64))
 
 
-def _numbers(count: int) -> _Value:
-    """Return the numbers from 0 up to *count*, with which `shuffle_vector` joins two vectors."""
+def _joining(count: int) -> _Value:
+    """Return the mask 0, 1, ..., count - 1, with which `shuffle_vector` joins two vectors into one of *count* elements."""
     return ir.Constant(ir.VectorType(_INT, count), list(range(count)))
 
 

@@ -73,13 +73,13 @@ _THEIRS = re.compile(r"([a-z_]+)_at_(\d+)")
 
 
 def to_mteb(measure: str) -> str | None:
-    """Return MTEB's name of *measure*; None if it has none, e.g. for `RR(rel=2)@10`, which has a threshold."""
+    """Return MTEB's name for *measure*; None if it has none, e.g. for `RR(rel=2)@10`, which has a threshold."""
     parts = _PLAIN.fullmatch(measure)
     return f"{_NAMES[parts[1]]}_at_{parts[2]}" if parts and parts[1] in _NAMES else None
 
 
 def from_mteb(name: str) -> str | None:
-    """Return our name of MTEB's *name*; None if we have none, e.g. for `nauc_ndcg_at_10_max`."""
+    """Return our name for the MTEB measure *name*; None if we have none, e.g. for `nauc_ndcg_at_10_max`."""
     parts = _THEIRS.fullmatch(name)
     return f"{_OURS[parts[1]]}@{parts[2]}" if parts and parts[1] in _OURS else None
 

@@ -168,6 +168,8 @@ def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor,
 
 
 class _MaxPool(torch.autograd.Function):
+    """`max_pool` before empty texts are masked. It never holds the logits of the whole vocabulary in memory."""
+
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor, few: bool) -> Tensor:  # noqa: FBT001
         if torch.is_autocast_enabled(states.device.type):

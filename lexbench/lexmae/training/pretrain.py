@@ -31,6 +31,7 @@ def pretrain(recipe: Recipe, progress: Progress) -> Path:
 
 
 def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress) -> Path:
+    """Pretrain the recipe's initial model, with checkpoints in *state*, and return the folder of the published model."""
     with processes.first_goes_first():
         initial = start.make(recipe, progress)
     torch.manual_seed(recipe.seed)

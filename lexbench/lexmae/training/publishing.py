@@ -83,6 +83,7 @@ def learned_data(folder: Path) -> tuple[Data, ...]:
 
 
 def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
+    """Write all parameters of *autoencoder* except those of its encoder."""
     parameters = unique_parameters(autoencoder)
     tensors = {name: value for name, value in parameters.items() if not name.startswith("encoder.")}
     atomic.write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))

@@ -256,6 +256,7 @@ class ProgressCallback(TrainerCallback):
 
 @contextmanager
 def _reading(checkpoint: str | None) -> Iterator[None]:
+    """Turn any error of reading *checkpoint* into a LexbenchError that names it."""
     try:
         yield
     except Exception as error:  # from torch, pickle or safetensors; only tensors and numbers are ever unpickled
