@@ -142,6 +142,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r 'lexmae(\"a\", model=1)'": "lexmae takes settings by name, or the model alone",
     "run suite pydoc -r 'lexmae(\"x\")@flat'": "takes dense vectors; lexmae makes sparse ones",
     "run suite pydoc -r bm25_anserini": "bm25_anserini is made of parts: type bm25",
+    "run suite pydoc -r mysearch:words": "names a Python object: in Python give it to lexbench.run",
     "run suite pydoc -r 'deepct(k1=2)'": 'type bm25(term_weights="FILE", k1=10, b=0.9); FILE holds each document',
     "run suite pydoc -r 'adore(\"STAR\")'": 'adore needs query_model="FOLDER": its weights are on the authors\' Google Drive',
     "run suite pydoc -r minilm_reranker": "minilm_reranker is a reranker; write rerank(bm25, minilm_reranker, k=100)",

@@ -80,7 +80,8 @@ def _compare_lists(
 
     del queries
     if of_scores := [name for name, value in options.items() if value]:
-        raise click.UsageError(f"--{of_scores[0].replace('_', '-')} compares scores; leave out --lists or it")
+        option = f"--{of_scores[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} compares scores, not lists; leave out --lists or {option}")
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
     contract = find_dataset(datasets[0])[0] if datasets else None

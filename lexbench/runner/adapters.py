@@ -126,7 +126,12 @@ class ForeignEncoder(Encoder):
 
 def _encoder(item: Any, document: Encode, query: Encode, **settings: str) -> Encoder:
     """Return an encoder of two functions of *item*, named like it."""
-    return _with_kind(type(name_of(item), (ForeignEncoder,), {})(item, document, query, settings))
+    return _with_kind(_subclass(ForeignEncoder, item)(item, document, query, settings))
+
+
+def _subclass(base: type, item: Any) -> Any:
+    """Return a subclass of *base* with the name and module of *item*, so that results name the user's code."""
+    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", __name__)})
 
 
 def _with_kind(encoder: Encoder) -> Encoder:
@@ -229,7 +234,7 @@ def _search_system(item: Any) -> Retriever:
     """Return a retriever of a function, or of the method `search`. Raises CommandError if it takes unknown arguments."""
     search = getattr(item, "search", item)
     parameters, count = _parameters(search), _arguments(search)
-    made = type(name_of(item), (ForeignSearch,), {})
+    made = _subclass(ForeignSearch, item)
     if parameters and parameters[0].name == "corpus":  # of beir
         return made(item, lambda corpus, queries, k: search(corpus, queries, k, "cos_sim"), takes_corpus=True)  # type: ignore[no-any-return]
     if parameters and count != 2:  # noqa: PLR2004 - queries and k
@@ -251,7 +256,7 @@ def _pyterrier(transformer: Any) -> Retriever:
             answers.setdefault(str(query), []).append((doc_id, score))
         return answers
 
-    return type(name_of(transformer), (ForeignSearch,), {})(transformer, search)  # type: ignore[no-any-return]
+    return _subclass(ForeignSearch, transformer)(transformer, search)  # type: ignore[no-any-return]
 
 
 # How objects are recognised: by the first of these groups of methods that they have; functions by their number of arguments.

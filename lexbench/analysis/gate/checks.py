@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from re import fullmatch
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -24,6 +23,7 @@ from lexbench.analysis.significance import bootstrap, noninferiority, randomisat
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.foreign import PROCESS
+from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
 from lexbench.results import Result, Timing
 from lexbench.runner import jobs
@@ -198,7 +198,7 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
     for text in (gate.system, gate.reference) if gate.reference else (gate.system,):
         if text == gate.system and given is not None:
             name, item = text, given
-        elif fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+        elif PYTHON_OBJECT.fullmatch(text):
             name, item = text, _imported(text, folder)
         else:
             several = named_systems(text)
