@@ -76,7 +76,7 @@ def plain(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
 def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of pretraining."""
     from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
-    from lexbench.lexmae.recipe import Pretrain
+    from lexbench.lexmae.recipe.settings import Pretrain
 
     settings = {"corpora": ("none",), "batch_size": options.batch, "learning_rate": 1e-4, "steps": 1}
     built = MaskedAutoencoder(model(options.shape), Pretrain(**settings, bottleneck=bottleneck)).train()
@@ -86,7 +86,7 @@ def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Call
 def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of a stage of fine-tuning."""
     from lexbench.lexmae.model.encoder import LexiconEncoder
-    from lexbench.lexmae.recipe import Stage
+    from lexbench.lexmae.recipe.settings import Stage
     from lexbench.lexmae.training.finetune import FineTuner
 
     settings = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}

@@ -17,7 +17,7 @@ from tiny_recipes import stage
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
-from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Start, TextHead
+from lexbench.lexmae.recipe.settings import Encoding, ExactTerms, Pretrain, Recipe, Selection, Start, TextHead
 from lexbench.runner import systems
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'

@@ -19,7 +19,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
-from lexbench.lexmae.recipe import TextHead
+from lexbench.lexmae.recipe.settings import TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, Ranking
 from lexbench.models.added_terms import ExactTerms

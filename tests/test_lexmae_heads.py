@@ -17,7 +17,7 @@ from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load_encoder
-from lexbench.lexmae.recipe import Encoding
+from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models import added_terms
 from lexbench.progress import Progress
 

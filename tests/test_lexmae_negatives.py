@@ -14,7 +14,7 @@ from fruit import JUDGED, ids, write
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe import Paths
+from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
 from lexbench.progress import Progress
 from lexbench.storage import atomic
@@ -125,7 +125,7 @@ CRASH = """
 import os, signal, sys, msgspec
 from lexbench.storage import atomic
 from lexbench.lexmae.data import negatives
-from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.progress import Progress
 left, sync = int(sys.argv[1]), atomic.sync
 def crash(path):

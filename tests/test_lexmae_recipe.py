@@ -7,7 +7,8 @@ import pytest
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.lexmae.data.collections import check_selection
-from lexbench.lexmae.recipe import Paths, Recipe, Selection, read
+from lexbench.lexmae.recipe import read
+from lexbench.lexmae.recipe.settings import Paths, Recipe, Selection
 from lexbench.lexmae.training.plan import Task, single_task, tasks
 
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'

@@ -11,7 +11,7 @@ from tiny_recipes import recipe
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe import Selection
+from lexbench.lexmae.recipe.settings import Selection
 from lexbench.lexmae.training import selection
 from lexbench.progress import Progress
 from lexbench.storage.store import Store

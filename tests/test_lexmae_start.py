@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
-from lexbench.lexmae.recipe import Start
+from lexbench.lexmae.recipe.settings import Start
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 

@@ -7,7 +7,7 @@ import transformers
 from torch.nn import functional
 
 from lexbench.errors import CommandError, MissingData
-from lexbench.lexmae.recipe import Hardware
+from lexbench.lexmae.recipe.settings import Hardware
 from lexbench.lexmae.training.finetune import load_teacher
 from lexbench.types import Document
 

@@ -24,7 +24,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
-from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import resuming, trainer
 from lexbench.progress import Progress
 

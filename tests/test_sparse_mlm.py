@@ -233,7 +233,7 @@ def test_limits_of_the_model_and_the_machine(folder, setting):
 _SLOW = """
 import sys
 from lexbench.cli import code
-from lexbench.lexmae.recipe import Hardware
+from lexbench.lexmae.recipe.settings import Hardware
 from lexbench.lexmae.training.processes import precision_note
 from lexbench.rerankers.cross_encoder import CrossEncoder
 

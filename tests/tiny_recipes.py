@@ -1,6 +1,6 @@
 """Makes recipes of LexMAE's training for tests, with defaults for all settings that a recipe must have."""
 
-from lexbench.lexmae.recipe import Pretrain, Recipe, Stage, Start
+from lexbench.lexmae.recipe.settings import Pretrain, Recipe, Stage, Start
 
 
 def pretraining(**settings) -> Pretrain:

@@ -12,18 +12,13 @@ import click
 from lexbench.cli._options import json_option
 from lexbench.cli._output import print_json, print_rows, say
 from lexbench.cli._progress import shown
-from lexbench.errors import MissingData
 
 if TYPE_CHECKING:
-    from lexbench.lexmae.recipe import Recipe
-    from lexbench.lexmae.training.estimate import Cost
+    from lexbench.lexmae.recipe.settings import Recipe
     from lexbench.lexmae.training.plan import Task
     from lexbench.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_HEADER = ("part", "texts", "steps", "time", "memory")
-_UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @click.group()
@@ -39,7 +34,7 @@ def _common(function: F) -> F:
     """Add the options of every command."""
     for option in (
         json_option,
-        click.option("--dry-run", is_flag=True, help="Check everything and estimate time and memory; train nothing."),
+        click.option("--dry-run", is_flag=True, help="Check everything and list the parts; train nothing."),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
         click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
         click.argument("name", metavar="RECIPE"),
@@ -119,17 +114,20 @@ def _next_command(recipe: "Recipe", last: "Task", name: str, options: list[str])
 
 
 def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, dry_run: bool, as_json: bool) -> None:
-    """Do *tasks*, or print their estimate. Under torchrun only the first process prints."""
+    """Check *tasks*, then do them, or list them in a dry run. Under torchrun only the first process prints."""
     from lexbench.lexmae.training import plan
+    from lexbench.table import number
 
-    try:
-        plan.check(recipe, tasks)
-    except MissingData:  # the estimate may decide whether the data are worth fetching
-        if dry_run:
-            _print_estimate(recipe, tasks, as_json=as_json)
-        raise
+    plan.check(recipe, tasks)
     if dry_run:
-        _print_estimate(recipe, tasks, as_json=as_json)
+        rows = plan.outline(recipe, tasks)
+        if as_json:
+            print_json({"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "parts": rows})
+            return
+        amounts = ("texts", "steps", "epochs")
+        cells = [(row["part"], *(number(row[name], ",") for name in amounts)) for row in rows]
+        print_rows(("part", *amounts), cells, as_json=False)
+        say("Everything was checked. Nothing was trained.")
         return
     with _progress() as progress:
         paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
@@ -156,46 +154,3 @@ def _progress() -> "Iterator[Progress]":
             yield progress
     else:
         yield Progress()
-
-
-def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool) -> None:
-    from lexbench.lexmae.training import estimate
-
-    shape, machine, costs = estimate.estimate(recipe, tasks)
-    if as_json:
-        facts = {"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "machine": machine._asdict()}
-        print_json({**facts, "model": shape._asdict(), "parts": [cost._asdict() for cost in costs]})
-        return
-    print_rows(_HEADER, [_cells(cost) for cost in costs], as_json=False)
-    for cost in costs:
-        if cost.memory and cost.memory > machine.memory:
-            say(f"{cost.part} needs more memory than this device has; raise hardware.accumulate, or lower batch_size.")
-    devices = f"{machine.devices} x " if machine.devices > 1 else ""
-    rate = f"{machine.rate / 1e9:,.0f} GFLOP/s in {machine.precision}"
-    say(f"model: {shape.parameters / 1e6:,.1f} million parameters ({shape.source})")
-    say(f"machine: {devices}{machine.name}, {_bytes(machine.memory)} of memory, {rate}")
-    say(f"Times assume {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, and texts of maximum length.")
-    say("Memory is per device; ? means unknown. Nothing was trained.")
-
-
-def _cells(cost: "Cost") -> tuple[str, ...]:
-    return (cost.part, _count(cost.texts), _count(cost.steps), _times(cost.seconds), _bytes(cost.memory))
-
-
-def _count(count: int | None) -> str:
-    return "?" if count is None else f"{count:,}"
-
-
-def _times(seconds: tuple[float, float] | None) -> str:
-    """Return a range of time in the largest unit that fits its lower end."""
-    if seconds is None:
-        return "?"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds[0] >= size), _UNITS[-1])
-    low, high = (f"{value / size:,.0f}" if value >= 10 * size else f"{value / size:.1f}" for value in seconds)
-    return f"{low}-{high} {unit}"
-
-
-def _bytes(number: int | None) -> str:
-    from lexbench.storage.store import readable_bytes
-
-    return "?" if number is None else readable_bytes(number)

@@ -7,6 +7,6 @@
     model       the initial model, the masked autoencoder (paper, section 3), the encoder and the losses
     training    pretraining, the stages of fine-tuning (section 3.4 and appendix A), resuming after an interruption
 
-Each imports from those above it only. The command line imports `recipe`, `training.plan` and `training.estimate`. Models,
-mixed precision, devices and checkpoints come from transformers and its Trainer.
+Each imports from those above it only. The command line imports `recipe` and `training.plan`. Models, mixed precision,
+devices and checkpoints come from transformers and its Trainer.
 """

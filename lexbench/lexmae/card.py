@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.recipe import STAGES, Recipe
+from lexbench.lexmae.recipe.settings import STAGES, Recipe
 from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic

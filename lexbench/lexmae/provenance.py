@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import CommandError
-from lexbench.lexmae.recipe import STAGES, Fitting, Paths, Recipe
+from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe
 from lexbench.storage import atomic
 
 _RECIPE = "recipe.json"

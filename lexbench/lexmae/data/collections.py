@@ -1,4 +1,4 @@
-"""The collections that a recipe names: where they are, how large they are, and which of their queries are for testing.
+"""The collections that a recipe names: where they are, and which of their queries are for testing.
 
 A collection is named by the id of a dataset, the path of a BEIR folder, or the path of a qrels file in one. No model is trained
 on or selected by test queries: whole datasets are refused by name or by shared queries (`check_selection`), and single queries
@@ -7,47 +7,17 @@ are left out if a test query has nearly the same words (`tested_queries`).
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from lexbench import suites
 from lexbench.analysis.seen_in_training import SimilarQueries
-from lexbench.contracts import Contract, all_contracts
+from lexbench.contracts import all_contracts
 from lexbench.datasets import location
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
-from lexbench.lexmae.recipe import STAGES, Recipe
-from lexbench.storage.reading import open_file
+from lexbench.lexmae.recipe.settings import STAGES, Recipe
 
 _SPLIT = "train"  # the default of a folder with several qrels
 _CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 _TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
-_PIECE = 1 << 24  # bytes read at a time
-
-
-class Size(NamedTuple):
-    """The size of a collection; None if unknown."""
-
-    documents: int | None
-    queries: int | None
-    relevant: int | None  # pairs of a query and a relevant document
-
-
-def dataset_size(name: str) -> Size:
-    """Return the size of a dataset. If it has a contract its data need not be here. Raises what `find_dataset` raises."""
-    if not Path(name).exists():
-        contract = _contract(name)
-        facts, least = contract.expected, contract.relevance.default
-        graded = sum(count for grade, count in facts.grades.items() if int(grade) >= least)
-        return Size(facts.documents, facts.queries, graded if facts.grades else facts.judgements)
-    contract, source = find_dataset(name)
-    relevant = [judgement for judgement in source.judgements() if judgement.grade >= contract.relevance.default]
-    return Size(corpus_size(name).documents, len({judgement.query_id for judgement in relevant}), len(relevant))
-
-
-def corpus_size(name: str) -> Size:
-    """Return the size of the corpus of a dataset, or of a BEIR folder, which need not have queries."""
-    if not Path(name).exists():
-        return dataset_size(name)._replace(queries=None, relevant=None)
-    return Size(_lines(corpus_file(Path(name))), None, None)
 
 
 def check_corpus(name: str) -> None:
@@ -65,7 +35,9 @@ def find_dataset(name: str) -> location.Located:
     """
     path = Path(name)
     if not path.exists():
-        contract = _contract(name)
+        if name not in all_contracts():
+            raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+        contract = all_contracts()[name]
         return location.Located(contract, location.find_source(contract))
     splits = {file.name.removesuffix(".gz").removesuffix(".tsv") for file in path.glob("qrels/*.tsv*")}
     if _SPLIT not in splits and (len(splits) > 1 or "test" in splits):
@@ -144,14 +116,3 @@ def _tested() -> frozenset[str]:
     names |= {contract.id for contract in known.values() if contract.tuning}
     queries = {known[name].expected.queries_sha256 for name in names} - {None}
     return frozenset(names | {contract.id for contract in known.values() if contract.expected.queries_sha256 in queries})
-
-
-def _contract(name: str) -> Contract:
-    if name not in all_contracts():
-        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
-    return all_contracts()[name]
-
-
-def _lines(path: Path) -> int:
-    with open_file(path) as file:
-        return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lexbench.lexmae.data.batches import padded
 from lexbench.lexmae.data.tokens import TokenisedCorpus
-from lexbench.lexmae.recipe import Pretrain
+from lexbench.lexmae.recipe.settings import Pretrain
 
 IGNORED = -100  # label of a position without a loss, as in torch's cross_entropy
 _HIDDEN, _REPLACED = 0.8, 0.1  # shares of masked words: replaced by [MASK], by another word; the rest stay (BERT)

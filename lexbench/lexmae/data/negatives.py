@@ -16,7 +16,7 @@ import numpy as np
 
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
-from lexbench.lexmae.recipe import MODELS, Paths, Recipe
+from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.progress import Progress
 from lexbench.runner import systems

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.lexmae.data import batches
-from lexbench.lexmae.recipe import Encoding
+from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.token_batches import Input, cutter, tokenise
 from lexbench.progress import Progress
 from lexbench.storage import atomic

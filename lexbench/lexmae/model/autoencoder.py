@@ -15,7 +15,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHead
 
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, max_pool
-from lexbench.lexmae.recipe import Pretrain
+from lexbench.lexmae.recipe.settings import Pretrain
 from lexbench.models.architectures import body_and_transform
 
 _PROBED = 8  # one text in 8, and at least two, measures how much the decoder uses the bottleneck

@@ -25,7 +25,7 @@ from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import heads
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
-from lexbench.lexmae.recipe import STAGES, ExactTerms, Paths, Recipe
+from lexbench.lexmae.recipe.settings import STAGES, ExactTerms, Paths, Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import MASKED_LMS
 from lexbench.models.checkpoint import fetch_model, transformer_folder

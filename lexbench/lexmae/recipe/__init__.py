@@ -3,7 +3,7 @@
     settings   the sections and settings of a recipe, which of them go together, and the paths of what it makes
     presets/   defaults: `paper` is LexMAE as its paper describes it, `code` as its authors' program trains it
 
-Here recipes are found and read. Other packages import everything from here, e.g. `recipe.read(recipe.find("msmarco"))`.
+Here recipes are found and read: `recipe.read(recipe.find("msmarco"))`.
 """
 
 import tomllib
@@ -16,46 +16,9 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, UnknownName
-from lexbench.lexmae.recipe.settings import (
-    MODELS,
-    SECTIONS,
-    STAGES,
-    Encoding,
-    ExactTerms,
-    Fitting,
-    Hardware,
-    Imitation,
-    Paths,
-    Pretrain,
-    Recipe,
-    Selection,
-    Stage,
-    Start,
-    TextHead,
-    inconsistencies,
-    placeholders,
-)
+from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe, inconsistencies
 
-__all__ = [
-    "MODELS",
-    "SECTIONS",
-    "STAGES",
-    "Encoding",
-    "ExactTerms",
-    "Fitting",
-    "Hardware",
-    "Imitation",
-    "Paths",
-    "Pretrain",
-    "Recipe",
-    "Selection",
-    "Stage",
-    "Start",
-    "TextHead",
-    "find",
-    "placeholders",
-    "read",
-]
+__all__ = ["Imitation", "Paths", "Recipe", "find", "read"]
 
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout

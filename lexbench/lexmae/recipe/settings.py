@@ -103,7 +103,10 @@ class Pretrain(Fitting, frozen=True, kw_only=True):
 
 
 class Imitation(Fitting, frozen=True, kw_only=True):
-    """Learning the predictions of another sparse model, text by text, see `lexbench.lexmae.training.imitation`."""
+    """Learning the predictions of another sparse model, text by text, see `lexbench.lexmae.training.imitation`.
+
+    It starts from the initial model, even if the recipe has [pretrain].
+    """
 
     model: str  # the imitated masked-language model with the same word pieces: a folder, or a name on the hub
     corpora: Names  # ids of datasets or BEIR folders; queries are learned from a folder that has them as documents

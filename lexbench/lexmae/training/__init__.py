@@ -1,7 +1,6 @@
 """Training: the tasks of a recipe in order, pretraining, the stages of fine-tuning, and resuming after an interruption.
 
     plan        the tasks of a recipe, what each needs, and carrying them out
-    estimate    time and memory of each task, before any work
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     imitation   learning another sparse model's predictions
     finetune    one stage of fine-tuning (paper, section 3.4 and appendix A)
@@ -11,5 +10,5 @@
     processes   one process, or several started by torchrun
     publishing  the finished folder of a model, with its card
 
-The command line imports `plan` and `estimate`.
+The command line imports `plan`.
 """

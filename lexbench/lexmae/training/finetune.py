@@ -23,7 +23,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import Example, Examples, Lists, Source, TrainingSet, open_training_set
 from lexbench.lexmae.model import heads, losses, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder
-from lexbench.lexmae.recipe import Hardware, Paths, Recipe, Stage, placeholders
+from lexbench.lexmae.recipe.settings import Hardware, Paths, Recipe, Stage, placeholders
 from lexbench.lexmae.training import processes, publishing, resuming, selection, text_head, trainer
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder

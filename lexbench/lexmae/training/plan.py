@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.negatives import teaching_system
-from lexbench.lexmae.recipe import STAGES, Paths, Recipe, Stage, placeholders
+from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.progress import Progress
 
@@ -60,17 +60,26 @@ def check(recipe: Recipe, planned: Sequence[Task]) -> None:
     from lexbench.lexmae.training import processes
 
     for task in planned:
-        fittings = {"pretrain": recipe.pretrain, "imitate": recipe.imitation, "finetune": recipe.stage(task.stage or 1)}
-        fitting = fittings.get(task.kind)
-        if fitting:
+        if fitting := _fitting(recipe, task):
             processes.check(fitting, recipe.hardware)
     provenance.check(recipe, model_after(recipe, planned[-1]).name)
 
 
-def data(recipe: Recipe, task: Task) -> dict[str, collections.Size]:
-    """Return the sizes of the collections that a task reads, by name. Raises the errors of finding them."""
-    sizes = {name: collections.corpus_size(name) for name in _corpora(recipe, task)}
-    return sizes | {name: collections.dataset_size(name) for name in _queries(recipe, task)}
+def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
+    """Return a row for each task except the start: its command, and the texts, steps or epochs that the recipe states, or None.
+
+    Texts are those drawn in all steps.
+    """
+    rows = []
+    for task in planned:
+        row: dict[str, Any] = {"part": str(task), "texts": None, "steps": None, "epochs": None}
+        if fitting := _fitting(recipe, task):
+            per_example = fitting.documents + 1 if isinstance(fitting, Stage) else 1
+            texts = fitting.steps * fitting.batch_size * per_example
+            row |= {"texts": texts or None, "steps": fitting.steps or None, "epochs": fitting.epochs or None}
+        if task.kind != "start":
+            rows.append(row)
+    return rows
 
 
 def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
@@ -108,6 +117,19 @@ def model_after(recipe: Recipe, task: Task) -> Path:
     if task.stage:
         return Paths(recipe).stage(task.stage)
     return Paths(recipe).imitated if task.kind == "imitate" else Paths(recipe).pretrained
+
+
+def _fitting(recipe: Recipe, task: Task) -> Fitting | None:
+    """Return the section of the recipe with the settings of a training, or None for a task that trains nothing."""
+    match task.kind:
+        case "pretrain":
+            return recipe.pretrain
+        case "imitate":
+            return recipe.imitation
+        case "finetune":
+            return recipe.stage(task.stage)
+        case _:
+            return None
 
 
 def _corpora(recipe: Recipe, task: Task) -> tuple[str, ...]:

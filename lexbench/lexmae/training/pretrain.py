@@ -12,7 +12,7 @@ from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import start
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
-from lexbench.lexmae.recipe import Paths, Pretrain, Recipe
+from lexbench.lexmae.recipe.settings import Paths, Pretrain, Recipe
 from lexbench.lexmae.training import processes, publishing, resuming, trainer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store

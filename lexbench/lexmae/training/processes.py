@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 
 from lexbench.errors import CommandError
-from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.models.dtype_speed import slow_note
 
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait

@@ -13,7 +13,7 @@ from torch import nn
 from lexbench.lexmae import card, provenance
 from lexbench.lexmae.card import Data, Facts, Loss, Selected, What
 from lexbench.lexmae.model.encoder import LexiconEncoder, save, unique_parameters
-from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import processes
 from lexbench.lexmae.training.selection import Candidates
 from lexbench.lexmae.training.trainer import Fitted

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from lexbench.errors import CannotStart
 from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
-from lexbench.lexmae.recipe import Fitting, Paths, Recipe
+from lexbench.lexmae.recipe.settings import Fitting, Paths, Recipe
 from lexbench.lexmae.training import processes
 from lexbench.storage import atomic
 

@@ -22,7 +22,7 @@ from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
-from lexbench.lexmae.recipe import Recipe, Selection
+from lexbench.lexmae.recipe.settings import Recipe, Selection
 from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store

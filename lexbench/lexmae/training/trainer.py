@@ -20,7 +20,7 @@ from transformers.utils import logging as transformers_logging
 from lexbench.errors import LexbenchError
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
-from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
 from lexbench.progress import Progress
 
