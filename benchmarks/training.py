@@ -73,13 +73,18 @@ def plain(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     return built, loss
 
 
+def pretraining(**settings: Any) -> Any:
+    """Return the settings of pretraining."""
+    from lexbench.lexmae.recipe.settings import Pretrain
+
+    return Pretrain(**{"corpora": ("none",), "batch_size": 1, "learning_rate": 1e-4, "steps": 1}, **settings)
+
+
 def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of pretraining."""
     from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
-    from lexbench.lexmae.recipe.settings import Pretrain
 
-    settings = {"corpora": ("none",), "batch_size": options.batch, "learning_rate": 1e-4, "steps": 1}
-    built = MaskedAutoencoder(model(options.shape), Pretrain(**settings, bottleneck=bottleneck)).train()
+    built = MaskedAutoencoder(model(options.shape), pretraining(bottleneck=bottleneck)).train()
     return built, lambda batch: built(**batch)["loss"]
 
 
@@ -108,7 +113,7 @@ def batches(options: argparse.Namespace) -> list[dict[str, Any]]:
     from lexbench.lexmae.data.masking import Masking, collate
 
     words, rng = SHAPES[options.shape][-1], np.random.default_rng(2026)
-    masking = Masking(mask_id=4, vocabulary=words, encoder_share=MASKED, decoder_share=MASKED_BY_DECODER)
+    masking = Masking(pretraining(encoder_share=MASKED, decoder_share=MASKED_BY_DECODER), 4, words)
     masked = []
     for _ in range(options.steps + 1):
         texts = rng.integers(5, words, (options.batch, options.length))

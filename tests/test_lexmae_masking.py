@@ -20,10 +20,15 @@ WORDS = np.array([False, *[True] * 10, False])
 DRAWS = 4000
 
 
-def drawn(masking, draws=DRAWS, ids=TEXT, words=WORDS):
+def masking(vocabulary=100, **settings):
+    """Return the masking of a recipe with the *settings* of [pretrain]."""
+    return Masking(pretraining(**settings), MASK, vocabulary)
+
+
+def drawn(mask, draws=DRAWS, ids=TEXT, words=WORDS):
     """Return one text, masked many times."""
     rng = np.random.default_rng(1)
-    return [masking(ids, words, rng) for _ in range(draws)]
+    return [mask(ids, words, rng) for _ in range(draws)]
 
 
 def counts(texts, chosen):
@@ -46,7 +51,7 @@ def test_the_encoders_share_is_rounded_up(words, wanted):
     """Exactly ceil(.3 n) of n words are masked for the encoder, although .3 x 10 is more than 3 in floats."""
     ids = np.array([CLS, *[7] * words, SEP])
     chosen = np.array([False, *[True] * words, False])
-    for one in drawn(Masking(MASK, 100), 5, ids, chosen):
+    for one in drawn(masking(), 5, ids, chosen):
         assert for_encoder(one).sum() == wanted
     assert random_share(np.ones(100, bool), 0.07, np.random.default_rng(0)).sum() == 7  # .07 x 100 is 7.000000000000001
 
@@ -70,8 +75,9 @@ def test_each_choice_is_equally_likely():
 def test_inclusive(words, shares, corruption, seed):
     """The decoder recovers all that the encoder recovers; only words are masked, and labels are the words."""
     ids, chosen = np.arange(10, 10 + len(words)), np.array(words)
-    masking = Masking(MASK, 100, *shares, corruption=corruption)
-    one = masking(ids, chosen, np.random.default_rng(seed))
+    one = masking(encoder_share=shares[0], decoder_share=shares[1], corruption=corruption)(
+        ids, chosen, np.random.default_rng(seed)
+    )
 
     assert not (for_encoder(one) & ~for_decoder(one)).any()
     for seen, labels in ((one.encoder_ids, one.encoder_labels), (one.decoder_ids, one.decoder_labels)):
@@ -87,7 +93,7 @@ def test_half_of_the_words_are_the_decoders():
     The variance of a count is at most that of ten coins, 10 x .5 x .5 = 2.5, so four standard deviations of a mean are
     4 x (2.5 / 4000)^(1/2) = .1. The additional words are drawn one by one, so they vary like seven coins of 2/7.
     """
-    texts = drawn(Masking(MASK, 100))
+    texts = drawn(masking())
     assert abs(counts(texts, for_decoder).mean() - 5) < 0.1
     assert set(counts(texts, lambda one: for_encoder(one) & for_decoder(one)).tolist()) == {3}
     assert counts(texts, for_decoder).var() == pytest.approx(7 * 2 / 7 * 5 / 7, abs=0.15)
@@ -102,7 +108,7 @@ def test_80_10_10(side):
     """
     vocabulary, total = 50, 40_000
     ids, everywhere = np.full(total, 1000), np.ones(total, bool)
-    one = Masking(MASK, vocabulary, 1.0, 1.0)(ids, everywhere, np.random.default_rng(0))
+    one = masking(vocabulary, encoder_share=1.0, decoder_share=1.0)(ids, everywhere, np.random.default_rng(0))
     found = Counter(getattr(one, f"{side}_ids").tolist())
 
     by_chance = 4000 / vocabulary
@@ -123,16 +129,10 @@ def test_fresh_and_extend():
     ids, everywhere = np.arange(words) + 10_000, np.ones(words, bool)
     differing = {}
     for corruption in ("fresh", "extend"):
-        texts = drawn(Masking(MASK, 5000, corruption=corruption), 100, ids, everywhere)
+        texts = drawn(masking(5000, corruption=corruption), 100, ids, everywhere)
         both = [(one.encoder_ids != one.decoder_ids)[for_encoder(one)] for one in texts]
         differing[corruption] = np.concatenate(both).mean()
         assert any((one.decoder_ids != ids)[~for_encoder(one)].any() for one in texts)
 
     assert abs(differing["fresh"] - 0.35) < 4 * 0.0028
     assert differing["extend"] == 0
-
-
-def test_settings_of_a_recipe_reach_the_masking():
-    """All settings of a recipe reach the masking."""
-    asked = {"encoder_share": 0.2, "decoder_share": 0.6, "corruption": "extend"}
-    assert Masking.from_recipe(pretraining(**asked), MASK, 100) == Masking(MASK, 100, **asked)

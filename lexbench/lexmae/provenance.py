@@ -1,6 +1,9 @@
-"""Which recipe made a folder: recipe.json in it. A folder of another recipe is neither taken as finished nor resumed."""
+"""Finished folders of a training, and which recipe made them: recipe.json in it. Folders of another recipe are refused."""
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,19 @@ def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
         return None
     check_folder(folder, recipe, what)
     return folder
+
+
+@contextmanager
+def drafted(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside *folder* to write into; after the block it is flushed to the disk and becomes *folder*."""
+    draft = folder.with_name(f"{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    yield draft
+    for path in draft.iterdir():
+        atomic.sync(path)
+    draft.rename(folder)
+    atomic.sync(folder.parent)
 
 
 def check(recipe: Recipe, last: str) -> None:
@@ -73,7 +89,7 @@ def compare(folder: Path, recorded: dict[str, Any], expected: dict[str, Any]) ->
 
 def write(folder: Path, recipe: Recipe, what: str) -> None:
     """Record in *folder* the settings of *recipe* that decide the model *what*."""
-    atomic.write_text(folder / _RECIPE, json.dumps(_deciding(recipe, what), indent=1) + "\n")
+    atomic.write_json(folder / _RECIPE, _deciding(recipe, what))
 
 
 def _deciding(recipe: Recipe, what: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the result depends neither on the batch nor on workers or interruptions.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,26 +35,19 @@ class Masked(NamedTuple):
 
 @dataclass(frozen=True)
 class Masking:
-    """How texts are masked. *mask_id* is the id of [MASK]; random words are drawn from all *vocabulary* ids."""
+    """Masks texts as a recipe says. *mask_id* is the id of [MASK]; random words are drawn from all *vocabulary* ids."""
 
+    recipe: Pretrain
     mask_id: int
     vocabulary: int
-    encoder_share: float = 0.3
-    decoder_share: float = 0.5
-    corruption: Literal["fresh", "extend"] = "fresh"
-
-    @classmethod
-    def from_recipe(cls, pretrain: Pretrain, mask_id: int, vocabulary: int) -> "Masking":
-        """Return the masking of a recipe's pretraining."""
-        return cls(mask_id, vocabulary, pretrain.encoder_share, pretrain.decoder_share, pretrain.corruption)
 
     def __call__(self, ids: Ids, words: Chosen, rng: np.random.Generator) -> Masked:
         """Return one text (length,), masked only at positions of *words*, which exclude special tokens."""
-        for_encoder = random_share(words, self.encoder_share, rng)
+        for_encoder = random_share(words, self.recipe.encoder_share, rng)
         for_decoder = self.decoder_positions(words, for_encoder, rng)
         encoder_ids = self.corrupted(ids, for_encoder, rng)
         decoder_ids = self.corrupted(ids, for_decoder, rng)
-        if self.corruption == "extend":  # the decoder sees the encoder's replacements; only the additional ones are new
+        if self.recipe.corruption == "extend":  # the decoder sees the encoder's replacements; only the additional ones are new
             decoder_ids = np.where(for_encoder & for_decoder, encoder_ids, decoder_ids)
         return Masked(encoder_ids, np.where(for_encoder, ids, IGNORED), decoder_ids, np.where(for_decoder, ids, IGNORED))
 
@@ -63,8 +56,8 @@ class Masking:
 
         They are all positions masked for the encoder and some more.
         """
-        hidden = self.encoder_share  # of the words already; the others make up the rest of the share
-        more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
+        hidden = self.recipe.encoder_share  # of the words already; the others make up the rest of the share
+        more = (self.recipe.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
         return for_encoder | (words & (rng.random(len(words)) < more))
 
     def corrupted(self, ids: Ids, chosen: Chosen, rng: np.random.Generator) -> Ids:

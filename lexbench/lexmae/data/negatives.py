@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lexbench.errors import CommandError, NotationError, UnknownName
+from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
@@ -103,18 +104,12 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
         progress.note(f"{folder} has other settings than the recipe; its negatives are mined again")
         shutil.rmtree(folder)
     lists = _lists(training_set, mining, store, progress)
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    for name in ("offsets", "docs", "scores"):
-        np.save(draft / f"{name}.npy", getattr(lists, name))
-    counts = {"queries": int(np.count_nonzero(lists.lengths)), "negatives": len(lists.docs)}
-    facts = {"made_from": made_from, "retriever": system.name, "counts": counts}
-    atomic.write_text(draft / _FACTS, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
-    for path in draft.iterdir():
-        atomic.sync(path)
-    draft.rename(folder)
-    atomic.sync(folder.parent)
+    with provenance.drafted(folder) as draft:
+        for name in ("offsets", "docs", "scores"):
+            np.save(draft / f"{name}.npy", getattr(lists, name))
+        counts = {"queries": int(np.count_nonzero(lists.lengths)), "negatives": len(lists.docs)}
+        facts = {"made_from": made_from, "retriever": system.name, "counts": counts}
+        atomic.write_json(draft / _FACTS, facts)
 
 
 def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:

@@ -6,7 +6,6 @@ OUTPUT/start/start.json   the settings that it was made with; a recipe with othe
 
 import copy
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,12 +53,9 @@ def make(recipe: Recipe, progress: Progress) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(recipe.seed)
         encoder, tokenizer = _built(recipe, progress)
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    save(encoder, tokenizer, draft)
-    atomic.write_text(draft / _SETTINGS, json.dumps(settings, indent=1) + "\n")
-    draft.rename(folder)
+    with provenance.drafted(folder) as draft:
+        save(encoder, tokenizer, draft)
+        atomic.write_json(draft / _SETTINGS, settings)
     return folder
 
 

@@ -107,9 +107,7 @@ def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
     folder = Paths(recipe).root / name
     if finished := provenance.finished(folder, recipe, name):
         return finished
-    commands = {"pretrained": "pretrain RECIPE", "imitated": "imitate RECIPE"}
-    command = commands.get(name, f"finetune RECIPE --stage {name[-1]}")
-    raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train {command}")
+    raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train all RECIPE")
 
 
 class Ranking:

@@ -1,7 +1,7 @@
 """The tasks of a recipe in order, the checks before any work, and carrying the tasks out. Used by `lexbench train`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +27,14 @@ class Task(NamedTuple):
         return f"{self.kind} --stage {self.stage}" if self.stage else self.kind
 
 
+_MADE_BY: Mapping[str, Task] = {  # the task that makes each model
+    "start": Task("start"),
+    "pretrained": Task("pretrain"),
+    "imitated": Task("imitate"),
+    **{f"stage{number}": Task("finetune", number) for number in STAGES},
+}
+
+
 def tasks(recipe: Recipe) -> list[Task]:
     """Return all tasks of *recipe* in order."""
     first = [Task("start"), *([Task("pretrain")] if recipe.pretrain else []), *([Task("imitate")] if recipe.imitation else [])]
@@ -50,13 +58,11 @@ def check(recipe: Recipe, planned: Sequence[Task]) -> None:
     """
     require("lexbench train", ("torch", "transformers", "accelerate"), "train")
     collections.check_selection(recipe)
-    coming = set[Path]()
-    for task in planned:
+    for position, task in enumerate(planned):
         _check_inputs(recipe, task)
-        for needed, command in _needed(recipe, task):
-            if needed not in coming and not needed.exists():
-                raise CannotStart(f"{task} needs {needed}, which does not exist yet; type: lexbench train {command}")
-        coming |= set(_outputs(recipe, task))
+        for needed, earlier in _needed(recipe, task):
+            if earlier not in planned[:position] and not needed.exists():
+                raise CannotStart(f"{task} needs {needed}, which does not exist yet; type: lexbench train {earlier}")
     from lexbench.lexmae.training import processes
 
     for task in planned:
@@ -185,31 +191,11 @@ def _check_model(model: str, revision: str | None = None) -> None:
         fetch_model(model, revision)
 
 
-def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, str]]:
-    """Yield the paths that must exist before a task, each with the command that makes it."""
+def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, Task]]:
+    """Yield the paths that must exist before a task, each with the task that makes it."""
     paths = Paths(recipe)
     for name in _models(recipe, task):
-        number = name.removeprefix("stage")
-        command = {"pretrained": "pretrain", "imitated": "imitate"}.get(name, name)
-        yield paths.root / name, f"finetune --stage {number}" if number.isdigit() else command
+        yield paths.root / name, _MADE_BY[name]
     if task.kind == "finetune":
         for name in _stage(recipe, task).queries:
-            yield paths.negatives(task.stage, name), f"mine --stage {task.stage}"
-
-
-def _outputs(recipe: Recipe, task: Task) -> list[Path]:
-    """Return the paths that a task makes."""
-    paths = Paths(recipe)
-    match task.kind:
-        case "start":
-            return [paths.start]
-        case "pretrain":
-            return [paths.pretrained]
-        case "imitate":
-            return [paths.imitated]
-        case "mine":
-            stage = _stage(recipe, task)
-            kinds = [paths.negatives, *([paths.teacher_scores] if teaching_system(stage.teacher) else [])]
-            return [kind(task.stage, name) for kind in kinds for name in stage.queries]
-        case "finetune":
-            return [paths.stage(task.stage)]
+            yield paths.negatives(task.stage, name), Task("mine", task.stage)

@@ -39,7 +39,7 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     corpora = [open_corpus(name, store, progress) for name in settings.corpora]
     tokens = [reader.corpus(corpus, store, progress) for corpus in corpora]
-    masking = Masking.from_recipe(settings, tokenizer.mask_token_id, len(tokenizer))
+    masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} pretraining", settings, recipe.hardware, recipe.seed, steps, state)

@@ -1,7 +1,6 @@
 """The finished folder of a trained model: weights, log of the losses, recipe, and the card."""
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,22 +36,16 @@ def publish(
 ) -> Path:
     """Write a trained model, its card and the *log* of its losses as the finished *folder*, and return that.
 
-    A draft beside it is renamed, so the folder is always complete. It exists in every process when this returns.
+    The folder exists in every process when this returns.
     """
     if processes.is_first():
-        draft = folder.with_name(f"{folder.name}.draft")
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        save(trained.encoder, trained.tokenizer, draft)
-        if trained.autoencoder is not None:
-            _write_decoder(trained.autoencoder, draft / _DECODER)
-        atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
-        provenance.write(draft, recipe, what)
-        card.finish(draft, recipe, what, facts)
-        for path in draft.iterdir():
-            atomic.sync(path)
-        draft.rename(folder)
-        atomic.sync(folder.parent)
+        with provenance.drafted(folder) as draft:
+            save(trained.encoder, trained.tokenizer, draft)
+            if trained.autoencoder is not None:
+                _write_decoder(trained.autoencoder, draft / _DECODER)
+            atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
+            provenance.write(draft, recipe, what)
+            card.finish(draft, recipe, what, facts)
     processes.wait()
     return folder
 
