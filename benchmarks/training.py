@@ -77,7 +77,7 @@ def pretraining(**settings: Any) -> Any:
     """Return the settings of pretraining."""
     from lexbench.lexmae.recipe.settings import Pretrain
 
-    return Pretrain(**{"corpora": ("none",), "batch_size": 1, "learning_rate": 1e-4, "steps": 1}, **settings)
+    return Pretrain(corpora=("none",), batch_size=1, learning_rate=1e-4, steps=1, **settings)
 
 
 def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
