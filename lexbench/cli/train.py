@@ -1,8 +1,8 @@
 """Train a LexMAE: pretraining, imitation, negatives, fine-tuning."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from json import dumps
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,6 @@ from lexbench.cli._progress import shown
 if TYPE_CHECKING:
     from lexbench.lexmae.recipe.settings import Recipe
     from lexbench.lexmae.training.plan import Task
-    from lexbench.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,14 +87,44 @@ def everything(**options: Any) -> None:
 def _run(
     kind: Any, name: str, settings: tuple[str, ...], output: str | None, stage: int = 0, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Do the task *kind* of the recipe *name*, or all tasks if it is "", with its *settings* and *output* replaced."""
+    """Check the task *kind* of the recipe *name*, or all tasks if it is "", and do them, or list them in a dry run.
+
+    *settings* and *output* replace those of the recipe. Under torchrun only the first process prints.
+    """
     from lexbench.lexmae import recipe as recipes
     from lexbench.lexmae.training import plan
+    from lexbench.progress import Progress
 
     recipe = recipes.read(recipes.find(name), [*settings, *([f"output={dumps(output)}"] if output else [])])
     tasks = plan.single_task(recipe, kind, stage) if kind else plan.tasks(recipe)
-    words = [f"--set {quote(text)}" for text in settings] + ([f"--output {quote(output)}"] if output else [])
-    _carry_out(recipe, tasks, _next_command(recipe, tasks[-1], name, words), dry_run=dry_run, as_json=as_json)
+    plan.check(recipe, tasks)
+    if dry_run:
+        _print_outline(recipe, plan.outline(recipe, tasks), as_json=as_json)
+        return
+    first = os.environ.get("RANK", "0") == "0"
+    with shown() if first else nullcontext(Progress()) as progress:
+        paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
+    if not first:
+        return
+    if as_json:
+        print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
+        return
+    for path in paths:
+        say(str(path))
+    options = [f"--set {quote(text)}" for text in settings] + ([f"--output {quote(output)}"] if output else [])
+    say(f"next: {_next_command(recipe, tasks[-1], name, options)}")
+
+
+def _print_outline(recipe: "Recipe", rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    from lexbench.table import number
+
+    if as_json:
+        print_json({"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "parts": rows})
+        return
+    amounts = ("texts", "steps", "epochs")
+    cells = [(row["part"], *(number(row[name], ",") for name in amounts)) for row in rows]
+    print_rows(("part", *amounts), cells, as_json=False)
+    say("Everything was checked. Nothing was trained.")
 
 
 def _next_command(recipe: "Recipe", last: "Task", name: str, options: list[str]) -> str:
@@ -111,46 +140,3 @@ def _next_command(recipe: "Recipe", last: "Task", name: str, options: list[str])
         )
     model = dumps(str(plan.model_after(recipe, last)))
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"
-
-
-def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, dry_run: bool, as_json: bool) -> None:
-    """Check *tasks*, then do them, or list them in a dry run. Under torchrun only the first process prints."""
-    from lexbench.lexmae.training import plan
-    from lexbench.table import number
-
-    plan.check(recipe, tasks)
-    if dry_run:
-        rows = plan.outline(recipe, tasks)
-        if as_json:
-            print_json({"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "parts": rows})
-            return
-        amounts = ("texts", "steps", "epochs")
-        cells = [(row["part"], *(number(row[name], ",") for name in amounts)) for row in rows]
-        print_rows(("part", *amounts), cells, as_json=False)
-        say("Everything was checked. Nothing was trained.")
-        return
-    with _progress() as progress:
-        paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
-    if not _is_first_process():
-        return
-    if as_json:
-        print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
-        return
-    for path in paths:
-        say(str(path))
-    say(f"next: {next_command}")
-
-
-def _is_first_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"
-
-
-@contextmanager
-def _progress() -> "Iterator[Progress]":
-    from lexbench.progress import Progress
-
-    if _is_first_process():
-        with shown() as progress:
-            yield progress
-    else:
-        yield Progress()
