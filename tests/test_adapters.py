@@ -15,7 +15,7 @@ from lexbench.encoders.sparse_clm import SparseCLM
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.models import architectures
-from lexbench.models.checkpoint import digests, weight_bytes
+from lexbench.models.checkpoint import digests
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # of peft
 
@@ -139,7 +139,7 @@ def test_keys_have_both_digests(tmp_path, bert):
     (moved / "base").symlink_to(bert)
     assert Dense(str(moved), pooling="cls", **LENGTHS).identity() == identity
     files = {str(bert / "model.safetensors"), str(lora / "adapter_model.safetensors")}
-    assert set(weight_bytes(Dense.checkpoint_files(lora))) == files
+    assert set(map(str, Dense.checkpoint_files(lora).all_weights)) == files
 
 
 BASE = "base_model_name_or_path"

@@ -179,11 +179,11 @@ def test_unsupported_models_are_refused(model, tmp_path):
         (InvalidFile, r"linear\.weight \(dimensions, 32\).* give a ColBERT", colbert(tmp_path / "bare", dimensions=0), {}),
         (CommandError, r"no token '\[Q\]'; type query_marker=", model, {"query_marker": "[Q]"}),
         (CommandError, "its similarity is 'l2'", colbert(tmp_path / "far", similarity="l2"), {}),
-        (CommandError, r"mask_queries_to=65: .* takes at most 64 tokens", model, {"mask_queries_to": 65}),
         (CommandError, "a prompt before texts", pylate(tmp_path / "prompts", prompts={"query": "find: "}), {}),
         (CommandError, "skips 1 words of its own", pylate(tmp_path / "skips", skiplist_words=["the"]), {}),
     ):
         with pytest.raises(error, match=message):
             encoder(folder, **settings).encode_query(["a"])
-    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens"):
-        encoder(model, document_length=65).encode_document(["a"])
+    for name in ("document_length", "mask_queries_to"):  # before any document is encoded
+        with pytest.raises(CommandError, match=rf"{name}=65: .* takes at most 64 tokens"):
+            encoder(model, **{name: 65}).encode_document(["a"])

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench.errors import CommandError
-from lexbench.models.checkpoint import digests, fetch
+from lexbench.models.checkpoint import fetch
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
 from lexbench.plugins import Encoder, TokenSpans
@@ -59,6 +59,7 @@ class Transformer(LocalModel, Encoder):
         "storage": ("float32", "float16"),
     }
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
+    query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that holds the model in memory
     several_devices: ClassVar[bool] = True
     query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
@@ -101,15 +102,12 @@ class Transformer(LocalModel, Encoder):
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they are; `query_model` is None for one model."""
-        query = self._digests(self.query_model, self.query_revision) if self.query_model else None
+        query = self.digests(self.query_model, self.query_revision) if self.query_model else None
         return self.index_identity() | {"query_model": query}
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of the files that decide document vectors."""
-        return {"model": self._digests(self.model, self.revision)}
-
-    def _digests(self, model: str, revision: str | None) -> dict[str, str]:
-        return digests(self.checkpoint_files(fetch(model, revision)))
+        return {"model": self.digests(self.model, self.revision)}
 
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
@@ -156,7 +154,8 @@ class Transformer(LocalModel, Encoder):
     def _document_model(self) -> Any:
         model = self._loaded(self.model, self.revision)
         if not self.query_model:  # otherwise the error would come after all documents are encoded
-            model.check_length(self.query_length, "query_length")
+            for name in self.query_lengths:
+                model.check_length(getattr(self, name), name)
         return model
 
     def _query_model(self) -> Any:

@@ -47,6 +47,7 @@ class LateInteraction(Transformer):
     family: ClassVar[str] = "late interaction"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "LateInteractionModel"
+    query_lengths: ClassVar[tuple[str, ...]] = ("query_length", "mask_queries_to")
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
@@ -75,7 +76,7 @@ class LateInteraction(Transformer):
         tokens = model.marked(list(texts), self.query_length, "query_length", marker)
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
-            model.cutter(self.mask_queries_to, "mask_queries_to")  # raises if the model takes fewer
+            model.check_length(self.mask_queries_to, "mask_queries_to")
             tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
         if self.attend_to_masks:
             attended = np.diff(tokens.starts)

@@ -62,6 +62,11 @@ class CheckpointFiles:
         """The folder of the tokenizer; an adapter may bring its own."""
         return self.tokenizer[0].parent
 
+    @property
+    def all_weights(self) -> list[Path]:
+        """The files of all weights, those of heads and of an adapter included."""
+        return [*self.weights, *self.heads, *([self.adapter.weights] if self.adapter else [])]
+
 
 class Module(NamedTuple):
     """A module of a sentence-transformers folder."""
@@ -212,22 +217,13 @@ def weight_files(folder: Path) -> list[Path]:
     raise MissingData(f"{folder}: no weights ({names}); copy them from the model's source")
 
 
-def weight_bytes(files: CheckpointFiles) -> dict[str, int]:
-    """Return the bytes of each file of weights, by its path."""
-    return {str(path): path.stat().st_size for path in _all_weights(files)}
-
-
-def _all_weights(files: CheckpointFiles) -> list[Path]:
-    return [*files.weights, *files.heads, *([files.adapter.weights] if files.adapter else [])]
-
-
 def digests(files: CheckpointFiles) -> dict[str, str]:
     """Return SHA-256 digests of everything that decides the vectors, in three parts: weights, tokenizer, config.
 
     They do not depend on where the files are. If the weights are one file, `weights` is its digest, as the hub shows it.
     """
     config = {key: value for key, value in files.config.items() if key not in _NOT_IN_VECTORS}
-    weights = [cached_file_digest(path) for path in _all_weights(files)]
+    weights = [cached_file_digest(path) for path in files.all_weights]
     added = {"adapter": [files.adapter.alpha, files.adapter.by_root]} if files.adapter else {}
     return {
         "weights": weights[0] if len(weights) == 1 else _json_digest(weights),

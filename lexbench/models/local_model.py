@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from lexbench.errors import CommandError, NotationError
-from lexbench.models.checkpoint import ADAPTER, CheckpointFiles, fetch, optional_json, transformer_folder, weight_bytes
+from lexbench.models.checkpoint import ADAPTER, CheckpointFiles, digests, fetch, optional_json, transformer_folder
 from lexbench.notation import Call, Expression, parse
 from lexbench.plugins import Model
 from lexbench.types import TrainingData
@@ -78,10 +78,14 @@ class LocalModel(Model, ABC):
         """Return the training data that each model's folder states."""
         return [training_data(fetch(*tower)) for tower in self.towers()]
 
+    def digests(self, model: str, revision: str | None) -> dict[str, str]:
+        """Return the digests of the files of one of its models, wherever they are. Raises the errors of `checkpoint_files`."""
+        return digests(self.checkpoint_files(fetch(model, revision)))
+
     def weight_files(self) -> dict[str, int]:
         """Return the bytes of each file of weights, by its path."""
-        found = (weight_bytes(self.checkpoint_files(fetch(*tower))) for tower in self.towers())
-        return {path: size for sizes in found for path, size in sizes.items()}
+        paths = [path for tower in self.towers() for path in self.checkpoint_files(fetch(*tower)).all_weights]
+        return {str(path): path.stat().st_size for path in paths}
 
     def slow_note(self) -> str:
         """Return a note if this machine computes more slowly in `dtype` than in float32, else ""."""

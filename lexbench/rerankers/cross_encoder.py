@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.models.architectures import classifier_files
-from lexbench.models.checkpoint import CheckpointFiles, digests, fetch
+from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.plugins import Reranker
 from lexbench.registry import runtime
@@ -50,11 +50,8 @@ class CrossEncoder(LocalModel, Reranker):
         return classifier_files(folder)
 
     def identity(self) -> dict[str, str]:
-        """Return the digests of weights, tokenizer and configuration.
-
-        Raises MissingData if one is missing, CommandError if the model is no sequence classifier with one logit or two.
-        """
-        return digests(self.checkpoint_files(fetch(self.model, self.revision)))
+        """Return the digests of weights, tokenizer and configuration."""
+        return self.digests(self.model, self.revision)
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,). Raises LexbenchError for NaN, or if memory is short."""
