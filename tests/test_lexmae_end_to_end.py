@@ -9,7 +9,8 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import transformers
 from checkpoints import cross_encoder
-from topics import VOCABULARY, Process, enter, log, losses, scores, write
+from tiny import enter
+from topics import VOCABULARY, Process, log, losses, scores, write
 
 from lexbench.cli import code
 from lexbench.errors import CommandError

@@ -9,7 +9,8 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 import tiny_recipes
 import torch
 from checkpoints import random_model
-from topics import VOCABULARY, enter, write
+from tiny import enter
+from topics import VOCABULARY, write
 
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe

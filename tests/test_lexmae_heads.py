@@ -10,7 +10,8 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 import torch
 import transformers
 from checkpoints import random_model, write_tokenizer
-from topics import RECIPE, enter, write
+from tiny import enter
+from topics import RECIPE, write
 
 from lexbench.cli import code
 from lexbench.lexmae import recipe

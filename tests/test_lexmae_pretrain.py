@@ -1,14 +1,14 @@
 """Pretraining a tiny model: the effect of the bottleneck, and options without effect."""
 
 import json
-import shutil
 
 import pytest
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import safetensors.torch
-from topics import TOPICS, Process, enter, losses, words, write
+import tiny
+from topics import TOPICS, Process, losses, words, write
 
 from lexbench.cli import code
 
@@ -48,7 +48,7 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
 
 def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, capsys):
     """The next command repeats the options, so that it continues from this model."""
-    enter(place, monkeypatch)
+    tiny.enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
     assert code([*command, "--set", "pretrain.steps=100"]) == 0
     following = capsys.readouterr().out.splitlines()[-1]
@@ -74,24 +74,19 @@ def test_zero_shot(pretrained, place, monkeypatch, capsys):
 
     For two words of a topic it finds all texts about it, and BM25 only those that have one of the two.
     """
-    enter(place, monkeypatch)
-    asked(place / "themes")
+    tiny.enter(place, monkeypatch)
+    rows = map(json.loads, (place / "topics" / "corpus.jsonl").read_text().splitlines())
+    texts = {row["_id"]: row["text"] for row in rows}
+    queries = {f"q{topic}": " ".join(words(topic)[:2]) for topic in range(TOPICS)}
+    judged = [(f"q{topic}", f"d{topic}.{document}", 1) for topic in range(TOPICS) for document in range(10)]
+    tiny.write(place / "themes", texts, queries, judged, "train")
     model = f'sparse_mlm(model="{pretrained["saturated"]}", dense_ok=True)@impact'
-    assert code(["run", "dataset", "themes", "-r", "bm25", "-r", model, "-m", "R@100", "-m", "nDCG@10", "--json"]) == 0
-    bm25, ours = (each["means"] for each in json.loads(capsys.readouterr().out)["results"])
+    found = tiny.answer(capsys, "run", "dataset", "themes", "-r", "bm25", "-r", model, "-m", "R@100", "-m", "nDCG@10", "--json")
+    bm25, ours = (each["means"] for each in found["results"])
 
     assert bm25["R@100"] < 0.9
     assert ours["R@100"] > 0.95
     assert ours["nDCG@10"] > 0.5  # of texts in any order: 0.08
-
-
-def asked(folder):
-    """Write the collection with other queries: two words of a topic, to which all its texts are relevant."""
-    shutil.copytree(folder.with_name("topics"), folder)
-    queries = ({"_id": f"q{topic}", "text": " ".join(words(topic)[:2])} for topic in range(TOPICS))
-    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
-    judged = (f"q{topic}\td{topic}.{document}\t1\n" for topic in range(TOPICS) for document in range(10))
-    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
 
 
 def test_bfloat16(place):

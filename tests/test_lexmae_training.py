@@ -16,7 +16,8 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import torch
 from checkpoints import Pickled
-from topics import Process, enter, log, losses, write
+from tiny import enter
+from topics import Process, log, losses, write
 from torch import nn
 
 from lexbench.cli import code

@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import tiny
 from checkpoints import SPECIAL, masked_lm
 
 TOPICS, WORDS = 12, 8
@@ -86,9 +87,7 @@ _PROCESSES.set_forkserver_preload(
 def write(place: Path, *, documents=10, queries=5) -> Path:
     """Write into *place* the BEIR folder `topics`, the folder `model`, and `tiny.toml`; return *place*."""
     rng = random.Random(0)
-    folder = place / "topics"
-    (folder / "qrels").mkdir(parents=True)
-    texts, asked, judged = {}, {}, ["query-id\tcorpus-id\tscore"]
+    texts, asked, judged = {}, {}, []
     for topic in range(TOPICS):
         for number in range(documents):
             said = 3 * rng.sample(words(topic), 4)
@@ -97,11 +96,8 @@ def write(place: Path, *, documents=10, queries=5) -> Path:
         for number in range(queries):
             other = (topic + rng.randrange(1, TOPICS)) % TOPICS
             asked[f"q{topic}.{number}"] = " ".join([f"q{topic}", rng.choice(words(topic)), *rng.sample(words(other), 2)])
-            judged += [f"q{topic}.{number}\td{topic}.{document}\t1" for document in range(documents)]
-    for name, rows in (("corpus", texts), ("queries", asked)):
-        lines = (json.dumps({"_id": row, "text": text}) for row, text in rows.items())
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "qrels" / "train.tsv").write_text("\n".join(judged) + "\n")
+            judged += [(f"q{topic}.{number}", f"d{topic}.{document}", 1) for document in range(documents)]
+    tiny.write(place / "topics", texts, asked, judged, "train")
     masked_lm(place / "model", vocabulary=VOCABULARY)
     (place / "tiny.toml").write_text(RECIPE)
     return place
@@ -110,13 +106,6 @@ def write(place: Path, *, documents=10, queries=5) -> Path:
 def words(topic) -> list[str]:
     """Return the words of a topic."""
     return [f"w{word}" for word in range(topic * WORDS, (topic + 1) * WORDS)]
-
-
-def enter(place: Path, monkeypatch) -> None:
-    """Make *place* the current folder, with its own store."""
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("LEXBENCH_STORE", str(place / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
 
 
 def losses(folder: Path) -> list[dict[str, float]]:
