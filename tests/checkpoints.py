@@ -52,9 +52,6 @@ def masked_lm(path, architecture="bert", *, form="transformers", seed=0, vocabul
     return path
 
 
-tiny_bert = masked_lm
-
-
 def cross_encoder(path, architecture="bert", *, labels=1, seed=0, vocabulary=None, **config) -> Path:
     """Write a tiny *ForSequenceClassification with random weights into *path*, and return that."""
     config = _configuration(architecture, vocabulary, num_labels=labels, **config)

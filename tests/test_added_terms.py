@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 
 import safetensors.torch
 import torch
-from checkpoints import reconfigure, tiny_bert
+from checkpoints import masked_lm, reconfigure
 
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
@@ -26,7 +26,7 @@ TEXTS = ["beta gamma beta", "delta", ""]
 @pytest.fixture
 def folder(tmp_path):
     """Return a model without additions."""
-    return tiny_bert(tmp_path / "model", form="transformers", safetensors=True, vocabulary=VOCABULARY)
+    return masked_lm(tmp_path / "model", vocabulary=VOCABULARY)
 
 
 def encoder(folder, **settings):

@@ -217,7 +217,7 @@ def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
     with (folder / "pytorch_model.bin").open("wb") as file:
         torch.save(content, file) if writer == "torch" else pickle.dump(content, file)
 
-    with pytest.raises(InvalidFile, match=r"pytorch_model.bin: it holds more than tensors"):
+    with pytest.raises(InvalidFile, match=r"pytorch_model.bin: more than tensors in it"):
         load(folder)
     assert not (tmp_path / "written").exists()
 
@@ -369,23 +369,23 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "lower case": (sparse_encoder(BODY, do_lower_case=True), "lower-cases texts"),
     },
     InvalidFile: {
-        "config is no JSON": (put("config.json", "{"), "config.json: does not read as JSON"),
-        "config is a list": (put("config.json", "[]"), "config.json: it holds no table"),
+        "config is no JSON": (put("config.json", "{"), "config.json: not valid JSON"),
+        "config is a list": (put("config.json", "[]"), "config.json: expected a JSON object"),
         "config does not fit itself": (config(num_attention_heads=5), r"config.json: no model can be made from it \(.*heads"),
         "tokenizer is no JSON": (put("tokenizer.json", "{}"), "the tokenizer does not load"),
-        "cut weights": (cut, "does not read as safetensors"),
-        "empty weights": (lambda folder: cut(folder, keep=0), "does not read as safetensors"),
+        "cut weights": (cut, "not a valid safetensors file"),
+        "empty weights": (lambda folder: cut(folder, keep=0), "not a valid safetensors file"),
         "index is no table": (index("{}"), "`weight_map` is no table"),
         "index leads elsewhere": (ELSEWHERE, "`weight_map` is no table of files beside it"),
         "more tokens than columns": (put("vocab.txt", MORE), "numbers its tokens up to 200 and the model has 200"),
         "two keys for one": (tensors(lambda state: {f"module.{BIAS}": state[BIAS].clone()}), f"{BIAS} and .*{BIAS}"),
-        "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} holds torch.int8"),
+        "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} has the type torch.int8"),
         "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "model.bin: it is no table of tensors by name"),
-        "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: does not read"),
-        "empty pickle": (pickled({}, 0), "pytorch_model.bin: does not read"),
+        "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: torch cannot read it"),
+        "empty pickle": (pickled({}, 0), "pytorch_model.bin: torch cannot read it"),
         "endless layers": (config(num_hidden_layers=10**9), "it says 1,000,000,000 layers"),
         "endless positions": (config(max_position_embeddings=10**13), "max_position_embeddings is 10,000,000,000,000"),
-        "nested without end": (put("config.json", DEEP), "config.json: does not read as JSON"),
+        "nested without end": (put("config.json", DEEP), "config.json: not valid JSON"),
         "model_type is a list": (config(model_type=["bert"]), "makes no sense"),
         "architectures is a number": (config(architectures=5), "makes no sense"),
         "no word for what is unknown": (no_unknown, "the tokenizer"),

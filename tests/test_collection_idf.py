@@ -149,7 +149,7 @@ def model(tmp_path):
 
     def written(**stated):
         words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "fig", "pear", "plum")
-        folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True, vocabulary=words)
+        folder = checkpoints.masked_lm(tmp_path / "model", vocabulary=words)
         write(AddedTerms(ExactTerms(torch.zeros(len(words)), torch.ones(len(words)), 4.0)), folder)
         checkpoints.reconfigure(folder, lexbench={"positions": "text", **stated})
         return folder

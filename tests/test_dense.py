@@ -378,7 +378,7 @@ def test_settings_that_causal_models_cannot_have(tmp_path):
         causal(folder, skip=2)
     for settings in ({"is_causal": False}, {"auto_map": {"AutoModel": "modeling.Model"}}):
         other = checkpoints.reconfigure(checkpoints.causal_lm(tmp_path / next(iter(settings))), **settings)
-        with pytest.raises(CommandError, match=r"it is run by code of its own .* type endpoint\(url=…, model=…\)$"):
+        with pytest.raises(CommandError, match=r"this model needs its authors' code .* type endpoint\(url=…, model=…\)$"):
             causal(other).identity()
     with pytest.raises(CommandError, match=r"model_type 'llama' is not supported; there is: bert"):
         LateInteraction.checkpoint_files(folder)

@@ -180,7 +180,7 @@ def test_unsupported_models_are_refused(model, tmp_path):
         (CommandError, r"no token '\[Q\]'; type query_marker=", model, {"query_marker": "[Q]"}),
         (CommandError, "its similarity is 'l2'", colbert(tmp_path / "far", similarity="l2"), {}),
         (CommandError, "a prompt before texts", pylate(tmp_path / "prompts", prompts={"query": "find: "}), {}),
-        (CommandError, "skips 1 words of its own", pylate(tmp_path / "skips", skiplist_words=["the"]), {}),
+        (CommandError, "is not ASCII punctuation", pylate(tmp_path / "skips", skiplist_words=["the"]), {}),
     ):
         with pytest.raises(error, match=message):
             encoder(folder, **settings).encode_query(["a"])

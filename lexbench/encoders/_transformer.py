@@ -32,7 +32,7 @@ class Transformer(LocalModel, Encoder):
 
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given. Without
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
-    *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body. If these are
+    *titles*: "off" reads a text without separator; "pair" and "string" put a separator between title and body. If these are
     too long, "pair" cuts the longer one first, "string" cuts the end. *dtype* is the type of the computation ("int8": of linear
     layers, on a processor), *storage* the type of stored vectors. *device*: "auto" is the first GPU or else the processor; with
     several, e.g. "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is the number of tokens computed at once,
@@ -60,7 +60,7 @@ class Transformer(LocalModel, Encoder):
     }
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
-    computation: ClassVar[str]  # the class in `_torch_models` that holds the model in memory
+    computation: ClassVar[str]  # the class in `_torch_models` that runs the model
     several_devices: ClassVar[bool] = True
     query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 

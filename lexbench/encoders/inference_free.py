@@ -175,7 +175,7 @@ def _from_tensor(path: Path) -> NDArray[np.float32]:
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise InvalidFile(f"{path}: does not read as safetensors ({error})") from error
+        raise InvalidFile(f"{path}: not a valid safetensors file ({error})") from error
     weight = next((tensor for name, tensor in tensors.items() if name.rpartition(".")[2] == "weight"), None)
     if weight is None or weight.ndim != 1:
         shapes = ", ".join(f"{name} {tensor.shape}" for name, tensor in tensors.items())

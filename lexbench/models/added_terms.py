@@ -11,7 +11,7 @@ where Max-Pool(S) are the largest logits (LexMAE, Eq. 3), and c_j is BM25's term
 piece. They are trained like all other weights, and start as powers of the inverse document frequency.
 
 **Text head.** The largest logits lose how the words of a text belong together. The mean of its states keeps that: a dense
-retriever compares nothing else. A checkpoint with a file text_head.safetensors turns the mean into terms of their own,
+retriever compares nothing else. A checkpoint with a file text_head.safetensors turns the mean into additional terms,
 
     u = the k largest of max(0, W m + b)        m = the mean of the last layer's states, with length 1
 

@@ -5,7 +5,7 @@
     bodies                    models without a head for words, for `dense`, `late_interaction` and `term_weights`
     sequence classifiers      for the reranker `cross_encoder`
 
-`model_type` in config.json and the names of tensors decide how a checkpoint is read; its class name and its own code do not.
+`model_type` in config.json and the names of tensors decide how a checkpoint is read; its class name and its Python code do not.
 Each kind has a function `..._files`, which needs no torch, and a function `load_...`, which imports it.
 """
 
@@ -229,8 +229,8 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False
     if files.config["model_type"] in CAUSAL_LMS and own_code:
         raise CommandError(
-            f"{files.folder}: it is run by code of its own (auto_map or is_causal in config.json), where tokens may see what "
-            "comes behind them; lexbench runs no such code: serve it, and type endpoint(url=…, model=…)"
+            f"{files.folder}: this model needs its authors' code (auto_map or is_causal in config.json), and lexbench does "
+            "not run such code; run it on a server, and type endpoint(url=…, model=…)"
         )
     behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
@@ -275,7 +275,7 @@ def _split(
     if len(prefixes) != 1:
         count = f"{len(prefixes)} (under {', '.join(prefixes)})" if prefixes else "none"
         raise InvalidFile(
-            f"{folder}: one tensor of the weights is to be called …{embedding}, and there is {count}; "
+            f"{folder}: exactly one tensor must have a name that ends in {embedding}, and there is {count}; "
             "save the model that encodes by itself"
         )
     body_modules = {name.partition(".")[0] for name in expected}

@@ -54,7 +54,7 @@ class CheckpointFiles:
     weights: Sequence[Path]  # safetensors, or one pytorch_model.bin
     tokenizer: Sequence[Path]
     defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder states
-    heads: Sequence[Path] = ()  # weights of modules behind the model, in files of their own
+    heads: Sequence[Path] = ()  # weights of modules behind the model, each in a separate file
     adapter: Adapter | None = None
 
     @property
@@ -82,6 +82,11 @@ class Routes(NamedTuple):
     document: list[Module]
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class if it has none."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 # ---- JSON files ------------------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +108,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file. Raises InvalidFile if it cannot be read or has something else in it."""
     value = _json_value(path)
     if not isinstance(value, dict):
-        raise InvalidFile(f"{path}: it holds no table {{…}} of settings; {AGAIN}")
+        raise InvalidFile(f"{path}: expected a JSON object {{…}} of settings; {AGAIN}")
     return value
 
 
@@ -116,7 +121,7 @@ def _json_value(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path}: does not read as JSON ({error}); {AGAIN}") from error
+        raise InvalidFile(f"{path}: not valid JSON ({error}); {AGAIN}") from error
 
 
 # ---- modules of sentence-transformers --------------------------------------------------------------------------------------
@@ -264,7 +269,7 @@ def fetch(model: str, revision: str | None = None) -> Path:
 
 
 def fetch_model(model: str, revision: str | None = None) -> Path:
-    """Return the folder of *model* like `fetch`. Also raises MissingData if the folder holds no model."""
+    """Return the folder of *model* like `fetch`. Also raises MissingData if there is no model in the folder."""
     folder = fetch(model, revision)
     if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
         raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
@@ -313,13 +318,9 @@ def _download(model: str, revision: str | None, patterns: list[str]) -> Path:
     except errors.RepositoryNotFoundError as error:
         raise MissingData(f"no folder {model}, and no model of that name on the Hugging Face hub; {_COPY}") from error
     except errors.LocalEntryNotFoundError as error:
-        reason = _first_line(error.__cause__ or error)
+        reason = first_line(error.__cause__ or error)
         raise MissingData(
             f"{named} is not on this machine, and the Hugging Face hub cannot be reached ({reason}); {_COPY}"
         ) from error
     except Exception as error:  # errors of the hub's client, its transport or the disk
-        raise CannotStart(f"{named} cannot be downloaded ({_first_line(error)}); {_COPY}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise CannotStart(f"{named} cannot be downloaded ({first_line(error)}); {_COPY}") from error

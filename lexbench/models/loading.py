@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from lexbench.errors import InvalidFile, LexbenchError, listed
-from lexbench.models.checkpoint import AGAIN, CONFIG, CheckpointFiles, optional_json
+from lexbench.models.checkpoint import AGAIN, CONFIG, CheckpointFiles, first_line, optional_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -40,11 +40,6 @@ _UNUSED = re.compile(
 )
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or the name of its class if it has none."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
 # ---- tensors of files ------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +55,7 @@ def read_tensors(paths: Iterable[Path]) -> dict[str, Tensor]:
 
 
 def _damaged(path: Path, error: Exception) -> InvalidFile:
-    return InvalidFile(f"{path}: does not read as safetensors ({error}); it is cut or damaged: {AGAIN}")
+    return InvalidFile(f"{path}: not a valid safetensors file ({error}), so it is cut or damaged; {AGAIN}")
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
@@ -70,11 +65,11 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
             tensors = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise InvalidFile(
-            f"{path}: it holds more than tensors, which lexbench does not unpickle: that could run any program; "
+            f"{path}: this pickle has more than tensors in it, and unpickling the rest could run any program; "
             "save the model as safetensors where you trust it"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError) as error:
-        raise InvalidFile(f"{path}: does not read ({first_line(error)}); it is cut or damaged: {AGAIN}") from error
+        raise InvalidFile(f"{path}: torch cannot read it ({first_line(error)}), so it is cut or damaged; {AGAIN}") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise InvalidFile(f"{path}: it is no table of tensors by name; save the model by save_pretrained")
     return tensors
@@ -214,7 +209,7 @@ def converted(tensors: Mapping[str, Tensor], dtype: torch.dtype, device: torch.d
     Raises InvalidFile if one has whole numbers, as those of quantised models.
     """
     if whole := [name for name, tensor in tensors.items() if not tensor.is_floating_point()]:
-        raise InvalidFile(f"{folder}: {whole[0]} holds {tensors[whole[0]].dtype}; take the model that is not quantised")
+        raise InvalidFile(f"{folder}: {whole[0]} has the type {tensors[whole[0]].dtype}; take the model that is not quantised")
     copies: dict[tuple[int, tuple[int, ...]], Tensor] = {}
     for tensor in tensors.values():
         if _memory(tensor) not in copies:  # always a copy: a tensor of safetensors may be the mapped file itself
@@ -273,7 +268,7 @@ def load_config(folder: Path) -> Any:
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # settings that do not fit each other raise errors of any class
-        raise InvalidFile(f"{folder / CONFIG}: does not read ({first_line(error)}); {_MODEL_AGAIN}") from error
+        raise InvalidFile(f"{folder / CONFIG}: not a valid configuration ({first_line(error)}); {_MODEL_AGAIN}") from error
 
 
 def load_model(folder: Path, auto_class: Any, **settings: Any) -> tuple[Any, list[str]]:

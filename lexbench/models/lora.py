@@ -70,7 +70,7 @@ def _adapter(folder: Path) -> Adapter:
     except MissingData:
         pass
     else:
-        raise CommandError(f"{folder}: it has an adapter ({ADAPTER}) and weights of its own; keep one of them")
+        raise CommandError(f"{folder}: it has an adapter ({ADAPTER}) and the weights of a whole model; keep one of them")
     if (kind := config.get("peft_type")) != "LORA":
         raise CommandError(f"{folder}: an adapter of type {kind!r}; lexbench merges LORA alone: {MERGE}")
     unknown = [f"{name}={value!r}" for name, value in config.items() if name not in _UNCHANGING and value]
@@ -136,7 +136,7 @@ def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, 
         result[target] = _merged(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
     for name in saved.keys() - {module + ending for module in adapted for ending in (_A, _B)}:
         if ".lora_" in name or "embed" in name:
-            raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {MERGE}")
+            raise CommandError(f"{adapter.weights}: lexbench does not merge its tensor {name}; {MERGE}")
         result[_matching(name, tensors) or name] = saved[name]
     return result
 

@@ -245,7 +245,7 @@ def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
         raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
     skipped = pylate.get("skiplist_words", list(punctuation))
     if skipped and set(skipped) != set(punctuation):
-        raise CommandError(f"{folder}: it skips {len(skipped)} words of its own (skiplist_words); lexbench skips punctuation")
+        raise CommandError(f"{folder}: skiplist_words ({len(skipped)} words) is not ASCII punctuation, which lexbench skips")
     masks = pylate["query_length"] if pylate.get("do_query_expansion", True) else 0
     return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)}
 

@@ -1,6 +1,6 @@
 """The masked autoencoder of pretraining: encoder, lexicon bottleneck and decoder (paper, sections 3.1 to 3.3).
 
-The encoder is a *ForMaskedLM of transformers. The decoder is a few new BERT layers of the same width with a head of their own.
+The encoder is a *ForMaskedLM of transformers. The decoder is a few new BERT layers of the same width with a separate head.
 The matrix of the word embeddings projects states onto the vocabulary everywhere (section 3.4, "we tie all"). The encoder passes
 one bag of words to the decoder.
 """
@@ -39,7 +39,7 @@ class Decoder(nn.Module):
     def __init__(self, config: Any, layers: int) -> None:
         super().__init__()
         shape = _bert(config)
-        self.layers = nn.ModuleList([_layer(shape, index) for index in range(layers)])
+        self.layers = nn.ModuleList([BertLayer(shape, index) for index in range(layers)])  # type: ignore[no-untyped-call]
         self.transform = BertPredictionHeadTransform(shape)  # type: ignore[no-untyped-call]
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
         _initialise(self, shape.initializer_range)
@@ -143,10 +143,6 @@ def _bert(config: Any) -> BertConfig:
     shape = BertConfig(**sizes)
     shape._attn_implementation = "sdpa"  # noqa: SLF001 - only from_pretrained has a public argument
     return shape
-
-
-def _layer(shape: BertConfig, index: int) -> nn.Module:
-    return BertLayer(shape, layer_idx=index)  # type: ignore[no-untyped-call]
 
 
 def _initialise(module: nn.Module, deviation: float) -> None:

@@ -157,7 +157,7 @@ class LexMAETrainer(Trainer):
         optimizer: torch.optim.Optimizer = super().create_optimizer(model)
         rates = self._unwrapped().rates if is_new else {}
         for name, parameter in self._unwrapped().named_parameters():
-            if name in rates:  # move the parameter from its group into one of its own
+            if name in rates:  # move the parameter from its group into a new one
                 for group in optimizer.param_groups:
                     group["params"] = [other for other in group["params"] if other is not parameter]
                 rate, decay = rates[name] * self.args.learning_rate, self.args.weight_decay if parameter.ndim > 1 else 0.0
