@@ -13,9 +13,11 @@ from servers import serving
 
 import lexbench
 from lexbench.errors import CannotStart, LexbenchError
+from lexbench.progress import Progress
 from lexbench.runner.adapters import adapted
+from lexbench.runner.artifacts import Artifacts, Workspace
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import TinyStore
+from lexbench.storage.store import Store
 from lexbench.timing.protocol import Settings
 from lexbench.types import Kind, MultiVectors, Query
 from lexbench.vectors import converted
@@ -210,7 +212,7 @@ def corpus(tmp_path):
 def found(given, corpus, path, k=10):
     """Return what a system finds for QUERIES, with its index in a store at *path*."""
     plugin = system(given).retriever
-    searcher = plugin.open(TinyStore(corpus, path).index(plugin))
+    searcher = plugin.open(Artifacts(corpus, "corpus", Workspace(Store(path), Progress())).index(plugin))
     hits = searcher.search(searcher.encode_queries(QUERIES), k)
     return {
         query.query_id: [(corpus.doc_ids[doc].decode(), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]

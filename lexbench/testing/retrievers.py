@@ -1,8 +1,5 @@
-"""The contract of retrievers, on seven documents. The members of a fusion are built in a tiny store."""
+"""The contract of retrievers, on seven documents in a store."""
 
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +7,12 @@ import numpy as np
 import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
-from lexbench.runner import systems
-from lexbench.storage.artifact_folder import digest
+from lexbench.progress import Progress
+from lexbench.runner.artifacts import Artifacts, Workspace
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED
+from lexbench.storage.store import Store
 from lexbench.testing.engines import digests_of
-from lexbench.types import Corpus, Document
+from lexbench.types import Document
 
 TEXTS = {
     "d1": "The quick brown fox jumps over the lazy dog.",
@@ -26,48 +25,14 @@ TEXTS = {
 }
 
 
-@dataclass(frozen=True)
-class TinyStore:
-    """A folder like a store, in which the indexes of members are built: a `BuildContext`."""
+def artifacts(path: Path) -> Artifacts:
+    """Return the artifacts of the seven documents in a store at *path*. They are its `BuildContext` for retrievers."""
 
-    corpus: StoredCorpus
-    root: Path
+    def write(draft: Path) -> None:
+        write_corpus((Document(doc_id, text) for doc_id, text in TEXTS.items()), draft)
 
-    def encodings(self, encoder: Any) -> Any:
-        """Refuse: a retriever of vectors is tested by its encoder and its engine."""
-        raise NotImplementedError(type(encoder).__name__)
-
-    def index(self, retriever: Any) -> Path:
-        """Return the index, built if need be; the folder's name ends in its key, like in a store."""
-        key = digest({"corpus": self.corpus.fingerprint, "retriever": systems.describe(retriever, index=True)})
-        path = self.root / "indexes" / f"index-{key}"
-        if not path.exists():
-            path.mkdir(parents=True)
-            retriever.assemble(self.corpus, path, self)
-        return path
-
-    def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "TinyStore":
-        """Return a store of another corpus, which *write* makes from this one."""
-        key = digest({"corpus": self.corpus.fingerprint, "recipe": systems.describe(recipe, index=True)})
-        path = self.root / "corpora" / f"{name}-{key}"
-        if not path.exists():
-            path.mkdir(parents=True)
-            write(self.corpus, path)
-        return TinyStore(open_corpus(path), self.root)
-
-    def corpus_dir(self) -> Path:
-        """Return the corpus, copied to its place in the store."""
-        if self.corpus.path.parent == self.root / "corpora":
-            return self.corpus.path
-        path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
-        if not path.exists():
-            shutil.copytree(self.corpus.path, path)
-        return path
-
-
-def built(retriever: Any, corpus: StoredCorpus, path: Path) -> Any:
-    """Build an index in the store *path* and open it."""
-    return retriever.open(TinyStore(corpus, path).index(retriever))
+    store = Store(path)
+    return Artifacts(open_corpus(store.produce("corpora", "corpus", {}, write)), "corpus", Workspace(store, Progress()))
 
 
 def found(searcher: Any, corpus: StoredCorpus, query: str, k: int = 10) -> list[str]:
@@ -93,41 +58,44 @@ class RetrieverContract:
         return self.plugin
 
     @pytest.fixture
-    def corpus(self, tmp_path: Path) -> StoredCorpus:
-        """Write a corpus of seven documents; position 0 is d7, the largest id."""
-        (tmp_path / "corpus").mkdir()
-        return write_corpus((Document(doc_id, text) for doc_id, text in TEXTS.items()), tmp_path / "corpus")
+    def context(self, tmp_path: Path) -> Artifacts:
+        """Write a corpus of seven documents into a store; position 0 is d7, the largest id."""
+        return artifacts(tmp_path / "store")
 
-    def test_matching_documents_are_found(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+    @pytest.fixture
+    def corpus(self, context: Artifacts) -> StoredCorpus:
+        """Return the corpus."""
+        return context.corpus
+
+    @pytest.fixture
+    def searcher(self, retriever: Any, context: Artifacts) -> Any:
+        """Build an index and open it."""
+        return retriever.open(context.index(retriever))
+
+    def test_matching_documents_are_found(self, searcher: Any, corpus: Any) -> None:
         """Documents with a word of the query are found, and no others; the one with most of it comes first."""
-        searcher = built(retriever, corpus, tmp_path / "index")
-
         assert found(searcher, corpus, "fox")[0] == "d2"
         assert set(found(searcher, corpus, "fox")) == {"d1", "d2", "d6", "d7"}
         assert found(searcher, corpus, "cats") == ["d3"]
 
     @pytest.mark.parametrize("query", ["", "   ", "?!", "xylophone", "the"])
-    def test_a_query_without_matches(self, retriever: Any, corpus: Any, tmp_path: Path, query: str) -> None:
+    def test_a_query_without_matches(self, searcher: Any, corpus: Any, query: str) -> None:
         """A query without words, or with only unknown words or stop words, finds nothing, without an error."""
-        assert found(built(retriever, corpus, tmp_path / "index"), corpus, query) == []
+        assert found(searcher, corpus, query) == []
 
-    def test_k_bounds_the_list(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+    def test_k_bounds_the_list(self, searcher: Any, corpus: Any) -> None:
         """At most k documents are returned, the same as the first k of a longer list."""
-        searcher = built(retriever, corpus, tmp_path / "index")
-
         assert found(searcher, corpus, "quick fox", 2) == found(searcher, corpus, "quick fox", 100)[:2]
 
-    def test_ties_have_one_order(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+    def test_ties_have_one_order(self, searcher: Any, corpus: Any) -> None:
         """Two documents with the same text have the same order for any k, and a cut between them keeps the first."""
-        searcher = built(retriever, corpus, tmp_path / "index")
         twins = [doc_id for doc_id in found(searcher, corpus, "quick foxes") if doc_id in ("d6", "d7")]
 
         assert len(twins) == 2
         assert found(searcher, corpus, "quick foxes jump", 1) == twins[:1]
 
-    def test_a_batch_equals_single_queries(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+    def test_a_batch_equals_single_queries(self, searcher: Any, corpus: Any) -> None:
         """Each query of a batch has the same hits as alone."""
-        searcher = built(retriever, corpus, tmp_path / "index")
         queries = ["fox", "", "dogs", "quick jump", "cats mix"] * 30
         batch = searcher.search(searcher.encode(queries), 5)
         for row, query in enumerate(queries[:5]):
@@ -136,20 +104,18 @@ class RetrieverContract:
             assert np.array_equal(batch.docs[row][:width], alone.docs[0])
             assert np.array_equal(batch.docs[row], batch.docs[row + 145])
 
-    def test_the_folder_is_complete(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """An index answers the same after its store was moved and its corpus removed."""
-        before = found(built(retriever, corpus, tmp_path / "index"), corpus, "quick fox")
-        (tmp_path / "index").rename(tmp_path / "elsewhere")
-        moved = TinyStore(corpus, tmp_path / "elsewhere").index(retriever)
-        (tmp_path / "corpus").rename(tmp_path / "gone")
+    def test_the_folder_is_complete(self, retriever: Any, context: Artifacts, tmp_path: Path) -> None:
+        """An index answers the same after its store was moved."""
+        index = context.index(retriever)
+        before = found(retriever.open(index), context.corpus, "quick fox")
+        (tmp_path / "store").rename(tmp_path / "elsewhere")
+        moved = retriever.open(tmp_path / "elsewhere" / index.relative_to(tmp_path / "store"))
 
-        assert found(retriever.open(moved), corpus, "quick fox") == before
+        assert found(moved, context.corpus, "quick fox") == before
 
-    def test_two_builds_are_the_same_bytes(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+    def test_two_builds_are_the_same_bytes(self, retriever: Any, tmp_path: Path) -> None:
         """If the retriever is `deterministic`, two builds write the same files."""
         if not retriever.deterministic:
             pytest.skip("it is not `deterministic`")
-        for name in "ab":
-            built(retriever, corpus, tmp_path / name)
-
-        assert digests_of(tmp_path / "a") == digests_of(tmp_path / "b")
+        one, other = (digests_of(artifacts(tmp_path / name).index(retriever)) for name in "ab")
+        assert {**one, MANIFEST: "", MEASURED: ""} == {**other, MANIFEST: "", MEASURED: ""}
