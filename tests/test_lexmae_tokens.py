@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
-from lexbench.lexmae.data.tokens import tokenised
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
@@ -33,6 +34,11 @@ def corpus(folder, texts=TEXTS):
     return write_corpus(documents, folder), documents[::-1]  # the largest id comes first
 
 
+def tokenised(stored, tokenizer, titles, length, store):
+    """Return the tokens of a corpus."""
+    return TextReader(tokenizer, Encoding(titles=titles, document_length=length)).corpus(stored, store, Progress())
+
+
 def tokenizer_of(folder, architecture="bert", vocabulary=None):
     """Write a tokenizer and load it."""
     checkpoints.masked_lm(folder, architecture)
@@ -54,7 +60,7 @@ def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
     """Texts are tokenised as by their tokenizer: as a pair, as one string with a separator, or plain."""
     tokenizer = tokenizer_of(tmp_path / "model", architecture)
     stored, documents = corpus(tmp_path / "corpus-1")
-    found = tokenised(stored, tokenizer, titles, LENGTH, Store(tmp_path / "store"), Progress())
+    found = tokenised(stored, tokenizer, titles, LENGTH, Store(tmp_path / "store"))
 
     for position, document in enumerate(documents):
         title = document.title or "-"
@@ -74,7 +80,7 @@ def test_large_vocabularies(tmp_path, tokens, kind):
     words = [f"x{number}" for number in range(tokens - len(checkpoints.SPECIAL))]
     tokenizer = tokenizer_of(tmp_path / "model", vocabulary=[*checkpoints.SPECIAL, *words])
     stored, _ = corpus(tmp_path / "corpus-1", [("", words[-1])])
-    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"), Progress())
+    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"))
     assert len(tokenizer) == tokens
     assert found.ids.dtype == kind
     assert found[0].tolist() == [2, tokens - 1, 3]
@@ -85,9 +91,9 @@ def test_tokens_are_stored(tmp_path):
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
     store = Store(tmp_path / "store")
-    found = tokenised(stored, tokenizer, "pair", LENGTH, store, Progress())
+    found = tokenised(stored, tokenizer, "pair", LENGTH, store)
     tokenizer(["a query", "b"], truncation=True, max_length=3, padding=True)
-    again = tokenised(Unreadable(stored.path), tokenizer, "pair", LENGTH, store, Progress())
+    again = tokenised(Unreadable(stored.path), tokenizer, "pair", LENGTH, store)
     assert again.ids.tolist() == found.ids.tolist()
     assert again.starts.tolist() == found.starts.tolist()
 
@@ -99,7 +105,7 @@ def test_settings_that_change_the_tokens(tmp_path):
     store = Store(tmp_path / "store")
     other = tokenizer_of(tmp_path / "other", vocabulary=[*checkpoints.SPECIAL, *reversed(checkpoints.VOCABULARY[5:])])
     given = [(tokenizer, "off", LENGTH), (tokenizer, "off", LENGTH + 1), (tokenizer, "string", LENGTH), (other, "off", LENGTH)]
-    found = [tokenised(stored, *one, store, Progress()).ids.tolist() for one in given]
+    found = [tokenised(stored, *one, store).ids.tolist() for one in given]
     tokenizer.truncation_side = "left"
-    found.append(tokenised(stored, *given[0], store, Progress()).ids.tolist())
+    found.append(tokenised(stored, *given[0], store).ids.tolist())
     assert len({tuple(ids) for ids in found}) == 5

@@ -11,7 +11,7 @@ import scipy
 from lexbench.errors import CommandError
 from lexbench.models.checkpoint import fetch
 from lexbench.models.local_model import DTYPES, LocalModel
-from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
+from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, token_spans, tokenise
 from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.storage.environment import cores
@@ -168,11 +168,8 @@ class Transformer(LocalModel, Encoder):
         return loaded(getattr(_torch_models, self.computation), self.spec(name, revision))
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-") -> list[Input]:
-        """Return the tokenizer's input for *documents*: prompt, then title (*no_title* if there is none) as `titles` says."""
-        if self.titles == "off":
-            return [self.document_prompt + document.text for document in documents]
-        pairs = [(self.document_prompt + (document.title or no_title), document.body) for document in documents]
-        return [separator.join(pair) for pair in pairs] if self.titles == "string" else list(pairs)
+        """Return the tokenizer's input for *documents*, with prompt and title as the settings say."""
+        return document_inputs(documents, self.titles, separator, no_title, self.document_prompt)
 
     def _encode(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.plugins import TokenSpans
+from lexbench.types import Document
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -56,6 +57,19 @@ def plain_copy(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
     copy.no_padding()
     copy.no_truncation()
     return copy
+
+
+def document_inputs(
+    documents: Sequence[Document], titles: str, separator: str, no_title: str = "-", prompt: str = ""
+) -> list[Input]:
+    """Return the tokenizer's input for *documents*: *prompt*, then title (*no_title* if there is none) and body.
+
+    *titles*: "off" takes the text, "pair" the title and the body, "string" both in one text with *separator* between them.
+    """
+    if titles == "off":
+        return [prompt + document.text for document in documents]
+    pairs = [(prompt + (document.title or no_title), document.body) for document in documents]
+    return [separator.join(pair) for pair in pairs] if titles == "string" else list(pairs)
 
 
 def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = True, types: bool = False) -> Tokens:

@@ -94,7 +94,7 @@ class RetrieverContract:
         assert len(twins) == 2
         assert found(searcher, corpus, "quick foxes jump", 1) == twins[:1]
 
-    def test_a_batch_equals_single_queries(self, searcher: Any, corpus: Any) -> None:
+    def test_a_batch_equals_single_queries(self, searcher: Any) -> None:
         """Each query of a batch has the same hits as alone."""
         queries = ["fox", "", "dogs", "quick jump", "cats mix"] * 30
         batch = searcher.search(searcher.encode(queries), 5)

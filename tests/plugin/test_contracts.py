@@ -1,4 +1,4 @@
-"""What lexbench asks of a plug-in, asked of those here: five lines each."""
+"""The contract tests of lexbench on the plug-ins of this package: five lines each."""
 
 import pytest
 from lexbench_example.letters import Letters
@@ -33,5 +33,5 @@ class TestNumerals(SourceContract):
 
     @pytest.fixture
     def case(self) -> SourceCase:
-        """Return what it is asked for."""
+        """Return the source and its dataset."""
         return SourceCase(Numerals, contract_of("numerals"), [])

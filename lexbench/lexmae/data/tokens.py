@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.lexmae.data import batches
 from lexbench.lexmae.recipe.settings import Encoding
-from lexbench.models.token_batches import Input, cutter, tokenise
+from lexbench.models.token_batches import cutter, document_inputs, tokenise
 from lexbench.progress import Progress
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _BLOCK = 2048  # texts that are tokenised at a time
-_NO_TITLE = "-"  # as in LexMAE's data; see `sparse_mlm`
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,53 +85,35 @@ class TextReader:
         return [row.astype(np.int64) for row in np.split(tokens.ids, tokens.starts[1:-1])]
 
     def corpus(self, corpus: StoredCorpus, store: Store, progress: Progress) -> TokenisedCorpus:
-        """Return the tokens of all documents of *corpus*."""
-        encoding = self.encoding
-        return tokenised(corpus, self.tokenizer, encoding.titles, encoding.document_length, store, progress)
+        """Return the tokens of all documents of *corpus*, tokenised unless they are in the store."""
+        tokenizer, titles, length = self.tokenizer, self.encoding.titles, self.encoding.document_length
+        cut = cutter(tokenizer, length)  # a copy: the settings of the last call must not enter the digest
+        digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
+        facts = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
+
+        def work(draft: Path) -> None:
+            progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
+            self._write(corpus, cut, draft, progress)
+            progress.end()
+
+        folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, facts, work)
+        kind = json.loads((folder / "kind.json").read_bytes())["ids"]
+        return TokenisedCorpus(np.memmap(folder / "ids.bin", kind, "r"), np.load(folder / "starts.npy", mmap_mode="r"))
+
+    def _write(self, corpus: StoredCorpus, cut: "Tokenizer", draft: Path, progress: Progress) -> None:
+        """Write the files of a tokenised corpus into *draft*, block by block, so that memory stays small."""
+        kind = np.uint16 if len(self.tokenizer) <= 1 << 16 else np.uint32
+        separator, starts = str(self.tokenizer.sep_token), array("q", [0])
+        with (draft / "ids.bin").open("wb") as file:
+            for start in range(0, len(corpus), _BLOCK):
+                documents = list(corpus.documents(start, start + _BLOCK))
+                tokens = tokenise(cut, document_inputs(documents, self.encoding.titles, separator))
+                file.write(tokens.ids.astype(kind).tobytes())
+                starts.extend((tokens.starts[1:] + starts[-1]).tolist())
+                progress.advance(len(documents))
+        np.save(draft / "starts.npy", np.frombuffer(starts, np.int64))
+        atomic.write_text(draft / "kind.json", json.dumps({"ids": np.dtype(kind).name}) + "\n")
 
     def tensors(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
         """Return tokens of texts as tensors *ids*, *real* and *pools* (texts, longest); see `batches.tensors`."""
         return batches.tensors(rows, pad=self.pad, silent=self.silent)
-
-
-def tokenised(
-    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", titles: str, length: int, store: Store, progress: Progress
-) -> TokenisedCorpus:
-    """Return the tokens of *corpus*, at most *length* per text. *titles* means the same as in `sparse_mlm(titles=…)`."""
-    cut = cutter(tokenizer, length)  # a copy: the settings of the last call must not enter the digest
-    digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
-    facts: KeyFacts = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
-
-    def work(draft: Path) -> None:
-        progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
-        _write(corpus, tokenizer, cut, titles, draft, progress)
-        progress.end()
-
-    folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, facts, work)
-    kind = json.loads((folder / "kind.json").read_bytes())["ids"]
-    return TokenisedCorpus(np.memmap(folder / "ids.bin", kind, "r"), np.load(folder / "starts.npy", mmap_mode="r"))
-
-
-def _write(
-    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", cut: "Tokenizer", titles: str, draft: Path, progress: Progress
-) -> None:
-    """Write the files of a tokenised corpus into *draft*, block by block, so that memory stays small."""
-    kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
-    starts = array("q", [0])
-    with (draft / "ids.bin").open("wb") as file:
-        for start in range(0, len(corpus), _BLOCK):
-            texts = [_input(document, titles, tokenizer) for document in corpus.documents(start, start + _BLOCK)]
-            tokens = tokenise(cut, texts)
-            file.write(tokens.ids.astype(kind).tobytes())
-            starts.extend((tokens.starts[1:] + starts[-1]).tolist())
-            progress.advance(len(texts))
-    np.save(draft / "starts.npy", np.frombuffer(starts, np.int64))
-    atomic.write_text(draft / "kind.json", json.dumps({"ids": np.dtype(kind).name}) + "\n")
-
-
-def _input(document: Any, titles: str, tokenizer: "PreTrainedTokenizerFast") -> Input:
-    """Return a document as input of the tokenizer: a text, or the pair of title and body."""
-    if titles == "off":
-        return str(document.text)
-    pair = (document.title or _NO_TITLE, document.body)
-    return str(tokenizer.sep_token).join(pair) if titles == "string" else pair
