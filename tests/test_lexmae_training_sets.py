@@ -84,16 +84,16 @@ def test_nothing_relevant(tmp_path, kept):
     """A set without a relevant document in its corpus, and a folder without a corpus, are refused."""
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
         opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), kept)
-    with pytest.raises(MissingData, match="has no corpus: neither it nor"):
+    with pytest.raises(MissingData, match=r"has no documents: there is no corpus\.jsonl in"):
         open_corpus(str(tmp_path), kept, Progress())
 
 
 def test_corpus_without_queries(tmp_path, kept):
-    """Pretraining only needs a corpus; with and without queries it is the same stored corpus."""
+    """Pretraining only needs a corpus, also one folder up; with and without queries it is the same stored corpus."""
     whole = write(tmp_path / "fruit")
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    shutil.copy(whole / "corpus.jsonl", alone)
+    alone = tmp_path / "shared" / "alone"
+    alone.mkdir(parents=True)
+    shutil.copy(whole / "corpus.jsonl", alone.parent)
     corpora = [open_corpus(str(path), kept, Progress()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
 
     assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}

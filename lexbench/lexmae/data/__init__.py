@@ -1,6 +1,6 @@
 """Training data: read from disk and drawn by seed, so that examples do not depend on interruptions, workers or devices.
 
-    collections    finding the datasets and folders that a recipe names, their sizes, and which queries are for testing
+    collections    finding the datasets and folders that a recipe names, and which queries are for testing
     training_sets  corpora, training queries with their relevant documents, and searches for these queries
     negatives      hard negatives: mining them, and their lists
     tokens         corpora and queries as token ids

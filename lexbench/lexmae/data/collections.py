@@ -10,22 +10,30 @@ from pathlib import Path
 
 from lexbench import suites
 from lexbench.analysis.seen_in_training import SimilarQueries
-from lexbench.contracts import all_contracts
+from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts
 from lexbench.datasets import location
+from lexbench.datasets.sources.files import Files, documents_of, folder_of
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.lexmae.recipe.settings import STAGES, Recipe
 
 _SPLIT = "train"  # the default of a folder with several qrels
-_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 _TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
 
 
-def check_corpus(name: str) -> None:
-    """Raise the error that opening the corpus of a dataset or BEIR folder would raise."""
-    if Path(name).exists():
-        corpus_file(Path(name))
-    else:
-        find_dataset(name)
+def find_corpus(name: str) -> location.Located:
+    """Return contract and source of a dataset, or of a folder of documents, which need not have queries.
+
+    The documents of a folder may be one folder up. Raises what `find_dataset` raises.
+    """
+    if not (path := Path(name).resolve()).exists():
+        return find_dataset(name)
+    folder = folder_of(path) if path.is_file() else path
+    facts, text = SourceFacts(loader="files"), TextPolicy(document="title_text")
+    contract = Contract(1, folder.name, 0, folder.name, "", folder.name, facts, text)
+    files = next(filter(None, (documents_of(place, contract) for place in (folder, folder.parent))), None)
+    if files is None:
+        raise MissingData(f"{name} has no documents: there is no corpus.jsonl in {folder} or {folder.parent}")
+    return location.Located(contract, Files(contract, files, (), ()))
 
 
 def find_dataset(name: str) -> location.Located:
@@ -44,22 +52,6 @@ def find_dataset(name: str) -> location.Located:
         files = ", ".join(f"{path}/qrels/{split}.tsv" for split in sorted(splits))
         raise InvalidFile(f"{path} has no qrels/{_SPLIT}.tsv to train on; make one, or name one of: {files}")
     return location.find_folder(path, _SPLIT if _SPLIT in splits else None)
-
-
-def corpus_file(path: Path) -> Path:
-    """Return the corpus of the BEIR folder or qrels file at *path*; it may be one folder up. Raises MissingData."""
-    folder = corpus_folder(path)
-    for parent in (folder, folder.parent):
-        for name in _CORPUS:
-            if (parent / name).is_file():
-                return parent / name
-    raise MissingData(f"{path} has no corpus: neither it nor {folder.parent} has corpus.jsonl or corpus.jsonl.gz")
-
-
-def corpus_folder(path: Path) -> Path:
-    """Return the absolute path of the BEIR folder at *path*, or of the folder that the qrels file at *path* is in."""
-    path = path.resolve()
-    return path.parent.parent if path.is_file() and path.parent.name == "qrels" else path
 
 
 def check_selection(recipe: Recipe) -> None:

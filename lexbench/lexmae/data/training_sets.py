@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.contracts import Contract
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
-from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
 from lexbench.progress import Progress
@@ -108,11 +107,12 @@ def _digest(queries: Sequence[Query]) -> str:
 
 
 def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
-    """Return the corpus of a dataset (its id) or of a BEIR folder (its path), which need not have queries.
+    """Return the corpus of a dataset (its id), or of a folder of documents (its path), which need not have queries.
 
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
     """
-    dataset = _without_queries(Path(name)) if Path(name).exists() else open_dataset(*collections.find_dataset(name))
+    located = collections.find_corpus(name)
+    dataset = Dataset(*located, Topics((), (), 0)) if Path(name).exists() else open_dataset(*located)
     return DatasetRunner(dataset, store, progress).corpus
 
 
@@ -128,14 +128,6 @@ def search(
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
     runner = DatasetRunner(Dataset(whole.contract, whole.source, topics), store, progress)
     return read_run(runner.run(system, depth).folder).run
-
-
-def _without_queries(path: Path) -> Dataset:
-    """Return the dataset of a BEIR folder without queries; only its corpus can be read."""
-    corpus = collections.corpus_file(path)
-    name, facts, text = corpus.parent.name, SourceFacts(loader="files"), TextPolicy(document="title_text")
-    contract = Contract(schema=1, id=name, version=0, name=name, description="", corpus=name, source=facts, text=text)
-    return Dataset(contract, Files(contract, (corpus,), (), ()), Topics((), (), 0))
 
 
 # ---- examples of fine-tuning: a query, a relevant document, and negatives (paper, appendix A) ------------------------------

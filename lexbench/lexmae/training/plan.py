@@ -174,7 +174,7 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     if task.kind == "start" and not Paths(recipe).start.is_dir():
         _check_model(recipe.start.model, recipe.start.revision)
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
-            collections.check_corpus(name)
+            collections.find_corpus(name)
     if task.kind == "imitate" and recipe.imitation:
         _check_model(recipe.imitation.model)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
@@ -182,7 +182,7 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     for name in _queries(recipe, task):
         collections.find_dataset(name)
     for name in _corpora(recipe, task):
-        collections.check_corpus(name)
+        collections.find_corpus(name)
 
 
 def _check_model(model: str, revision: str | None = None) -> None:
