@@ -222,7 +222,10 @@ def _memory(tensor: Tensor) -> tuple[int, tuple[int, ...]]:
 
 
 def fill(model: Any, tensors: Mapping[str, Tensor], device: torch.device | str) -> nn.Module:
-    """Return the empty *model* with all its parameters from *tensors*, on *device*, for inference only."""
+    """Fill the empty *model* with *tensors*, and return it on *device*, for inference only.
+
+    Raises LexbenchError if a tensor of the model stays empty.
+    """
     model.load_state_dict(tensors, strict=True, assign=True)
     if empty := [name for name, tensor in (*model.named_parameters(), *model.named_buffers()) if tensor.is_meta]:
         raise LexbenchError(f"this version of transformers makes {empty[0]} in a way that lexbench does not know")

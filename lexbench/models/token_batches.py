@@ -73,7 +73,7 @@ def document_inputs(
 
 
 def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = True, types: bool = False) -> Tokens:
-    """Return the tokens of *texts* by a tokenizer from `cutter`, which runs on all cores unless told otherwise.
+    """Return the tokens of *texts* by a tokenizer from `cutter`.
 
     *special* adds the tokenizer's special tokens, *types* finds where the second text of a pair starts.
     """
@@ -100,7 +100,7 @@ def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> l
 
 
 def filled(tokens: Tokens, token: int, length: int) -> Tokens:
-    """Return *tokens* with shorter texts filled up to *length* by *token*, which counts as a token of the text."""
+    """Return *tokens* with *token* repeated at the end of texts that are shorter than *length*; it counts as their token."""
     lengths = np.diff(tokens.starts)
     starts = np.concatenate([[0], np.cumsum(np.maximum(lengths, length))])
     ids = np.full(starts[-1], token, np.int32)
@@ -119,8 +119,8 @@ def ended(tokens: Tokens, token: int) -> Tokens:
 def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:
     """Yield batches of all texts, the longest first and equally long ones in their order, so that there is little padding.
 
-    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. Padding
-    does not pool, nor do positions that hold an id of *silent*.
+    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. Padding is
+    not pooled, and neither are the ids in *silent*.
     """
     lengths = np.diff(tokens.starts)
     order = np.argsort(-lengths, kind="stable")

@@ -166,9 +166,8 @@ class Reranker:
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
         blocks = []
         for start in range(0, len(rows), _DENSE):
-            texts = Texts(
-                **{name: tensor.to(device) for name, tensor in self.reader.tensors(rows[start : start + _DENSE]).items()}
-            )
+            batch = self.reader.tensors(rows[start : start + _DENSE])
+            texts = Texts(**{name: tensor.to(device) for name, tensor in batch.items()})
             with torch.autocast(device.type, kinds.get(self.precision), enabled=self.precision in kinds):
                 blocks.append(sparse.csr_array(in_groups(self.encoder, texts).float().cpu().numpy()))
         return sparse.csr_array(sparse.vstack(blocks, format="csr"))
