@@ -7,17 +7,14 @@ import sys
 import msgspec
 import numpy as np
 import pytest
-import tiny
 from scipy import sparse
 from servers import serving
 
 import lexbench
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.progress import Progress
 from lexbench.runner.adapters import adapted
-from lexbench.runner.artifacts import Artifacts, Workspace
 from lexbench.runner.systems import system
-from lexbench.storage.store import Store
+from lexbench.testing.retrievers import artifacts
 from lexbench.timing.protocol import Settings
 from lexbench.types import Kind, MultiVectors, Query
 from lexbench.vectors import converted
@@ -203,19 +200,14 @@ QUERIES = [Query("q1", "red"), Query("q2", "fox"), Query("q3", "green")]
 FOUND = {"q1": [("d2", 1), ("d1", 1)], "q2": [("d4", 2), ("d1", 1)], "q3": []}  # of equal scores the larger id first
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    """Write a corpus of four documents; position 0 is d4."""
-    return tiny.corpus(tmp_path / "corpus", CORPUS)
-
-
-def found(given, corpus, path, k=10):
+def found(given, path, k=10):
     """Return what a system finds for QUERIES, with its index in a store at *path*."""
     plugin = system(given).retriever
-    searcher = plugin.open(Artifacts(corpus, "corpus", Workspace(Store(path), Progress())).index(plugin))
-    hits = searcher.search(searcher.encode_queries(QUERIES), k)
+    context = artifacts(path, CORPUS)
+    searcher = plugin.open(context.index(plugin))
+    hits, ids = searcher.search(searcher.encode_queries(QUERIES), k), context.corpus.doc_ids.astype(str).tolist()
     return {
-        query.query_id: [(corpus.doc_ids[doc].decode(), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
+        query.query_id: [(ids[doc], score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
         for query, docs, scores in zip(QUERIES, hits.docs.tolist(), hits.scores.tolist(), strict=True)
     }
 
@@ -274,11 +266,11 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_every_search_system_finds_the_same(kind, corpus, tmp_path):
+def test_every_search_system_finds_the_same(kind, tmp_path):
     """Functions, objects, and systems of beir and PyTerrier give the lists in one order; k cuts them."""
     given = SEARCHES[kind]()
-    assert found(given, corpus, tmp_path / "store") == FOUND
-    assert found(given, corpus, tmp_path / "other", k=1) == {query: docs[:1] for query, docs in FOUND.items()}
+    assert found(given, tmp_path / "store") == FOUND
+    assert found(given, tmp_path / "other", k=1) == {query: docs[:1] for query, docs in FOUND.items()}
     assert not system(given).reusable
 
 
@@ -295,14 +287,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("answer", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_wrong_answers_name_system_query_and_document(answer, message, corpus, tmp_path):
+def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path):
     """A wrong answer is one line with the name of the system, the query and the document."""
 
     def mine(queries, k):
         return answer
 
     with pytest.raises(LexbenchError) as raised:
-        found(mine, corpus, tmp_path / "store")
+        found(mine, tmp_path / "store")
     assert str(raised.value).startswith(f"mine: {message}")
 
 
@@ -325,7 +317,7 @@ def test_a_failing_system_costs_the_others_nothing(tmp_path):
 # ---- programs and servers --------------------------------------------------------------------------------------------------
 
 
-def test_a_program_searches(corpus, tmp_path):
+def test_a_program_searches(tmp_path):
     """A program finds what other systems find; without a revision no other process reuses its answers."""
     program = tmp_path / "search"
     answers = {query: dict(docs) if query == "q2" else docs for query, docs in FOUND.items()}
@@ -334,7 +326,7 @@ def test_a_program_searches(corpus, tmp_path):
     program.write_text("\n".join([f"#!{sys.executable}", *lines]))
     program.chmod(0o755)
     expression = f'command("{program}")'
-    assert found(expression, corpus, tmp_path / "store") == FOUND
+    assert found(expression, tmp_path / "store") == FOUND
 
     plain, named = system(expression), system(f'command("{program}", revision="1")')
     assert "process" in str(plain.recipe)
@@ -373,11 +365,11 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(("body", "message"), BROKEN.items(), ids=BROKEN.values())
-def test_a_broken_program_is_one_line(body, message, corpus, tmp_path):
+def test_a_broken_program_is_one_line(body, message, tmp_path):
     """A crash, a hang and a wrong answer name the program, the query and what came."""
     expression = script(tmp_path, body)
     with pytest.raises(LexbenchError) as raised:
-        found(expression, corpus, tmp_path / "store")
+        found(expression, tmp_path / "store")
     assert str(raised.value).startswith(f"{expression.partition(', ')[0]}): query '{message}")
 
 
@@ -394,7 +386,7 @@ def server():
         yield made
 
 
-def test_a_server_searches(server, corpus, tmp_path):
+def test_a_server_searches(server, tmp_path):
     """A server finds what others find, in both forms of answers and one by one; a wrong answer is one line with its address."""
     sizes = []
 
@@ -403,15 +395,15 @@ def test_a_server_searches(server, corpus, tmp_path):
         return [{"qid": one["qid"], "docs": list(count(one["text"], CORPUS).items())[:k]} for one in queries]
 
     server.answer = listed
-    assert found(f'url("{server.url}")', corpus, tmp_path / "a") == FOUND
-    assert found(f'url("{server.url}", batch=1)', corpus, tmp_path / "b") == FOUND
+    assert found(f'url("{server.url}")', tmp_path / "a") == FOUND
+    assert found(f'url("{server.url}", batch=1)', tmp_path / "b") == FOUND
     assert sizes == [3, 1, 1, 1]
     server.answer = lambda queries, k: {one["qid"]: count(one["text"], CORPUS) for one in queries}
-    assert found(f'url("{server.url}")', corpus, tmp_path / "c") == FOUND
+    assert found(f'url("{server.url}")', tmp_path / "c") == FOUND
     assert "process" in str(system(f'url("{server.url}")').recipe)
     server.answer = lambda queries, k: {"q1": {"d9": 1}}
     with pytest.raises(LexbenchError, match=f"^{server.url}: query 'q1': document 'd9' is not in the corpus$"):
-        found(f'url("{server.url}")', corpus, tmp_path / "d")
+        found(f'url("{server.url}")', tmp_path / "d")
 
 
 # ---- timing ----------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The contract of retrievers, on seven documents in a store."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,14 @@ TEXTS = {
 }
 
 
-def artifacts(path: Path) -> Artifacts:
-    """Return the artifacts of the seven documents in a store at *path*. They are its `BuildContext` for retrievers."""
+def artifacts(path: Path, texts: Mapping[str, str] = TEXTS) -> Artifacts:
+    """Return the artifacts of a corpus of *texts*, by id, in the store at *path*. They are the `BuildContext` of retrievers."""
 
     def write(draft: Path) -> None:
-        write_corpus((Document(doc_id, text) for doc_id, text in TEXTS.items()), draft)
+        write_corpus((Document(doc_id, text) for doc_id, text in texts.items()), draft)
 
     store = Store(path)
-    return Artifacts(open_corpus(store.produce("corpora", "corpus", {}, write)), "corpus", Workspace(store, Progress()))
+    return Artifacts(open_corpus(store.produce("corpora", "corpus", texts, write)), "corpus", Workspace(store, Progress()))
 
 
 def found(searcher: Any, corpus: StoredCorpus, query: str, k: int = 10) -> list[str]:
