@@ -49,12 +49,11 @@ faiss = partial(engine, "faiss")
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16"])
-@pytest.mark.parametrize(("count", "k"), [(1, 1), (1, 6000), (16, 10), (17, 1000), (70, 1), (70, 1000), (70, 6000)])
+@pytest.mark.parametrize(("count", "k"), [(1, 1), (1, 6000), (16, 10), (70, 1), (70, 1000), (70, 6000)])
 def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k):
-    """With any number of queries and blocks, by our loop or BLAS, hits equal a stable sort of all products."""
+    """With any number of queries and blocks, hits equal a stable sort of all products."""
     monkeypatch.setattr(dense, "_QUERIES", 50)
     monkeypatch.setattr(dense, "_DOCUMENTS", 999)
-    monkeypatch.setattr(dense, "_LONGER", 2)
     monkeypatch.setattr("lexbench.engines.flat._QUERIES", 60)
     hits = opened(Flat(storage), tmp_path, FEW).search(ASKING[:count], k)
     expected = exact(FEW, ASKING[:count], k)

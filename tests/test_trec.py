@@ -189,17 +189,6 @@ def test_ids_that_would_not_read_back_are_not_written(tmp_path, query, document,
 def compiled(monkeypatch):
     """Read small files by the compiled loops for large ones."""
     monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
-    monkeypatch.setattr("lexbench.trec.ids.MANY", 0)
-
-
-@pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])
-def test_codes_of_many_ids(compiled, most):
-    """Codes of many ids equal numpy's, for few different ids (which are counted) and for many (which are sorted)."""
-    figures = np.random.default_rng(0).integers(0, most, 2000)
-    for ids in (figures.astype("S"), np.char.add("document-", figures.astype(str)).astype("S")):
-        table, codes = factorize(ids)
-        assert table.tolist() == np.unique(ids)[::-1].tolist()
-        assert table[codes].tolist() == ids.tolist()
 
 
 NUMBERS = "0 -0 +1 1. .5 -2.25 1e3 1E-3 12.34567890123 0.1234567890123456 9007199254740993 1e300 1e-5 0.30000000000000004"

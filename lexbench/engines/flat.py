@@ -50,8 +50,7 @@ class Flat(Engine):
     """Every document vector is multiplied with every query vector; nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums
-    are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like). Up to 16 queries are
-    multiplied by a loop of ours in one thread, which is twice as fast as BLAS in one.
+    are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like).
     """
 
     storage: str = "float32"
@@ -73,8 +72,7 @@ class Flat(Engine):
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
         vectors = map_matrix(path)
         if len(vectors):
-            for count in (1, _QUERIES):  # our loop, and BLAS
-                FlatIndex(vectors[:1]).search(np.zeros((count, vectors.shape[1]), np.float32), 1)
+            FlatIndex(vectors[:1]).search(np.zeros((1, vectors.shape[1]), np.float32), 1)
         return FlatIndex(vectors)
 
 

@@ -1,7 +1,6 @@
-"""Compiled loops for large run files: columns of text, and ids as numbers. Importing this module takes half a second.
+"""Compiled loops that read the columns of large run files. Importing this module takes half a second.
 
-Each function replaces slower numpy code of `columns` or `ids`. `scan` gives up on unusual lines and leaves them to
-`columns`.
+`scan` gives up on unusual lines and leaves them to `columns`.
 """
 
 import numpy as np
@@ -97,31 +96,3 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
         start = starts[line]
         for i in range(stops[line] - start):
             fields[line, i] = text[start + i]
-
-
-@njit(nogil=True, cache=True)
-def small_numbers(keys, most):  # type: ignore[no-untyped-def]
-    """Map *keys*, uint64 (n,), to small numbers in the same order. Return them, int64 (n,), and the limit of these numbers.
-
-    Ids are mostly figures, so each of the 8 bytes has few different values and becomes a digit of a mixed base. The limit is 0,
-    and the numbers mean nothing, if it would be above *most*.
-    """
-    # What each value of each byte adds to the number.
-    there, worth, size = np.zeros((8, 256), np.bool_), np.zeros((8, 256), np.int64), np.int64(1)
-    numbers = np.zeros(len(keys), np.int64)
-    for key in keys:
-        for byte in range(8):
-            there[byte, (key >> np.uint64(8 * byte)) & np.uint64(255)] = True
-    for byte in range(8):
-        different = 0
-        for value in range(256):
-            if there[byte, value]:
-                worth[byte, value] = different * size
-                different += 1
-        size *= max(different, 1)
-        if size > most:
-            return numbers, np.int64(0)
-    for i in range(len(keys)):
-        for byte in range(8):
-            numbers[i] += worth[byte, (keys[i] >> np.uint64(8 * byte)) & np.uint64(255)]
-    return numbers, size

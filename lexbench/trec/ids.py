@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 
-MANY = 1_600_000  # ids; from this number on, loading numba saves more time than it costs
-_TABLE = 1 << 25  # most entries of a table of ids; it takes five bytes each
-
 
 def bytes_of(text: str) -> bytes:
     """Return an id as bytes. Raises LexbenchError if it has a surrogate that `text_of` did not make."""
@@ -44,32 +41,14 @@ def factorize(ids: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDArray[np.i
     # Eight bytes become one number, the first byte highest: sorting numbers is several times faster than sorting strings.
     width = -(-ids.itemsize // 8)
     words = ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width).astype(np.uint64)
-    ranks = _ranks(words[:, 0])
+    ranks = np.unique(words[:, 0], return_inverse=True)[1]
     for column in range(1, width):
-        low = _ranks(words[:, column])
-        ranks = _ranks(ranks * (int(low.max()) + 1) + low)
+        low = np.unique(words[:, column], return_inverse=True)[1]
+        ranks = np.unique(ranks * (int(low.max()) + 1) + low, return_inverse=True)[1]
     last = int(ranks.max())
     table, codes = np.empty((last + 1, width), np.uint64), (last - ranks).astype(np.int32)
     table[codes] = words
     return (table.astype(">u8").view(f"S{8 * width}").ravel().astype(ids.dtype), codes)
-
-
-def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the place of each value among the distinct ones, from 0: the inverse that `np.unique` returns."""
-    if len(values) >= MANY:
-        from lexbench.trec import _compiled
-
-        numbers, size = _compiled.small_numbers(values.astype(np.uint64), _TABLE)
-        if size:
-            there = np.zeros(size, bool)
-            there[numbers] = True
-            places: NDArray[np.int64] = (np.cumsum(there, dtype=np.int32) - 1)[numbers].astype(np.int64)
-            return places
-    order = np.argsort(values)
-    ordered = values[order]
-    ranks = np.empty(len(values), np.int64)
-    ranks[order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
-    return ranks
 
 
 def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int64]:

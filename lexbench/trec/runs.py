@@ -287,18 +287,8 @@ Columns: TypeAlias = tuple[NDArray[np.int32], NDArray[np.floating]]  # documents
 
 
 def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Columns:
-    """Return *docs* and *scores* (entries,), float32 or float64, in canonical order; -0.0 becomes 0.0, which it equals."""
-    if scores.dtype == np.float64:
-        return _canonical_doubles(offsets, docs, scores)
-    # A float32 score and its document make one integer, so that one fast sort of integers orders both.
-    keys = (-_ordinals(scores) << 32) | docs
-    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        keys[start:stop].sort()
-    return (keys & 0xFFFFFFFF).astype(np.int32), _from_ordinals(-(keys >> 32))
-
-
-def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Columns:
-    # Most run files are in order already, so only lists with an entry out of order are sorted.
+    """Return *docs* and *scores* (entries,) in canonical order; -0.0 becomes 0.0, which it equals."""
+    # Most runs are in order already, so only lists with an entry out of order are sorted.
     follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))
     breaks = np.flatnonzero(~follows) + 1
     unordered = np.unique(np.searchsorted(offsets, np.setdiff1d(breaks, offsets), side="right") - 1)

@@ -3,9 +3,6 @@
 `Best` keeps the best k documents while scores come block by block, which takes little time compared with making the scores.
 `overlap` measures how many of the exact best an approximate search found. `max_sim_scores` scores any documents for any queries
 by late interaction.
-
-BLAS rearranges the documents before it multiplies, which takes longer than a product with few queries. Its product with one
-query takes twice as long as reading the documents. So a loop of ours multiplies few queries.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +20,6 @@ from lexbench.types import Hits, MultiVectors
 from lexbench.vectors import pieces
 
 _QUERIES, _DOCUMENTS = 1024, 4096  # of a tile: BLAS is near its best, and 16 MB of products stay in the caches
-_FEW = 16  # queries for which BLAS is slower than our loop; measured at 384 dimensions
-_LONGER = 16  # times as many documents in a tile of few queries: numba is slow to find the type of mapped arrays, at each call
-_SUMS = {"reassoc", "contract", "nsz"}  # sums in any order, so that they run in vectors; nothing is assumed about the values
 _PRODUCTS = 1 << 22  # of tokens at a time: 16 MB
 _SPARE = 64  # keys beyond twice k
 _LOW = np.uint64(0xFFFFFFFF)  # bits of a key that hold the position
@@ -138,19 +132,17 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
     Blocks come in order of position; the tiles of all queries with some documents come before those of the next documents.
     """
     queries = np.ascontiguousarray(queries, np.float32)
-    rows = _DOCUMENTS if len(queries) > _FEW else _LONGER * _DOCUMENTS
-    buffer = np.empty(min(_QUERIES, len(queries)) * rows, np.float32)
+    buffer = np.empty(min(_QUERIES, len(queries)) * _DOCUMENTS, np.float32)
     position = 0
     for block in blocks:
         if len(block):
             same_width(queries.shape[1], block.shape[1], "dimensions")
-        for first in range(0, len(block), rows):
-            stored = np.ascontiguousarray(block[first : first + rows])
-            documents = stored if len(queries) <= _FEW else single(stored)
+        for first in range(0, len(block), _DOCUMENTS):
+            documents = single(np.ascontiguousarray(block[first : first + _DOCUMENTS]))
             for query in range(0, len(queries), _QUERIES):
                 batch = queries[query : query + _QUERIES]
                 out = buffer[: len(batch) * len(documents)].reshape(len(batch), len(documents))
-                _multiply(documents, batch, out)
+                np.matmul(batch, documents.T, out=out)
                 yield Tile(query, position, out)
             position += len(documents)
 
@@ -170,36 +162,6 @@ def single(vectors: NDArray[Any]) -> NDArray[np.float32]:
     singles = np.empty(vectors.shape, np.float32)
     widen(vectors.view(np.uint16).reshape(-1), singles.reshape(-1))
     return singles
-
-
-def _multiply(documents: NDArray[Any], queries: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Write the products to *out* (queries, documents)."""
-    if documents.dtype == np.float16:
-        _products_of_halves(documents.view(np.uint16), queries, out)
-    elif len(queries) <= _FEW:
-        _products(documents, queries, out)
-    else:
-        np.matmul(queries, documents.T, out=out)
-
-
-@njit(nogil=True, cache=True, fastmath=_SUMS)
-def _products(documents, queries, out):  # type: ignore[no-untyped-def]
-    """Write the products of float32 *documents* (n, width) and *queries* (m, width) to *out* (m, n)."""
-    for row in range(len(documents)):
-        for query in range(len(queries)):
-            total = np.float32(0)
-            for i in range(documents.shape[1]):
-                total += documents[row, i] * queries[query, i]
-            out[query, row] = total
-
-
-@njit(nogil=True, cache=True, fastmath=_SUMS)
-def _products_of_halves(documents, queries, out):  # type: ignore[no-untyped-def]
-    """Write the products like `_products`; *documents* are float16 as uint16 bits, widened in the first-level cache."""
-    document = np.empty((1, documents.shape[1]), np.float32)
-    for row in range(len(documents)):
-        widen(documents[row], document[0])
-        _products(document, queries, out[:, row : row + 1])
 
 
 @njit(nogil=True, cache=True)
