@@ -275,28 +275,13 @@ def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, wei
         FORMATS["anserini-topics"].write(blocks_of([[weight]], [query_id]), tmp_path / "t.tsv", Vocabulary(TOKENS))
 
 
-def test_a_folder_of_files(tmp_path, monkeypatch):
-    """A path without a known ending is a folder of files, and reads back in order; there is a file even if it is empty."""
-    monkeypatch.setattr("lexbench.vector_formats.json_lines._DOCUMENTS", 2)
-    FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "v", Vocabulary(TOKENS))
-    FORMATS["anserini"].write(iter([]), tmp_path / "none", Vocabulary(TOKENS))
-
-    assert [path.name for path in sorted((tmp_path / "v").iterdir())] == ["part-00000.jsonl", "part-00001.jsonl"]
-    assert read("anserini", tmp_path / "v") == expected("anserini")
-    assert read("anserini", tmp_path / "none") == ([], [])
-
-
-def test_folders_that_are_refused(tmp_path):
-    """Writing into a folder with content and reading from one without files are refused; a failure leaves no folder."""
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "note.txt").touch()
-    with pytest.raises(CommandError, match="full is there already and is no empty folder"):
-        FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "full", Vocabulary(TOKENS))
-    with pytest.raises(InvalidFile, match=r"full: no file in this folder ends in \.json, \.jsonl, \.gz"):
-        read("anserini", tmp_path / "full")
-    with pytest.raises(CommandError, match="quantise"):
-        FORMATS["anserini"].write(blocks_of([[0.5]]), tmp_path / "new", Vocabulary(TOKENS))
-    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+def test_a_folder_of_files_is_read(tmp_path):
+    """The files of a folder are read in the order of their names; a folder without files is refused."""
+    with pytest.raises(InvalidFile, match=r": no file in this folder ends in \.json, \.jsonl, \.gz"):
+        read("anserini", tmp_path)
+    for number, block in enumerate(blocks_of(WEIGHTS, size=2)):
+        FORMATS["anserini"].write([block], tmp_path / f"part-{number}.jsonl.gz", Vocabulary(TOKENS))
+    assert read("anserini", tmp_path) == expected("anserini")
 
 
 def test_anserini_reads_what_is_written(tmp_path):
@@ -304,7 +289,8 @@ def test_anserini_reads_what_is_written(tmp_path):
     pytest.importorskip("jnius_config")
     from lexbench.engines.kernels.java import java_class
 
-    FORMATS["anserini"].write(blocks_of([[2, 0, 1, 0], [0] * 4, [0, 3, 0, 0]]), tmp_path / "v", Vocabulary(TOKENS))
+    (tmp_path / "v").mkdir()
+    FORMATS["anserini"].write(blocks_of([[2, 0, 1, 0], [0] * 4, [0, 3, 0, 0]]), tmp_path / "v" / "v.jsonl", Vocabulary(TOKENS))
     FORMATS["anserini-topics"].write(blocks_of([[2, 0, 1, 0]], ["q"]), tmp_path / "t.tsv", Vocabulary(TOKENS))
     paths = java_class("java.nio.file.Paths")
     segments, found = java_class("io.anserini.collection.JsonVectorCollection")(paths.get(str(tmp_path / "v"))).iterator(), {}

@@ -71,14 +71,13 @@ def digests_below(path: str) -> dict[str, str]:
 class Vectors(LookedUp):
     """Documents and queries of one vocabulary, in files that `lexbench.vector_formats` reads.
 
-    *format* is the format of *documents*. *query_format* is by default the one that goes with it. *vocabulary* is a file with
-    one token per line. Without it, terms are numbered in the order of the documents, so encoding queries reads the documents
-    again. Query terms that no document has are left out. During a look-up the documents are in temporary files of eight bytes
-    per term, and their ids in memory.
+    *format* is the format of *documents*; *queries* are in the format that goes with it. *vocabulary* is a file with one token
+    per line. Without it, terms are numbered in the order of the documents, so encoding queries reads the documents again.
+    Query terms that no document has are left out. During a look-up the documents are in temporary files of eight bytes per
+    term, and their ids in memory.
     """
 
     format: str = "anserini"
-    query_format: str | None = None
     vocabulary: str | None = runtime(None)
 
     kind: ClassVar[Kind] = Kind.SPARSE
@@ -87,10 +86,8 @@ class Vectors(LookedUp):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings, MissingData for missing files."""
-        for name in ("format", "query_format"):
-            value = getattr(self, name)
-            if value is not None and value not in FORMATS:
-                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(FORMATS)}")
+        if self.format not in FORMATS:
+            raise CommandError(f"vectors(format={self.format!r}): there is {', '.join(FORMATS)}")
         super().__post_init__()
 
     def token(self, term: int) -> str:
@@ -100,7 +97,7 @@ class Vectors(LookedUp):
     def encode_queries(self, queries: Sequence[Query]) -> sparse.csr_array:
         """Return the vectors (n, vocabulary) of queries. Raises LexbenchError if the file lacks one."""
         terms = tuple(self._table.tokens)
-        query_format = self.query_format or FORMATS[self.format].queries or self.format
+        query_format = FORMATS[self.format].queries or self.format
         table = _read(self.queries, query_format, None, terms, tuple(digests_below(self.queries).items()))
         vectors = table.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
         return vectors[:, : len(terms)]

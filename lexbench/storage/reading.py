@@ -82,17 +82,8 @@ def open_file(path: Path) -> BinaryIO:
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number of each line, from 1, and the line without its newline; no other character ends a line."""
-    number = 0
-    try:
-        with open_file(path) as file:
-            while line := file.readline(_LONGEST + 1):
-                number += 1
-                line = _line(line, path) if number == 1 else line
-                if len(line) > _LONGEST:
-                    raise InvalidFile(f"{path}:{number}: a line of more than {_LONGEST:,} bytes")
-                yield number, line.removesuffix(b"\n")
-    except _UNREADABLE as error:
-        raise _invalid(f"{path}: after line {number}" if number else f"{path}", error) from None
+    for first, text in blocks(path):
+        yield from enumerate(text.removesuffix(b"\n").split(b"\n"), first)
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -110,7 +101,8 @@ def blocks(path: Path) -> Iterator[Block]:
                     yield Block(first, whole)
                     first += whole.count(b"\n")
     except _UNREADABLE as error:
-        raise _invalid(f"{path}", error) from None
+        where = f"{path}: after line {first - 1}" if first > 1 else path
+        raise InvalidFile(f"{where}: {getattr(error, 'strerror', None) or error}") from None
     if rest:
         yield Block(first, rest)
 
@@ -120,10 +112,6 @@ def _line(begin: bytes, path: Path) -> bytes:
     if begin.startswith(_WIDE_MARKS):
         raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8")
     return begin.removeprefix(_UTF8_MARK)
-
-
-def _invalid(where: str, error: Exception) -> InvalidFile:
-    return InvalidFile(f"{where}: {getattr(error, 'strerror', None) or error}")
 
 
 def read_toml(path: Path, model: type[Table]) -> Table:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -69,14 +69,6 @@ class Vocabulary:
             return list(map(self._numbers.__getitem__, tokens))
         except KeyError as error:
             raise CommandError(f"token {error.args[0]!r} is not one of the {len(self):,} of the vocabulary") from None
-
-
-class TokenVector(NamedTuple):
-    """A vector with its terms as strings."""
-
-    text_id: str
-    tokens: list[str]
-    weights: list[float] | list[int]
 
 
 class Row(NamedTuple):
@@ -165,8 +157,11 @@ def _checked(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -
         yield block
 
 
-def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[TokenVector]:
-    """Yield each vector of *blocks*, `_checked`, with its tokens; weights are int with *whole*. *vocabulary* may still grow."""
+def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the id and the weights by token of each vector of *blocks*, `_checked`; they are int with *whole*, else float.
+
+    *vocabulary* may still grow.
+    """
     names = np.zeros(0, dtype=object)
     for ids, vectors in _checked(blocks, vocabulary, whole):
         if len(names) < vectors.shape[1]:
@@ -174,4 +169,4 @@ def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = 
         tokens = names[vectors.indices].tolist()
         weights = (vectors.data.astype(np.int64) if whole else vectors.data).tolist()
         for text_id, start, stop in zip(ids, vectors.indptr[:-1].tolist(), vectors.indptr[1:].tolist(), strict=True):
-            yield TokenVector(text_id, tokens[start:stop], weights[start:stop])
+            yield text_id, dict(zip(tokens[start:stop], weights[start:stop], strict=True))

@@ -10,23 +10,19 @@ https://github.com/TusKANNy/seismic: weights read back to the same float32. An i
 digits, texts are ignored, and a repeated id is yielded twice.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.storage.atomic import atomic_path, writer
+from lexbench.storage.atomic import writer
 from lexbench.storage.reading import lines
-from lexbench.vector_formats.blocks import Block, Row, TokenVector, Vocabulary, blocks_of_rows, json_rows, token_vectors
+from lexbench.vector_formats.blocks import Block, Row, Vocabulary, blocks_of_rows, json_rows, token_vectors
 
 _LONGEST = 255  # characters of a token, as Java counts them
 _SUFFIXES = (".json", ".jsonl", ".gz")
-_DOCUMENTS = 500_000  # per file of a folder, so that all threads of Anserini have work
 
 
 def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
@@ -42,44 +38,12 @@ def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
 
 
 def write_anserini(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
-    """Write the documents of *blocks* into one file if *path* ends in `.json`, `.jsonl` or `.gz`, else into a new folder.
-
-    Raises CommandError for weights that are no integers, tokens that Anserini would split, and a folder that is not empty.
-    """
-    rows = token_vectors(blocks, vocabulary, "Anserini")
-    if path.suffix in _SUFFIXES:
-        with writer(path) as file:
-            _write_rows(file, rows)
-        return
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise CommandError(f"{path} is there already and is no empty folder; remove it, or give another name")
-    with atomic_path(path) as draft:
-        try:
-            _write_folder(draft, rows)
-        except BaseException:
-            shutil.rmtree(draft)
-            raise
-
-
-def _write_folder(folder: Path, rows: Iterator[TokenVector]) -> None:
-    """Write files of at most `_DOCUMENTS` documents into the new folder *folder*."""
-    folder.mkdir()
-    number, first = 0, next(rows, None)
-    while first or not number:  # at least one file, so that the folder can be read
-        with writer(folder / f"part-{number:05d}.jsonl") as file:
-            _write_rows(file, [first] if first else [])
-            _write_rows(file, islice(rows, _DOCUMENTS - 1))
-        number, first = number + 1, next(rows, None)
-
-
-def _write_rows(file: BinaryIO, rows: Iterable[TokenVector], text: str = "contents", *, split: bool = True) -> None:
-    """Write one JSON object per line, with the empty field *text*; refuse tokens that Anserini would *split*."""
-    encode = msgspec.json.Encoder().encode
+    """Write the documents of *blocks*. Raises CommandError for weights that are no integers, or tokens that Anserini splits."""
     checked: set[str] = set()
-    for text_id, tokens, weights in rows:
-        if split:
-            _refuse_split(tokens, checked)
-        file.write(encode({"id": text_id, text: "", "vector": dict(zip(tokens, weights, strict=True))}) + b"\n")
+    with writer(path) as file:
+        for text_id, vector in token_vectors(blocks, vocabulary, "Anserini"):
+            _refuse_split(vector, checked)
+            file.write(msgspec.json.encode({"id": text_id, "contents": "", "vector": vector}) + b"\n")
 
 
 def read_seismic(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
@@ -90,7 +54,8 @@ def read_seismic(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
 def write_seismic(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the vectors of *blocks*, one per line. Raises CommandError for weights that are no finite numbers."""
     with writer(path) as file:
-        _write_rows(file, token_vectors(blocks, vocabulary), "content", split=False)
+        for text_id, vector in token_vectors(blocks, vocabulary):
+            file.write(msgspec.json.encode({"id": text_id, "content": "", "vector": vector}) + b"\n")
 
 
 def read_topics(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
@@ -118,20 +83,20 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
     """
     checked: set[str] = set()
     with writer(path) as file:
-        for query_id, tokens, weights in token_vectors(blocks, vocabulary, "Anserini"):
+        for query_id, vector in token_vectors(blocks, vocabulary, "Anserini"):
             if query_id.split() != [query_id]:
                 raise CommandError(f"query id {query_id!r} cannot be written: it is empty or has white space in it")
-            if not tokens:
+            if not vector:
                 raise CommandError(
                     f"query {query_id!r} has no terms, and Anserini stops at such a query; leave it out, or give it a term, "
                     "e.g. by quantize(empty=100)"
                 )
-            _refuse_split(tokens, checked)
-            text = " ".join(" ".join([token] * int(weight)) for token, weight in zip(tokens, weights, strict=True))
+            _refuse_split(vector, checked)
+            text = " ".join(" ".join([token] * weight) for token, weight in vector.items())
             file.write(f"{query_id}\t{text}\n".encode())
 
 
-def _refuse_split(tokens: list[str], checked: set[str]) -> None:
+def _refuse_split(tokens: Iterable[str], checked: set[str]) -> None:
     """Raise CommandError for the first of *tokens* that Anserini would split; add the others to *checked*."""
     for token in () if checked.issuperset(tokens) else tokens:
         if token.split() != [token] or len(token.encode("utf-16-le")) > 2 * _LONGEST:
