@@ -13,12 +13,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 from scipy import sparse
+from workbench import built
 
 from lexbench.engines.impact import Impact
+from lexbench.engines.kernels import impact_index
 from lexbench.errors import LexbenchError
 from lexbench.runner.systems import describe
 
-SMALL = {"window": 128, "part": 3000}  # so that a few hundred documents have several of each
+SMALL = {"WINDOW": 128, "PART": 3000}  # so that a few hundred documents have several of each
 
 
 def drawn(rng, rows, frequencies, weights):
@@ -36,11 +38,13 @@ def same(hits, documents, queries, k):
     assert np.array_equal(hits.scores, np.where(found > 0, found, -np.inf).astype(np.float32))
 
 
-def indexed(path, *shards, **sizes):
-    """Build and open an index."""
+def indexed(path, *shards, sizes=SMALL):
+    """Build with these *sizes* of windows and parts, and open the index."""
     path.mkdir(exist_ok=True)
-    Impact().build(iter(shards), path, **(sizes or SMALL))
-    return Impact().open(path)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in sizes.items():
+            patch.setattr(impact_index, name, size)
+        return built(Impact(), path, *shards)
 
 
 FREQUENCIES = np.array([0.9, 0.5, 0.2, 0.1, 0.08, 0.05, 0.02, 0.005, 0.0, 1.0])
@@ -66,7 +70,7 @@ def test_many_dense_lists_are_added_in_16_bits_and_in_more(tmp_path, weights, fa
     frequencies, factors = np.array([0.6, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.01]), list(factors)
     documents, queries = drawn(rng, 6000, frequencies, weights), drawn(rng, 12, np.full(11, 0.9), factors)
     queries = sparse.csr_array(queries * np.array([1] * 8 + [50] * 3, np.float32))
-    index = indexed(tmp_path, documents, window=1024, part=5000)
+    index = indexed(tmp_path, documents, sizes={"WINDOW": 1024, "PART": 5000})
     for k in (1, 10, 300):
         same(index.search(queries, k), documents, queries, k)
 
@@ -124,7 +128,7 @@ def test_lists_of_all_forms_are_found_at_the_default_sizes(tmp_path, rows, place
     weights[:, 0] = 0
     weights[places, 0] = places % 200 + 1
     documents, query = sparse.csr_array(weights), sparse.csr_array(np.array([[3, 1]], np.float32))
-    hits = indexed(tmp_path, documents, window=None).search(query, 700)
+    hits = indexed(tmp_path, documents, sizes={}).search(query, 700)
 
     assert (tmp_path / "gaps.bin").stat().st_size < 3 * len(places) + 64
     same(hits, documents, query, 700)
@@ -141,7 +145,7 @@ def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
     assert describe(Impact(), index=True) == describe(Impact()) | {"identity": {"layout": 2}}
 
 
-def test_memory_does_not_grow_with_the_collection(tmp_path):
+def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):
     """Five times as many documents take less than a fifth more memory to build; they are made one shard at a time.
 
     Other threads, and garbage that is collected late, can only add to a peak, so a peak that is too high is measured again.
@@ -152,11 +156,13 @@ def test_memory_does_not_grow_with_the_collection(tmp_path):
         with TemporaryDirectory(dir=tmp_path) as folder:
             tracemalloc.start()
             shards = (drawn(np.random.default_rng(seed), 512, np.full(60, 0.5), [1]) for seed in range(count))
-            Impact().build(shards, Path(folder), window=512, part=20_000)
+            Impact().build(shards, Path(folder))
             found = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         return found
 
+    monkeypatch.setattr(impact_index, "WINDOW", 512)
+    monkeypatch.setattr(impact_index, "PART", 20_000)
     peak(4)  # compiles
     few = min(peak(8), peak(8))
     assert any(peak(40) < 1.2 * few for _ in range(3))

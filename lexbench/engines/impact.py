@@ -37,22 +37,19 @@ class Impact(Engine):
         """Return the layout of the files: an index with another layout is built again."""
         return {"layout": _LAYOUT}
 
-    def build(
-        self, shards: "Iterable[scipy.sparse.csr_array]", path: Path, window: int | None = None, part: int | None = None
-    ) -> None:
+    def build(self, shards: "Iterable[scipy.sparse.csr_array]", path: Path) -> None:
         """Write the index of *shards* (n, vocabulary) of whole weights up to 65,535, in memory that does not grow with them.
 
-        *window* (documents) and *part* (postings), see kernels.impact_index, are for tests. Raises LexbenchError for any other
-        weight.
+        Raises LexbenchError for any other weight.
         """
         from lexbench.engines.kernels import impact_index
 
         with TemporaryDirectory(dir=path) as folder:
-            postings = impact_index.Sorter(Path(folder), part or impact_index.PART)
+            postings = impact_index.Sorter(Path(folder))
             for shard in shards:
                 postings.add(shard)
             postings.flush()
-            impact_index.write_index(postings, path, _LAYOUT, window or impact_index.WINDOW)
+            impact_index.write_index(postings, path, _LAYOUT)
 
     def open(self, path: Path) -> "ImpactIndex":
         """Map the index into memory, and compile the search if it has not been compiled on this machine before."""

@@ -75,7 +75,8 @@ class Pisa(Engine):
         """
         documents = _write_collection(shards, path)
         _context(path)  # compresses, the first time
-        _remove_collection(path)
+        for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):  # only compressing needs them
+            (path / name).unlink(missing_ok=True)
         (path / "documents").write_text(str(documents), encoding="ascii")
 
     def open(self, path: Path) -> "PisaIndex":
@@ -181,12 +182,6 @@ def _write_postings(runs: list[Run], totals: NDArray[np.int64], documents: int, 
             present = np.flatnonzero(totals[some])
             for file, values in ((docs, merged.indices), (frequencies, merged.data)):
                 np.insert(values, merged.indptr[present], totals[some][present]).astype(np.uint32).tofile(file)
-
-
-def _remove_collection(path: Path) -> None:
-    """Remove the files that only compressing needs."""
-    for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):
-        (path / name).unlink(missing_ok=True)
 
 
 def _context(path: Path) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar, Self
@@ -107,29 +107,23 @@ class Qdrant(Engine):
         """Index *shards* (n, width). Raises LexbenchError for shards of different widths, and for impossible values."""
         facts: dict[str, Any] = {"documents": 0, "width": 0}
         largest = np.zeros(0, np.float32)
-        backend: Edge | Server | None = None  # made when the width is known
-        sent = 0
-        block: list[Point] = []
 
-        def send() -> None:
-            nonlocal backend, sent
+        def points() -> Iterator[Point]:
+            nonlocal largest
+            for shard in shards:
+                facts["width"] = one_width("qdrant", facts["width"], shard.shape[1])
+                if self.kind is Kind.SPARSE:
+                    largest = largest_weights(largest, whole_weights(shard, "qdrant"))
+                vectors = enumerate(self.rows(shard, "a document vector"), facts["documents"])
+                yield from ((position, vector) for position, vector in vectors if vector is not None)
+                facts["documents"] += shard.shape[0]
+
+        backend: Edge | Server | None = None  # made when the width is known
+        sent, waiting = 0, points()
+        while block := list(islice(waiting, _POINTS)):
             backend = backend or self._make(int(facts["width"]), path)
             backend.add(block)
             sent += len(block)
-            block.clear()
-
-        for shard in shards:
-            facts["width"] = one_width("qdrant", facts["width"], shard.shape[1])
-            if self.kind is Kind.SPARSE:
-                largest = largest_weights(largest, whole_weights(shard, "qdrant"))
-            for row, vector in enumerate(self.rows(shard, "a document vector"), facts["documents"]):
-                if vector is not None:
-                    block.append((row, vector))
-                if len(block) == _POINTS:
-                    send()
-            facts["documents"] += shard.shape[0]
-        if block:
-            send()
         if backend is not None:
             backend.finish()
             if (there := backend.count()) != sent:

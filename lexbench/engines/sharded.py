@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 from weakref import finalize
 
 import numpy as np
@@ -28,17 +28,6 @@ from lexbench.types import Hits, Kind
 _FACTS = "parts.json"
 
 
-def _ignore(_line: str) -> None:
-    """Ignore a note."""
-
-
-class _Place(NamedTuple):
-    """Where shards are built and searched."""
-
-    executor: Executor = Here()
-    note: Callable[[str], None] = _ignore  # called with a line for each worker that is replaced
-
-
 @dataclass(frozen=True)
 class Sharded(Engine):
     """The lists are those of *engine* alone if it is exact: scores are the same, and ties go to the lower position.
@@ -52,10 +41,11 @@ class Sharded(Engine):
     engine: Engine
     shards: int = 2
     threads: int = runtime(1)
-    place: _Place = field(default=_Place(), init=False, repr=False, compare=False)
 
     kind: ClassVar[Any] = None  # these two are those of the engine
     exact: ClassVar[Any] = None
+    # Where shards are built and searched, and what is called with a line for each worker that is replaced: see `on_workers`.
+    place: ClassVar[tuple[Executor, Callable[[str], None]]] = Here(), lambda _line: None
 
     def __post_init__(self) -> None:
         """Raise CommandError unless there is an engine, and one shard or more."""
@@ -76,7 +66,7 @@ class Sharded(Engine):
         if isinstance(inner, Sharded):
             inner = replace(inner)  # its shards are where the shard is that they belong to
         copy = replace(self, engine=inner)
-        object.__setattr__(copy, "place", _Place(executor, note))
+        object.__setattr__(copy, "place", (executor, note))
         return copy
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
@@ -107,7 +97,8 @@ class Sharded(Engine):
 
     def workers(self, made: "_Shards", count: int) -> AbstractContextManager[Sequence[Worker]]:
         """Return a context with workers for *count* shards; without any, this process does the work."""
-        return self.place.executor.index_workers(made, count, self.place.note)
+        executor, note = self.place
+        return executor.index_workers(made, count, note)
 
     def open(self, path: Path) -> "ShardedIndex":
         """Open the index of every shard."""
@@ -140,13 +131,10 @@ class ShardedIndex(Index):
             return no_hits(int(queries.shape[0]), min(k, self._documents))
         begin, before = time.perf_counter(), [worker.spent for worker in self._workers]
         found = self._each("search", queries, k)
-        last = np.iinfo(np.int32).max  # sorts behind every document of the same score, here -inf
-        docs = [np.where(hits.docs >= 0, hits.docs + start, last) for hits, start in zip(found, self._starts, strict=True)]
+        docs = [np.where(hits.docs >= 0, hits.docs + start, -1) for hits, start in zip(found, self._starts, strict=True)]
         scores = [np.where(hits.docs >= 0, hits.scores, np.float32(-np.inf)) for hits in found]
         merged = ordered(np.concatenate(docs, axis=1).astype(np.int32), np.concatenate(scores, axis=1))
-        width = min(k, self._documents)
-        best, score = merged.docs[:, :width], merged.scores[:, :width]
-        hits = Hits(np.where(best == last, np.int32(-1), best), np.ascontiguousarray(score))
+        hits = Hits(*(np.ascontiguousarray(one[:, : min(k, self._documents)]) for one in merged))
         if self._workers:
             longest = max(worker.spent - spent for worker, spent in zip(self._workers, before, strict=True))
             self.transfer += time.perf_counter() - begin - longest

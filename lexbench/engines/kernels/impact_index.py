@@ -22,13 +22,10 @@ Both .bin files are bytes, and PADDING more. Memory does not grow with the colle
 """
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numba import njit
-from numpy.typing import DTypeLike
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import whole_weights
@@ -49,13 +46,13 @@ _BYTE = 8  # bits
 
 
 class Sorter:
-    """Sorts postings by list and position in runs in the folder *path*, *part* postings at a time.
+    """Sorts postings by list and position in runs in the folder *path*, PART postings at a time.
 
     Term t has list t for low bytes and list vocabulary + t for high bytes.
     """
 
-    def __init__(self, path: Path, part: int) -> None:
-        self.part, self.vocabulary, self.documents = part, 0, 0
+    def __init__(self, path: Path) -> None:
+        self.vocabulary = self.documents = 0
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
         self.sizes = np.zeros(0, np.int64)  # (lists,) postings
         self.runs: list[Run] = []
@@ -80,7 +77,7 @@ class Sorter:
         lists.eliminate_zeros()
         self.sizes += np.bincount(lists.indices, minlength=len(self.sizes))
         self._waiting.append(lists)
-        if sum(waiting.nnz for waiting in self._waiting) >= self.part:
+        if sum(waiting.nnz for waiting in self._waiting) >= PART:
             self.flush()
 
     def flush(self) -> None:
@@ -94,27 +91,26 @@ class Sorter:
 # ---- writing lists ---------------------------------------------------------------------------------------------------------
 
 
-def write_index(postings: Sorter, path: Path, layout: int, window: int) -> None:
-    """Write the index of *postings*, with the number *layout* and windows of *window* positions, into the folder *path*."""
+def write_index(postings: Sorter, path: Path, layout: int) -> None:
+    """Write the index of *postings*, with the number *layout*, into the folder *path*."""
     used = np.flatnonzero(postings.sizes)
-    sizes, windows = postings.sizes[used], -(-postings.documents // window)
+    sizes, windows = postings.sizes[used], -(-postings.documents // WINDOW)
     dense = sizes * DENSE >= postings.documents  # as bitmaps these are faster and smaller
-    words = windows * window // BLOCK
+    maps_before = offsets_of(dense)
+    shape = int(dense.sum()), windows * WINDOW // BLOCK
+    bitmaps = np.lib.format.open_memmap(path / "bitmaps.npy", "w+", np.uint64, shape)  # of zeros
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
-    with ExitStack() as files:
-        gaps, weights = (files.enter_context((path / name).open("wb")) for name in ("gaps.bin", "weights.bin"))
-        bitmaps = files.enter_context(_npy(path / "bitmaps.npy", np.uint64, int(dense.sum()), words))
-        for some in pieces(offsets_of(sizes + windows), postings.part):  # a list also takes a count per window
+    with (path / "gaps.bin").open("wb") as gaps, (path / "weights.bin").open("wb") as weights:
+        for some in pieces(offsets_of(sizes + windows), PART):  # a list also takes a count per window
             merged = merge_runs(postings.runs, slice(used[some.start], used[some.stop - 1] + 1))
             rows = np.repeat(np.arange(len(sizes[some])), sizes[some])
-            counts = np.bincount(rows * windows + merged.indices // window, minlength=len(sizes[some]) * windows)
-            places = (merged.indices % window).astype(np.uint16)
+            counts = np.bincount(rows * windows + merged.indices // WINDOW, minlength=len(sizes[some]) * windows)
+            places = (merged.indices % WINDOW).astype(np.uint16)
             batch = places, merged.data, sizes[some], dense[some], counts.reshape(-1, windows)
-            maps = np.zeros((int(dense[some].sum()), words), np.uint64)
+            maps = np.asarray(bitmaps[maps_before[some.start] : maps_before[some.stop]])
             room = np.empty(3 * (merged.nnz + counts.size), np.uint8)  # the most that lists take, see `_pack_lists`
             room[: _pack_lists(*batch, forms[some], lengths[some], room)].tofile(gaps)
-            room[: _make_bitmaps(*batch, window, maps, room)].tofile(weights)
-            maps.tofile(bitmaps)
+            room[: _make_bitmaps(*batch, WINDOW, maps, room)].tofile(weights)
         for file in (gaps, weights):
             np.zeros(PADDING, np.uint8).tofile(file)
     lengths[dense] = sizes[dense]
@@ -126,17 +122,8 @@ def write_index(postings: Sorter, path: Path, layout: int, window: int) -> None:
     np.save(path / "document_frequency.npy", postings.frequency)
     np.save(path / "largest_weight.npy", postings.largest)
     np.save(path / "lists.npy", lists.reshape(2, -1))
-    facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": window}
+    facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": WINDOW}
     (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
-
-
-def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
-    """Return a new `.npy` file with its header, ready for its elements."""
-    file = path.open("wb")
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
-    file.flush()
-    return file
 
 
 # ---- forms of lists --------------------------------------------------------------------------------------------------------
