@@ -4,9 +4,9 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,16 +23,14 @@ Advance = Callable[[int], None]
 AHEAD = 2  # shards that are tokenised before they are needed
 
 
-def encode_tokens(encoder: Encoder, tokens: Any, advance: Advance) -> Callable[[], bytes]:
-    """Encode the tokenised documents of one shard; return the function that makes its bytes, for another thread."""
-    vectors = encoder.encode_tokens(tokens, advance)
-    truncated, storage = encoder.truncated(tokens), encoder.storage
-    return lambda: packed(vectors, truncated=truncated, storage=storage)
+def encode_tokens(encoder: Encoder, tokens: Any, advance: Advance) -> bytes:
+    """Return the bytes of the shard of tokenised documents."""
+    return packed(encoder.encode_tokens(tokens, advance), truncated=encoder.truncated(tokens), storage=encoder.storage)
 
 
 def encoded_shard(encoder: Encoder, documents: Sequence[Document]) -> bytes:
     """Return the bytes of the shard of *documents*."""
-    return encode_tokens(encoder, encoder.tokenise_documents(documents), lambda _count: None)()
+    return encode_tokens(encoder, encoder.tokenise_documents(documents), lambda _count: None)
 
 
 def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], advance: Advance) -> None:
@@ -40,41 +38,27 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
 
     Raises LexbenchError, with the id of the document, if one cannot be encoded.
     """
-
-    def write(shard: range, content: Callable[[], bytes]) -> None:
-        atomic.write_bytes(shard_file(path, shard), content())
-
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         tokeniser = ThreadPoolExecutor(1)
         # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the present one.
         stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
         left, queue = iter(shards), deque[Future[Any]]()
-        written: tuple[range, Future[None]] | None = None
+        written: Future[None] | None = None
         for shard in shards:
             for ahead in islice(left, AHEAD - len(queue)):
                 queue.append(tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead))
-            with _naming(encoder, corpus, shard):
+            try:
                 content = encode_tokens(encoder, queue.popleft().result(), advance)
+            except Exception as error:
+                if (named := with_document_name(error, corpus, shard, partial(encoded_shard, encoder))) is error:
+                    raise
+                raise named from error
             if written:
-                with _naming(encoder, corpus, written[0]):
-                    written[1].result()
-            written = shard, writer.submit(write, shard, content)
+                written.result()  # so that at most one shard waits to be written
+            written = writer.submit(atomic.write_bytes, shard_file(path, shard), content)
         if written:
-            with _naming(encoder, corpus, written[0]):
-                written[1].result()
-
-
-@contextmanager
-def _naming(encoder: Encoder, corpus: Corpus, shard: range) -> Iterator[None]:
-    """Let an error that encoding *shard* raises name the document."""
-    try:
-        yield
-    except Exception as error:
-        found = with_document_name(error, corpus, shard, partial(encoded_shard, encoder))
-        if found is error:
-            raise
-        raise found from error
+            written.result()
 
 
 def documents_at(corpus: Corpus, positions: range) -> list[Document]:

@@ -77,11 +77,11 @@ class Holder:
 
 
 class EncodingQueue:
-    """An encoder in a worker. While it encodes a shard, a thread tokenises the next and another one packs the last."""
+    """An encoder in a worker. While it encodes a shard, a thread tokenises the next."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._tokeniser, self._worker, self._packer = (ThreadPoolExecutor(1) for _ in range(3))
+        self._tokeniser, self._worker = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._shards: deque[Future[bytes]] = deque()
         self._encoded = 0  # documents
 
@@ -91,8 +91,7 @@ class EncodingQueue:
     def submit(self, documents: Sequence[Document]) -> None:
         """Queue the shard of *documents*."""
         tokens = self._tokeniser.submit(self._encoder.tokenise_documents, documents)
-        content = self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._count))
-        self._shards.append(self._packer.submit(lambda encoded: encoded.result()(), content))
+        self._shards.append(self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._count)))
 
     def _count(self, documents: int) -> None:
         self._encoded += documents

@@ -25,7 +25,7 @@ window of documents, which would cost too much here: most words of a vocabulary 
 import json
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
@@ -114,16 +114,8 @@ class IndexWriter:
         self._nonempty = self._occurrences = 0
         self._sizes = np.zeros(0, np.int64)  # (terms,) postings
 
-    def add(self, terms: Iterable[int]) -> None:
-        """Add the next document, given as the numbers of its terms with repetitions."""
-        before = len(self._terms)
-        self._terms.extend(terms)
-        self._lengths.append(len(self._terms) - before)
-        if len(self._terms) >= self._run:
-            self._start_run()
-
-    def add_block(self, terms: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
-        """Add the next documents: *terms* of all of them, one document after the other, and *lengths* (documents,)."""
+    def add(self, terms: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
+        """Add the next documents: the numbers of their *terms* with repetitions, joined, and their *lengths* (documents,)."""
         self._terms.frombytes(terms.astype(np.int32, copy=False).tobytes())
         self._lengths.frombytes(lengths.astype(np.int32).tobytes())
         if len(self._terms) >= self._run:

@@ -115,7 +115,8 @@ class BM25(Settings):
             writer = IndexWriter(path, threads=self.threads, submit=submit)
             if len(corpus) < _COMPILED:
                 for document in documents:
-                    writer.add(chain.from_iterable([*numbers.numbers(text)] * times for text, times in document))
+                    terms = chain.from_iterable([*numbers.numbers(text)] * times for text, times in document)
+                    writer.add(found := np.fromiter(terms, np.int32), np.array([len(found)]))
             else:
                 _add_blocks(documents, self._tables(vocabulary.__getitem__, numbers), writer, submit)
             writer.finish(LAYOUT)
@@ -175,7 +176,7 @@ def _add_blocks(
         table, block, started = waiting.popleft()
         terms, lengths = table.finish(started.result(), block.times)
         before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *block.counts])]  # terms before each document
-        writer.add_block(terms, np.diff(before))
+        writer.add(terms, np.diff(before))
 
     for block in _blocks(documents):
         if len(waiting) == len(tables):
