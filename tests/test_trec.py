@@ -53,8 +53,7 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q Q0 d 1 1 t\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
-        ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6"),
+        ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
         ("q d 1 1.5 t\n", r"run:1: 5 columns, not 6"),  # it is unclear which column is missing
         ("q Q0 d 1 1\nq Q0 d2 2 0 t\n", r"run:2: 6 columns, not 5"),
         ("# c\nq Q0 d 1 1 t\n\nq Q0 d2 2 high t\n", r"run:4: 'high' is not a number"),
@@ -63,7 +62,6 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
         ("q d\n", r"run:1: 2 columns, not 6"),
         ("q\td\t1\nq\te\t3\n", r"run: the third column is not the rank .* lexbench import scored"),
         ("q\td\t1.5\n", r"run: the third column is not the rank"),
-        ("q Q0 " + "d" * 2000 + " 1 1 t\n", r"run:1: a field of 2000 bytes"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message):
@@ -122,8 +120,6 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
         ("q 0 d 0.5\n", r":1: '0.5' is not a whole number"),
         ("q 0 d 2147483648\n", ": a grade beyond 2147483647: 2147483648"),
         (f"q 0 d {'9' * 30}\n", f":1: '{'9' * 30}' is not a number"),
-        ("q 0 d \uff11\n", ":1: '\uff11' is not a number"),
-        ("q 0 d 1\nq 0 d\0 1\n", ":2: there is a NUL byte"),
     ],
 )
 def test_a_file_that_has_no_qrels_is_refused(tmp_path, text, message):

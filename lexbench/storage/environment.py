@@ -46,14 +46,8 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
     *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """
-    needed = [item for package in packages for item in _distributions(package)]
-    always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
-    return {name: _version(item) for name, item in always} | {item.name: _version(item) for item in needed}
-
-
-@cache  # reads and parses a file
-def _version(item: metadata.Distribution) -> str:
-    return item.version
+    needed = (found for package in packages for name in _by_module().get(package, [package]) if (found := _distribution(name)))
+    return {name: found[1] for name in _ALWAYS if (found := _distribution(name))} | dict(needed)
 
 
 def packages_of(plugin: Any) -> tuple[str, ...]:
@@ -75,16 +69,11 @@ def _selector(_path: tuple[str, ...]) -> Callable[..., metadata.EntryPoints]:
     return metadata.entry_points().select
 
 
-@cache
-def _distributions(package: str) -> tuple[metadata.Distribution, ...]:
-    """Return the distributions that provide a module, or the one of that name."""
-    names = _by_module().get(package, [package])
-    return tuple(item for name in dict.fromkeys(names) if (item := _distribution(name)))
-
-
-@cache
-def _distribution(name: str) -> metadata.Distribution | None:
+@cache  # reads and parses a file
+def _distribution(name: str) -> tuple[str, str] | None:
+    """Return the name of a distribution, as it writes it, and its version; None if it is not installed."""
     try:
-        return metadata.distribution(name)
+        found = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return None
+    return found.name, found.version

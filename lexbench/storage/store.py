@@ -16,7 +16,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -200,11 +200,9 @@ class Store:
         unfinished.mkdir(parents=True, exist_ok=True)
         return Draft(target, unfinished)
 
-    @contextmanager
-    def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> Iterator[None]:
+    def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> AbstractContextManager[None]:
         """Lock *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until the block has ended."""
-        with self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}"):
-            yield
+        return self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}")
 
     def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None], *, anew: bool = False) -> Path:
         """Return the artifact. *work* is called with the folder to fill if it is not there yet, or to be made *anew*."""
@@ -232,14 +230,12 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
         try:
-            lock.acquire(timeout=0)
+            held = lock.acquire(timeout=0)
         except Timeout:
             self.on_wait(f"another lexbench is making {label} in {kind}; waiting for it")
-            lock.acquire()
-        try:
+            held = lock.acquire()
+        with held:
             yield
-        finally:
-            lock.release()
 
     # ---- names of systems
 

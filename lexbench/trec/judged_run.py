@@ -71,7 +71,11 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
     in_table = np.flatnonzero(codes >= 0)
     keys = judged_query[in_table] * len(run.table) + codes[in_table]
     by_key = np.argsort(keys)
-    entry = _entries_of(run, codes[in_table], depth)
+    judged = np.zeros(len(run.table), dtype=bool)
+    judged[codes[in_table]] = True
+    entry = np.flatnonzero(judged[run.docs])
+    if depth is not None:
+        entry = entry[run.ranks[entry] <= depth]
     lists = np.searchsorted(run.offsets, entry, side="right") - 1
     entry_keys = queries[lists] * len(run.table) + run.docs[entry]  # negative, unlike all keys, if not judged
     match = by_key[np.minimum(np.searchsorted(keys, entry_keys, sorter=by_key), len(keys) - 1)]
@@ -96,15 +100,3 @@ def without_grade(run: Run, qrels: Qrels, grade: int) -> Filtered:
     keep = np.ones(len(run), dtype=bool)
     keep[judged.entry[judged.grade == grade]] = False
     return Filtered(kept(run, keep), int(np.count_nonzero(~keep)))
-
-
-def _entries_of(run: Run, codes: NDArray[np.int64], depth: int | None) -> NDArray[np.int64]:
-    """Return the entries, ascending, whose document is in *codes* and that are among the first *depth* of their list."""
-    judged = np.zeros(len(run.table), dtype=bool)
-    judged[codes] = True
-    lengths = np.diff(run.offsets)
-    if depth is None or np.all(lengths <= depth):
-        return np.flatnonzero(judged[run.docs])
-    counts = np.minimum(lengths, depth)
-    entries: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(run.offsets[:-1] - np.cumsum(counts) + counts, counts)
-    return entries[judged[run.docs[entries]]]

@@ -1,6 +1,7 @@
 """Hostile inputs for `fault_campaign`: expressions, names, and files of suites, recipes, models and contracts.
 
-Hostile runs, judgements, collections and results are in test_trec, test_hostile_files, test_own_data and test_soundness.
+More hostile expressions are in test_notation; hostile runs, judgements, collections and results are in test_trec,
+test_hostile_files, test_own_data and test_soundness.
 """
 
 import os
@@ -60,12 +61,10 @@ def inputs(place: Path) -> Iterator[Hostile]:
 
 def _notation(good: Path) -> Iterator[Hostile]:
     texts = (
-        "a" + "|b" * 5000, "x" + ".y" * 5000, "x(" + "1+" * 20_000 + "1)", "x(" + "-" * 800 + "1)", "a" * 5000,
-        "bm25(k1=" + "9" * 4200 + ")", "bm25(k1=" + "9" * 4400 + ")", "bm25(k1=1e999)", f"bm25(k1={2**70})", "bm25(k1=nan)",
-        "bm25(k1=-1.0)", "x(" + "not " * 2000 + "1)", f"x({_DEEP})", "ensemble(" * 3000 + ")" * 3000,
-        "x(" + "1 if 1 else " * 1000 + "1)", 'run_file(path="' + "a" * 5000 + '")', "", "None", "bm25(\udcff)", "bm\x1b[31m25",
-        "bm25\n25", "bm\t25", "(lambda: 1)()", "bm25(k1:=2)", "bm25(*a)", "x([y for y in z])", "x(f'{1}')", "bm25(b'x')",
-        "bm25({1: 2})", "bm25[0]", "__import__('os')", "await x", "lexmae_nano|top_k([])@impact", "lexmae_nano@impact@flat",
+        "a" * 5000, f"bm25(k1={2**70})", "bm25(k1=nan)", f"x({_DEEP})", "x(" + "1 if 1 else " * 1000 + "1)",
+        'run_file(path="' + "a" * 5000 + '")', "None", "bm25(\udcff)", "bm\x1b[31m25", "bm25\n25", "bm\t25", "(lambda: 1)()",
+        "bm25(k1:=2)", "bm25(*a)", "x([y for y in z])", "x(f'{1}')", "bm25(b'x')", "bm25({1: 2})", "bm25[0]",
+        "__import__('os')", "await x", "lexmae_nano@impact@flat",
     )  # fmt: skip
     for text in texts:
         yield Hostile(f"system: {text[:20]!r}", ["run", "dataset", str(good), "--dry-run", "-r", text])
