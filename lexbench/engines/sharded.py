@@ -134,7 +134,8 @@ class ShardedIndex(Index):
         docs = [np.where(hits.docs >= 0, hits.docs + start, -1) for hits, start in zip(found, self._starts, strict=True)]
         scores = [np.where(hits.docs >= 0, hits.scores, np.float32(-np.inf)) for hits in found]
         merged = ordered(np.concatenate(docs, axis=1).astype(np.int32), np.concatenate(scores, axis=1))
-        hits = Hits(*(np.ascontiguousarray(one[:, : min(k, self._documents)]) for one in merged))
+        width = min(k, self._documents)
+        hits = Hits(np.ascontiguousarray(merged.docs[:, :width]), np.ascontiguousarray(merged.scores[:, :width]))
         if self._workers:
             longest = max(worker.spent - spent for worker, spent in zip(self._workers, before, strict=True))
             self.transfer += time.perf_counter() - begin - longest

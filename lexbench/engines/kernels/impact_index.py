@@ -96,7 +96,7 @@ def write_index(postings: Sorter, path: Path, layout: int) -> None:
     used = np.flatnonzero(postings.sizes)
     sizes, windows = postings.sizes[used], -(-postings.documents // WINDOW)
     dense = sizes * DENSE >= postings.documents  # as bitmaps these are faster and smaller
-    maps_before = offsets_of(dense)
+    maps_before = offsets_of(dense.astype(np.int64))
     shape = int(dense.sum()), windows * WINDOW // BLOCK
     bitmaps = np.lib.format.open_memmap(path / "bitmaps.npy", "w+", np.uint64, shape)  # of zeros
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
