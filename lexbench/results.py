@@ -222,26 +222,17 @@ def save(result: Any, path: Path) -> None:
     atomic.write_json(path, result)
 
 
-def load(path: Path) -> Result:
-    """Read a file of one result. Raises InvalidFile if it cannot be read; `runner.soundness` checks its content."""
-    return _decoded(path, Result)
-
-
-def load_system(path: Path) -> SystemResults:
-    """Read a file of a folder of results. Raises InvalidFile if it cannot be read."""
-    return _decoded(path, SystemResults)
-
-
 def load_any(path: Path) -> list[Result]:
     """Read the results of a file of either kind. Raises InvalidFile if it is invalid."""
     try:
-        is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
+        is_single = "results" not in load(path, dict[str, msgspec.Raw])
     except InvalidFile as error:
         raise InvalidFile(f"{error}; if it is a run, score it first: lexbench run dataset ID -r {path}") from None
-    return [load(path)] if is_single else load_system(path).results
+    return [load(path, Result)] if is_single else load(path, SystemResults).results
 
 
-def _decoded(path: Path, kind: type[R]) -> R:
+def load(path: Path, kind: type[R]) -> R:
+    """Read a file of one `Result`, or of `SystemResults`. Raises InvalidFile; `runner.soundness` checks the content."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -270,7 +261,7 @@ def write_results(
     written = []
     for system, fresh in by_system.items():
         path = folder / "results" / suite / f"{file_name(system)}.json"
-        stored = {result.dataset: result for result in load_system(path).results} if path.is_file() else {}
+        stored = {result.dataset: result for result in load(path, SystemResults).results} if path.is_file() else {}
         meant = {result.expression or result.system for result in (*stored.values(), *fresh.values())}
         if len(meant) > 1:
             raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")

@@ -11,7 +11,7 @@ import lexbench
 from lexbench import suites
 from lexbench.cli import code
 from lexbench.errors import UnknownName
-from lexbench.results import file_name, load_system
+from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
 
@@ -132,7 +132,7 @@ def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, mo
     assert page.is_file()
     for one in found:
         files = [folder / "results" / "bread" / f"{file_name(one.system)}.json" for folder in (tmp_path / "mine", shell)]
-        (ours,), (theirs,) = (load_system(file).results for file in files)
+        (ours,), (theirs,) = (load(file, SystemResults).results for file in files)
         nothing = Measurement()
         assert msgspec.structs.replace(ours, measured=nothing) == msgspec.structs.replace(theirs, measured=nothing)
 

@@ -24,7 +24,7 @@ from lexbench.report.leaderboard.board import family, shareable
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Exposure, Tie, file_name, load, save, write_results
+from lexbench.results import Counts, Exposure, SystemResults, Tie, file_name, load, write_results
 from lexbench.table import escape
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -62,8 +62,9 @@ def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
     assert leaderboard.stale(leaderboard.pages(folder)) == list(map(Path, names))
 
 
-def table_rows(folder, suite="pydoc"):
-    """Return the cells of the rows of a suite's main table, by name; published rows and headings are not in it."""
+def table_rows(folder, made=(), suite="pydoc"):
+    """Write results that were *made*; return the cells of the rows of the suite's main table, without published rows."""
+    write_results(made, "pydoc" if suite == "pydoc" else "beir", folder)
     lines = markdown(folder).partition(f"\n## {suite}")[2].partition(":\n\n|")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
     return {one[1]: [one[0], *one[2:]] for one in cells}
@@ -107,9 +108,14 @@ def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
     """The column has the machine and k that most systems were timed with."""
     timings = {"a": ("f1", 1000), "b": ("f1", 1000), "c": ("f2", 1000), "d": ("f1", 10)}
     made = [result(name, timings=[samples.timing(50, fingerprint=machine, k=k)]) for name, (machine, k) in timings.items()]
-    write_results(made, "pydoc", tmp_path)
 
-    assert {name: cells[2] for name, cells in table_rows(tmp_path).items()} == {"a": "50.0", "b": "50.0", "c": "—", "d": "—"}
+    rows = table_rows(tmp_path, made)
+    assert {name: cells[2] for name, cells in rows.items()} == {
+        "a": "50.0",
+        "b": "50.0",
+        "c": "—",
+        "d": "—",
+    }
 
 
 def test_hostile_names_stay_inert(tmp_path):
@@ -127,11 +133,12 @@ def test_hostile_names_stay_inert(tmp_path):
 
 
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
-    """Saving a system again replaces the datasets that were run and keeps the others."""
+    """Saving a system again replaces the datasets that were run and keeps the others, which are equal when read again."""
     first = [result(name, f"beir/{one}/test", at) for name in "st" for one, at in (("scifact", 0.1), ("nfcorpus", 0.2))]
     write_results(first, "beir", tmp_path)
-    write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
-    assert [cell.strip("*") for cell in table_rows(tmp_path, "BEIR")["s"][1:4]] == ["0.2000", "0.3000", "0.2500"]
+    rows = table_rows(tmp_path, [result("s", "beir/scifact/test", 0.3)], "BEIR")
+    assert [cell.strip("*") for cell in rows["s"][1:4]] == ["0.2000", "0.3000", "0.2500"]
+    assert load(tmp_path / "results" / "beir" / "s.json", SystemResults).results[0] == first[1]
 
 
 def spread(name, level, dataset="pydoc/test", shift=0.1, **more):
@@ -142,22 +149,26 @@ def spread(name, level, dataset="pydoc/test", shift=0.1, **more):
 
 def test_ranks_are_those_that_tests_leave_possible(tmp_path):
     """Two systems without a significant difference have the ranks 1-2, the clearly worse one 3."""
-    write_results([spread("high", 0.8), spread("high too", 0.8, shift=-0.1), spread("low", 0.2, shift=0)], "pydoc", tmp_path)
-
-    assert {name: cells[0] for name, cells in table_rows(tmp_path).items()} == {"high": "1-2", "high too": "1-2", "low": "3"}
+    made = [spread("high", 0.8), spread("high too", 0.8, shift=-0.1), spread("low", 0.2, shift=0)]
+    rows = table_rows(tmp_path, made)
+    assert {name: cells[0] for name, cells in rows.items()} == {
+        "high": "1-2",
+        "high too": "1-2",
+        "low": "3",
+    }
 
 
 def test_ranks_over_datasets_are_of_the_mean(tmp_path):
     """Each system is better on one dataset; over both, the larger gain decides. A system of one dataset has no rank."""
     one, other, third = "beir/scifact/test", "beir/nfcorpus/test", "beir/scidocs"
     made = [spread("a", 0.9, one), spread("a", 0.4, other), spread("c", 0.1, one)]
-    write_results([*made, spread("b", 0.5, one, 0.09), spread("b", 0.5, other, 0.09)], "beir", tmp_path)
-    assert {name: (cells[0], cells[3]) for name, cells in table_rows(tmp_path, "BEIR").items()} == {
+    made += [spread("b", 0.5, one, 0.09), spread("b", 0.5, other, 0.09)]
+    assert {name: (cells[0], cells[3]) for name, cells in table_rows(tmp_path, made, "BEIR").items()} == {
         "a": ("1", "**0.6500**"), "b": ("2", "<ins>0.5000</ins>"), "c": ("—", "1/2"),
     }  # fmt: skip
 
-    write_results([spread("a", 0.3, third), spread("b", 0.3, third)], "beir", tmp_path)
-    assert [cells[4] for cells in table_rows(tmp_path, "BEIR").values()] == ["2", "2", "0"]  # won; the third is a tie
+    made = [spread("a", 0.3, third), spread("b", 0.3, third)]
+    assert [cells[4] for cells in table_rows(tmp_path, made, "BEIR").values()] == ["2", "2", "0"]  # won; the third is a tie
 
 
 def test_variants_have_a_separate_table_and_twins_share_a_row(tmp_path):
@@ -165,9 +176,8 @@ def test_variants_have_a_separate_table_and_twins_share_a_row(tmp_path):
     variants = (("m", 0, 0.5), ("m top 8", 8, 0.25), ("m top 64", 64, 0.5))
     made = [result(name, ndcg=ndcg, recipe=samples.encoded(k), sizes={"index": 1000}) for name, k, ndcg in variants]
     made += [result("bm25", sizes={"index": 5}), result("other bm25", sizes={"index": 5}), result("lucene", sizes={"index": 4})]
-    write_results(made, "pydoc", tmp_path)
 
-    assert set(table_rows(tmp_path)) == {"m", "bm25 = other bm25", "lucene"}
+    assert set(table_rows(tmp_path, made)) == {"m", "bm25 = other bm25", "lucene"}
     assert "each document; top 64: as all terms:\n\n|system|8|all|\n|:--|--:|--:|\n|m|0.2500|0.5000|" in markdown(tmp_path)
 
 
@@ -345,11 +355,3 @@ def test_notes_of_a_table():
     assert "2 queries of the run have no judgements and do not count" in notes
     assert "3 documents with the query's own id were dropped" in notes
     assert "other orders of ties give nDCG@10 [0.4000, 0.6000]" in notes
-
-
-def test_results_survive_the_disk(tmp_path):
-    """The result that is loaded equals the one that was saved."""
-    one = result("bm25")
-    save(one, tmp_path / "r.json")
-
-    assert load(tmp_path / "r.json") == one

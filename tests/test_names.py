@@ -13,7 +13,7 @@ from lexbench.cli import code
 from lexbench.errors import NotationError
 from lexbench.notation import split_name
 from lexbench.report import leaderboard
-from lexbench.results import file_name, files_of, load_system
+from lexbench.results import SystemResults, file_name, files_of, load
 from lexbench.storage.store import Store
 
 NAMES = {
@@ -152,7 +152,7 @@ def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
     words = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
     assert "flat = bm25(b=0.0)" in ended(capsys, 0, *words, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
     (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
-    assert (load_system(file).system, load_system(file).results[0].expression) == ("flat", "bm25(b=0.0)")
+    assert (load(file, SystemResults).system, load(file, SystemResults).results[0].expression) == ("flat", "bm25(b=0.0)")
 
     for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
         (system,) = select([text], Store(tmp_path / "store"))

@@ -22,7 +22,7 @@ from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Score, Training
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
-from lexbench.results import load_system
+from lexbench.results import SystemResults, load
 from lexbench.storage import atomic
 
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
@@ -49,7 +49,7 @@ DEVELOPMENT = tuple(  # the collections of tools/development.py
 def scores(folder: Path, name: str) -> Iterator[Score]:
     """Yield the scores of all systems in *folder* that use the model *name* with all its terms."""
     paths = sorted(folder.glob("results/*/*.json"))
-    for suite, result in [(path.parent.name, result) for path in paths for result in load_system(path).results]:
+    for suite, result in [(path.parent.name, result) for path in paths for result in load(path, SystemResults).results]:
         expression = result.expression or result.system
         if name in expression and "top_k" not in expression:
             command = f"lexbench run suite {suite} -d {result.dataset} -r '{expression}'"

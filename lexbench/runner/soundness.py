@@ -45,7 +45,7 @@ def read_folder(folder: Path) -> list[SystemResults]:
 
 def read_file(path: Path) -> SystemResults:
     """Return a file of a folder of results. Raises InvalidFile if it contradicts itself, its path or a contract."""
-    entry = results.load_system(path)
+    entry = results.load(path, results.SystemResults)
     name = results.file_name(entry.system)
     if (path.parent.name, path.stem) != (entry.suite, name):
         raise InvalidFile(f"{path}: it holds {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
@@ -61,7 +61,7 @@ def read_file(path: Path) -> SystemResults:
 
 def read_stored(path: Path) -> Result:
     """Return a result of a store, which may be older than its contract. Raises InvalidFile if it contradicts itself."""
-    result = results.load(path)
+    result = results.load(path, results.Result)
     for fault in contradictions(result):
         raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}")
     return result

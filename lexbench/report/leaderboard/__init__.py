@@ -11,13 +11,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 from lexbench.errors import CommandError
 from lexbench.report.leaderboard.board import Board, machine_line
 from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
 from lexbench.report.leaderboard.page import html
-from lexbench.report.leaderboard.sections import board, script
+from lexbench.report.leaderboard.sections import ResultsBySystem, board, script
 from lexbench.results import Result
 from lexbench.runner import soundness
 from lexbench.storage import atomic
@@ -62,26 +61,24 @@ def stale(texts: Mapping[Path, str]) -> list[Path]:
 
 # ---- reading and merging folders of results --------------------------------------------------------------------------------
 
-BySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
 
-
-def read_folder(folder: Path) -> dict[str, BySystem]:
+def read_folder(folder: Path) -> dict[str, ResultsBySystem]:
     """Return the results of a folder by suite. Raises like `soundness.read_folder`."""
-    by_suite: dict[str, BySystem] = {}
+    by_suite: dict[str, ResultsBySystem] = {}
     for entry in soundness.read_folder(folder):
         by_suite.setdefault(entry.suite, {})[entry.system] = {result.dataset: result for result in entry.results}
     return by_suite
 
 
 def merge(
-    by_person: Mapping[str, dict[str, BySystem]],
-) -> tuple[dict[str, BySystem], dict[str, dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
+    by_person: Mapping[str, dict[str, ResultsBySystem]],
+) -> tuple[dict[str, ResultsBySystem], dict[str, dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
     """Merge the results of several people.
 
     Returns three mappings by suite: the results by row, the people who ran each row, and lines with the rows, version and
     machine of each person.
     """
-    merged: dict[str, BySystem] = {}
+    merged: dict[str, ResultsBySystem] = {}
     ran: dict[str, dict[str, tuple[str, ...]]] = {}
     lines: dict[str, tuple[str, ...]] = {}
     for suite in dict.fromkeys(suite for results in by_person.values() for suite in results):

@@ -42,17 +42,13 @@ class PublishedSystem(NamedTuple):
         return f"{self.label} ({self.source})"
 
 
-class Published(NamedTuple):
-    """All published scores, and the models of the catalogue."""
-
-    scores: list[PublishedScore]
-    models: dict[str, Model]  # by their expression in published scores
+Published: TypeAlias = tuple[list[PublishedScore], dict[str, Model]]  # all scores, and the catalogue's models by expression
 
 
 def read_published() -> Published:
-    """Read the models of the catalogue and all published scores."""
+    """Return all published scores, and the models of the catalogue by their expression in published scores."""
     models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
-    return Published(published_scores(), models)
+    return published_scores(), models
 
 
 def published_systems(published: Published, suite: Suite, datasets: Sequence[str]) -> list[PublishedSystem]:
@@ -62,13 +58,14 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
     Scores made under other rules are left out.
     """
     by_source: dict[str, dict[str, dict[str, PublishedScore]]] = {}
-    for score in published.scores:
+    scores, models = published
+    for score in scores:
         if score.measure == suite.headline and score.dataset in suite.datasets and not score.differs:
             sources = by_source.setdefault(score.system or score.called, {})
             sources.setdefault(score.source.name, {}).setdefault(score.dataset, score)
-    rows = [_system(published.models.get(name), max(of.values(), key=len), datasets) for name, of in by_source.items()]
+    rows = [_system(models.get(name), max(of.values(), key=len), datasets) for name, of in by_source.items()]
     rows = [row for row in rows if row.scores.keys() & set(datasets)]
-    rows.sort(key=lambda row: (*_published_standing(row, datasets), row.label))
+    rows.sort(key=lambda row: (*_standing(row.scores, datasets), row.label))
     unique: dict[object, PublishedSystem] = {}
     for row in rows:
         unique.setdefault(tuple((name, row.scores.get(name)) for name in datasets), row)
@@ -90,10 +87,10 @@ def _system(model: Model | None, scores: Mapping[str, PublishedScore], datasets:
     )
 
 
-def _published_standing(row: PublishedSystem, datasets: Sequence[str]) -> tuple[int, float]:
-    """Return the sort key of a published system: how many datasets it has, then its scores."""
-    scores = [row.scores[name] for name in datasets if name in row.scores]
-    return -len(scores), -sum(scores)
+def _standing(scores: Mapping[str, float], datasets: Sequence[str]) -> tuple[int, float]:
+    """Return the sort key of a system with these headline *scores*: how many of *datasets* it has, then the sum."""
+    known = [scores[name] for name in datasets if name in scores]
+    return -len(known), -sum(known)
 
 
 def best_of_families(rows: Iterable[PublishedSystem]) -> list[PublishedSystem]:
@@ -157,8 +154,12 @@ def _section(
             f"{min(strays)} is not a dataset of the suite {suite.id}; move its results to the folder of its suite"
         )
     datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
-    order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
-    ours = {name: results[name] for name in order}
+
+    def standing(name: str) -> tuple[bool, int, float, str]:
+        scores = {dataset: one.means[suite.headline] for dataset, one in results[name].items() if suite.headline in one.means}
+        return any(one.is_bound for one in results[name].values()), *_standing(scores, datasets), name
+
+    ours = {name: results[name] for name in sorted(results, key=standing)}
     whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
     alone = Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))  # if no mean of the suite is complete
     means = whole if len(datasets) > 1 and whole else [alone]
@@ -194,13 +195,6 @@ def _section(
         made=tuple(sorted({_made(result.measured) for result in every})),
         sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
     )
-
-
-def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[bool, int, float]:
-    """Return the sort key of a system: upper bounds last, then how many datasets it has, then its headline scores."""
-    means = [by_dataset[name].means for name in datasets if name in by_dataset]
-    scores = [mean[headline] for mean in means if headline in mean]
-    return any(result.is_bound for result in by_dataset.values()), -len(scores), -sum(scores)
 
 
 def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
