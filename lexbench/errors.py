@@ -40,6 +40,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def one_line(text: str) -> str:
+    """Return *text* with every run of white space as one space."""
+    return " ".join(text.split())
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first *most* of *names*, separated by commas, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

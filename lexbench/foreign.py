@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.corpus import open_corpus
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import LexbenchError, echoed
 from lexbench.plugins import BuildContext, Retriever, Searcher
 from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
@@ -55,7 +55,7 @@ class ForeignRetriever(Retriever):
     def open(self, path: Path) -> "ForeignSearcher":
         """Return a searcher that asks the system."""
         (corpus,) = read_references(path)
-        return ForeignSearcher(self.called, self.asker(), open_corpus(corpus).doc_ids, self.takes_corpus)
+        return ForeignSearcher(self.called, self.asker(), StoredCorpus(corpus).doc_ids, self.takes_corpus)
 
 
 @dataclass(frozen=True)

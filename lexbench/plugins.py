@@ -414,7 +414,7 @@ class BuildContext(Protocol):
         """Return the folder of an index of the corpus."""
 
     def corpus_dir(self) -> Path:
-        """Return the folder of the stored corpus, for `lexbench.datasets.corpus.open_corpus`."""
+        """Return the folder of the stored corpus, for `lexbench.datasets.corpus.StoredCorpus`."""
 
     def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "BuildContext":
         """Return the context of a corpus that is made from this one, stored and shared likewise.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lexbench.datasets import corpus as module
 from lexbench.datasets import digests
-from lexbench.datasets.corpus import open_corpus, write_corpus
+from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import InvalidFile
 from lexbench.types import Document, Judgement, Query
 
@@ -48,21 +48,15 @@ def test_fingerprint_is_the_sha256_of_netstrings(tmp_path):
 
 
 def test_opening_gives_what_writing_gave(tmp_path):
-    """A corpus opened by its path equals the written one, and its folder has five files and nothing else."""
-    written, opened = write_corpus(MIXED, tmp_path), open_corpus(tmp_path)
-    assert (opened.fingerprint, opened.empty, opened.text_bytes) == (written.fingerprint, 1, 14)
-    assert list(opened.documents()) == list(written.documents())
-    assert isinstance(opened.doc_ids, np.memmap)
+    """A corpus opened by its path, or pickled, equals the written one; its folder has five files and nothing else."""
+    written = write_corpus([Document("z", "T body", 2), *MIXED], tmp_path)
+    for opened in (StoredCorpus(tmp_path), pickle.loads(pickle.dumps(written))):
+        assert (opened.fingerprint, opened.empty, opened.text_bytes) == (written.fingerprint, 1, 20)
+        assert list(opened.documents()) == list(written.documents())
+        assert isinstance(opened.doc_ids, np.memmap)
+    assert [(one.title, one.body) for one in written.documents() if one.doc_id in "az"] == [("T", "body"), ("", "x")]
     files = ["bodies.npy", "corpus.json", "ids.npy", "offsets.npy", "texts.bin"]
     assert sorted(path.name for path in tmp_path.iterdir()) == files
-
-
-def test_a_corpus_travels_as_a_path_and_keeps_its_titles(tmp_path):
-    """A pickled corpus is opened again in the other process, with the starts of the bodies."""
-    write_corpus([Document("a", "T body", 2), Document("b", "no title")], tmp_path)
-    arrived = pickle.loads(pickle.dumps(open_corpus(tmp_path)))
-
-    assert [(one.doc_id, one.title, one.body) for one in arrived.documents()] == [("b", "", "no title"), ("a", "T", "body")]
 
 
 @given(

@@ -98,8 +98,8 @@ def test_ray_prints_nothing(two_raylets, corpus, tmp_path):
     """Ray's events are not printed, because stdout is for the answers of commands."""
     program = (
         "import sys; from pathlib import Path; from staged import Letters, encode; from lexbench.executors import executor; "
-        "from lexbench.datasets.corpus import open_corpus; "
-        "encode(Letters(), open_corpus(Path(sys.argv[1])), Path(sys.argv[2]), executor(sys.argv[3]))"
+        "from lexbench.datasets.corpus import StoredCorpus; "
+        "encode(Letters(), StoredCorpus(Path(sys.argv[1])), Path(sys.argv[2]), executor(sys.argv[3]))"
     )
     arguments = [str(corpus.path), str(folder(tmp_path, "there")), f'ray("{two_raylets.address}", workers=2, gpus=0)']
     command = [sys.executable, "-c", program, *arguments]

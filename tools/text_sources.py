@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench.collecting.documents import HtmlPage, Text, one_line
+from lexbench.collecting.documents import HtmlPage, Text
 from lexbench.datasets.docstrings import FEWEST_WORDS, collect
+from lexbench.errors import one_line
 
 LONGEST = 240  # words of a text; longer sections are split between paragraphs
 _PART = 170  # words after which a part of a long section ends

@@ -21,10 +21,10 @@ import numpy as np
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.collecting.documents import read_documents
-from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, drawn_number, leak, made_queries, sampled_documents
+from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, leak, made_queries, sampled_documents
 from lexbench.contracts import Contract, Defect, Expected, Judging, Relevance, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts
-from lexbench.datasets.digests import queries_sha256
+from lexbench.datasets.digests import drawn_number, queries_sha256
 from lexbench.datasets.location import CONTRACT
 from lexbench.datasets.records import read_queries
 from lexbench.datasets.sources.files import Files

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lexbench.datasets.records import read_records
 from lexbench.datasets.sources.files import find_tables
-from lexbench.errors import MissingData
+from lexbench.errors import MissingData, one_line
 from lexbench.storage.reading import COMPRESSED, open_file
 
 _HTML = (".html", ".htm")
@@ -78,11 +78,6 @@ def _read_html(content: str) -> tuple[str, str]:
     parts = (one_line(part) for heading, paragraphs in page.sections for part in (heading, *paragraphs))
     title = next((heading for heading, _ in page.sections if heading), "")
     return title, "\n\n".join(part for part in parts if part).removeprefix(title).lstrip()
-
-
-def one_line(text: str) -> str:
-    """Return *text* with every run of white space as one space."""
-    return " ".join(text.split())
 
 
 class HtmlPage(HTMLParser):

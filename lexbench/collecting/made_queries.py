@@ -8,12 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from heapq import nsmallest
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from lexbench.collecting.documents import Text, one_line
+from lexbench.collecting.documents import Text
+from lexbench.datasets.digests import drawn_number
+from lexbench.errors import one_line
 from lexbench.models.served import ServedModel, in_batches
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
@@ -147,11 +148,6 @@ def kinds_in_order(name: str, shares: Mapping[str, float]) -> list[str]:
         order.insert(0 if 0 <= left < share else len(order), kind)
         left -= share
     return order
-
-
-def drawn_number(name: str, what: str) -> float:
-    """Return a number in [0, 1) drawn for *name* and *what*: the same on every machine."""
-    return int.from_bytes(sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64
 
 
 _CHARACTERS = 8000  # of a document that the model reads

@@ -86,12 +86,7 @@ class StoredCorpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path only; another process maps the same files."""
-        return open_corpus, (self.path,)
-
-
-def open_corpus(path: Path) -> StoredCorpus:
-    """Open a corpus that `write_corpus` wrote."""
-    return StoredCorpus(path)
+        return StoredCorpus, (self.path,)
 
 
 def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:

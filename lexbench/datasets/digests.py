@@ -1,7 +1,7 @@
-"""Digests of corpora, queries and qrels, which contracts expect and results record.
+"""Digests of corpora, queries and qrels, which contracts expect and results record, and numbers drawn from digests of ids.
 
-Each digest is the SHA-256 of netstrings (https://cr.yp.to/proto/netstrings.txt, e.g. `5:hello,`), so no two contents have the
-same bytes, and any language can repeat it in a few lines. No digest depends on the order of the files:
+Each digest of data is the SHA-256 of netstrings (https://cr.yp.to/proto/netstrings.txt, e.g. `5:hello,`), so no two contents
+have the same bytes, and any language can repeat it in a few lines. No digest depends on the order of the files:
 
     corpus    id, text of every document, by descending bytes of the id (the order of positions)
     queries   id, text of every judged query, by ascending bytes of the id
@@ -38,6 +38,11 @@ def qrels_sha256(judgements: Iterable[Judgement]) -> str:
     """Return the digest of *judgements*, which may come in any order."""
     rows = sorted((bytes_of(row.query_id), bytes_of(row.doc_id), b"%d" % row.grade) for row in judgements)
     return hashlib.sha256(b"".join(netstrings(*row) for row in rows)).hexdigest()
+
+
+def drawn_number(name: str, what: str) -> float:
+    """Return a number in [0, 1) that depends on *name* and *what* only: a random choice that is the same on every machine."""
+    return int.from_bytes(hashlib.sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64
 
 
 def utf8(text: str) -> bytes:

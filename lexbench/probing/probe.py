@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.collecting.made_queries import drawn_number
+from lexbench.datasets.digests import drawn_number
 from lexbench.errors import CannotStart, CommandError
 from lexbench.probing.servers import Block, Target
 from lexbench.results import Latency

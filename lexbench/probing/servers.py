@@ -15,10 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.collecting.documents import one_line
 from lexbench.encodings.shards import read_shard
 from lexbench.engines.opensearch import Client
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, require
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, one_line, require
 from lexbench.types import Kind
 from lexbench.vectors import kind_of
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.corpus import StoredCorpus, open_corpus
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError
 from lexbench.fusion import top_k, union
 from lexbench.plugins import BuildContext, Reranker, Searcher
@@ -62,7 +62,7 @@ class Rerank(CandidateRanker):
         """Open the retriever and the corpus."""
         index, corpus = read_references(path)
         assert self.reranker is not None  # `__post_init__` refuses it
-        return RerankSearcher((self.members[0].open(index),), open_corpus(corpus), self.reranker, self.k)
+        return RerankSearcher((self.members[0].open(index),), StoredCorpus(corpus), self.reranker, self.k)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lexbench.datasets.corpus import StoredCorpus, open_corpus
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.encodings.shards import SHARD, Encodings, missing
 from lexbench.errors import LexbenchError
 from lexbench.executors import suited
@@ -94,7 +94,7 @@ class Artifacts:
                     write(CorpusWithProgress(self.corpus, progress), draft.unfinished)
                 watch.write(draft.unfinished)
                 progress.end()
-        return Artifacts(open_corpus(draft.folder), f"{self.name} {name}", self.workspace, self.used)
+        return Artifacts(StoredCorpus(draft.folder), f"{self.name} {name}", self.workspace, self.used)
 
     # ---- vectors
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
-from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, open_corpus, write_corpus
+from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, write_corpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
 from lexbench.errors import InvalidFile, LexbenchError
@@ -198,11 +198,11 @@ class DatasetRunner:
                 watch = Stopwatch()
                 with watch.time("read"):
                     self._write_corpus(draft.unfinished)
-                self.dataset.check_corpus(open_corpus(draft.unfinished))
+                self.dataset.check_corpus(StoredCorpus(draft.unfinished))
                 atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.notes()) + "\n")
                 watch.write(draft.unfinished)
                 self.progress.end()
-        corpus = open_corpus(draft.folder)
+        corpus = StoredCorpus(draft.folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
 
@@ -365,6 +365,6 @@ def read_run(folder: Path) -> Filtered:
     """Read what `write_run` wrote into an artifact of the store, which also has its corpus."""
     arrays = load_file(folder / "run.safetensors")
     facts = json.loads((folder / "run.json").read_bytes())
-    table = open_corpus(folder.parent.parent / "corpora" / facts["corpus"]).doc_ids
+    table = StoredCorpus(folder.parent.parent / "corpora" / facts["corpus"]).doc_ids
     run = Run(tuple(facts["queries"]), arrays["offsets"], arrays["docs"], arrays["scores"], table)
     return Filtered(run, facts["self_matches"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
+from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.progress import Progress
 from lexbench.runner.artifacts import Artifacts, Workspace
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED
@@ -33,7 +33,7 @@ def artifacts(path: Path, texts: Mapping[str, str] = TEXTS) -> Artifacts:
         write_corpus((Document(doc_id, text) for doc_id, text in texts.items()), draft)
 
     store = Store(path)
-    return Artifacts(open_corpus(store.produce("corpora", "corpus", texts, write)), "corpus", Workspace(store, Progress()))
+    return Artifacts(StoredCorpus(store.produce("corpora", "corpus", texts, write)), "corpus", Workspace(store, Progress()))
 
 
 def found(searcher: Any, corpus: StoredCorpus, query: str, k: int = 10) -> list[str]:
