@@ -5,7 +5,7 @@ The files are in `datasets/` of the suite folders. A wrong key or type is an err
 
 import re
 from functools import cache
-from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -175,23 +175,30 @@ def suite_folders() -> tuple[Path, ...]:
     """Return the folders of suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
     package = Path(__file__).parent
     in_wheel = package / "_suites"
-    return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entries("lexbench.suites"))
+    return in_wheel if in_wheel.is_dir() else package.parent / "suites", *plugin_folders("suites")
 
 
-def _folder(entry: EntryPoint) -> Path:
-    try:
-        return Path(str(entry.load().__file__)).parent
-    except Exception as error:  # any mistake of another package becomes one line
-        raise CannotStart(f"suites of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
+@cache
+def plugin_folders(kind: str) -> tuple[Path, ...]:
+    """Return the folders of the modules that entry points `lexbench.KIND` of other packages name, without importing them.
+
+    Raises CannotStart if a module is missing, or if importing its parent package fails.
+    """
+    folders = []
+    for entry in entries(f"lexbench.{kind}"):
+        try:
+            spec = find_spec(entry.module)
+        except Exception as error:  # another package may raise anything
+            raise CannotStart(f"{kind} of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
+        if spec is None:
+            raise CannotStart(f"{kind} of plug-in {entry.name!r} do not load: there is no module {entry.module}")
+        folders.append(Path(spec.origin).parent if spec.origin else Path(*(spec.submodule_search_locations or ())[:1]))
+    return tuple(folders)
 
 
 def toml_files(*parts: str) -> dict[str, Path]:
     """Return the TOML files in the subfolder *parts* of all suite folders by name; the first one of a name counts."""
-    return _toml_files((*suite_folders(), *(_added if parts else ())), parts)
-
-
-@cache
-def _toml_files(folders: tuple[Path, ...], parts: tuple[str, ...]) -> dict[str, Path]:
+    folders = (*suite_folders(), *(_added if parts else ()))
     paths = [path for folder in folders for path in sorted(folder.joinpath(*parts).glob("*.toml"))]
     return {path.stem: path for path in reversed(paths)}
 

@@ -12,9 +12,6 @@ Other packages look models up (`names`, `model`, `listing`), and replace a model
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -22,9 +19,9 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from lexbench import registry
+from lexbench.contracts import plugin_folders
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
-from lexbench.storage import environment
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.storage.store import readable_bytes
 
@@ -246,24 +243,7 @@ def _paths() -> dict[str, list[Path]]:
         if not folder.is_dir():
             raise CommandError(f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset {_VARIABLE}")
     paths: dict[str, list[Path]] = {}
-    for folder in dict.fromkeys(path.resolve() for path in (_OWN, *_plugged_in(), *user_folders)):
+    for folder in dict.fromkeys(path.resolve() for path in (_OWN, *plugin_folders("models"), *user_folders)):
         for path in sorted(folder.glob("*.toml")):
             paths.setdefault(path.stem, []).append(path)
     return paths
-
-
-@cache
-def _plugged_in() -> tuple[Path, ...]:
-    return tuple(_folder(entry) for entry in environment.entries("lexbench.models"))
-
-
-def _folder(entry: EntryPoint) -> Path:
-    """Return the folder of the module of *entry*, without importing it. Raises CannotStart if there is none."""
-    try:
-        spec = find_spec(entry.module)
-    except Exception as error:  # its parent package is imported, and may raise anything
-        raise CannotStart(f"models of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
-    folders = [*(spec.submodule_search_locations or []), spec.origin and str(Path(spec.origin).parent)] if spec else []
-    if not folders or not folders[0]:
-        raise CannotStart(f"models of plug-in {entry.name!r} do not load: there is no module {entry.module}")
-    return Path(folders[0])
