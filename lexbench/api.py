@@ -41,7 +41,8 @@ class _Shown:
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         """Show the tables in a terminal or notebook that uses rich."""
-        yield from (render(table) for table in self._tables())
+        for table in self._tables():
+            yield from render(table, options.max_width)
         yield from self.failures
 
     def _repr_markdown_(self) -> str:

@@ -1,6 +1,6 @@
 """Tables of text cells, and tables as GitHub Markdown. Commands and pages build their tables from `Table`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lexbench.errors import visible
 
@@ -10,15 +10,13 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">"
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text, and notes below them.
-
-    The first column is text, the others are numbers; a heading may have several lines.
-    """
+    """Text cells, and notes below them. The first column is text, the others are numbers. A heading may have several lines."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    is_text: bool = False  # whether the other columns are also text
 
 
 def heading(measure: str) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from tiny import answer, ended, run, write_files
 from tiny import install as install_package
 
 from lexbench import catalog, registry, suites
 from lexbench.analysis.verify.published import source
-from lexbench.contracts import all_contracts
+from lexbench.contracts import all_contracts, plugin_folders
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra
 from lexbench.interop.formats.mteb import TASKS
 from lexbench.measures import parse
@@ -253,9 +254,9 @@ def test_included_weights_are_found_or_reported_as_missing(folder, capsys):
         'package again, or write mine(model="FOLDER")'
     )
     assert str(catalog.expand(call('mine(model="other")'))) == 'sparse_mlm(model="other")'
-    assert "\nhere: False\n" in ended(capsys, 0, "show", "model", "mine").out
+    assert "\nhere: false\n" in ended(capsys, 0, "show", "model", "mine").out
     (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
-    assert re.search(r"^ mine +sparse +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
+    assert re.search(r"^mine +sparse +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
     out = run(capsys, "show", "model", "mine")[1]
     assert "\nsize: 1.3 MB\n" in out
     assert f"\ncard: {folder / 'mine' / 'README.md'}\n" in out
@@ -313,10 +314,10 @@ def install(tmp_path, monkeypatch):
         install_package(tmp_path, "theirs", {"lexbench.models": [f"theirs = {value}"]})
         write_files(tmp_path / module, {"__init__.py": "1 / 0\n", "mine.toml": MINE})
         monkeypatch.syspath_prepend(tmp_path)
-        catalog._plugged_in.cache_clear()
+        plugin_folders.cache_clear()
 
     yield make
-    catalog._plugged_in.cache_clear()
+    plugin_folders.cache_clear()
 
 
 def test_a_package_adds_models_by_an_entry_point(install):
@@ -401,7 +402,7 @@ def test_list_models(folder, capsys):
     assert err == ""
     rows = ("splade_v3 +sparse +download +SPLADE-v3 *$", "colbert_v2 +late interaction +download ", r"mine +\? +broken ")
     for row in (*rows, *(f"{name} " for name in [*OWN, "mine"])):
-        assert re.search(f"^ {row}", out, re.MULTILINE)
+        assert re.search(f"^{row}", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 100
     found = {each["name"]: each for each in answer(capsys, "list", "models", "--json")}
     assert {*OWN, "mine"} <= found.keys()
@@ -410,37 +411,16 @@ def test_list_models(folder, capsys):
     assert found["lexmae"]["published"][0]["value"] == 0.426
 
 
-SHOWN = """\
-schema: 1
-name: splade_mask
-summary: SPLADE-mask: SPLADE trained to keep its top-k terms
-named: SPLADE-mask
-encoder: sparse_mlm
-family: sparse
-weights: none
-why: its authors released no weights
-settings:
-  positions: all
-  query_length: 256
-  document_length: 256
-titles: False
-source: https://arxiv.org/abs/2112.09628
-paper: Yang, Ma and Lin 2021, Sparsifying Sparse Representations for Passage Retrieval by Top-k Masking, arXiv 2112.09628
-note: SPLADE is trained and scored on MS MARCO's own passages, which have no titles. The figure is from the LexMAE paper's \
-table of index sizes.
-published:
-  - dataset: msmarco-passage/dev/small, measure: RR@10, value: 0.373, source: LexMAE paper, where: Table 4
-run: lexbench run suite beir -r 'splade_mask(model="FOLDER")@impact'
-"""
-
-
 def test_show_model(capsys, monkeypatch):
-    """The page has all facts about a model, and the command that runs it; a terminal folds lines between words."""
-    assert run(capsys, "show", "model", "splade_mask") == (0, SHOWN, "")
+    """All facts about a model and the command that runs it are YAML, without empty values; a terminal folds lines."""
+    out = ended(capsys, 0, "show", "model", "splade_mask").out
+    facts = answer(capsys, "show", "model", "splade_mask", "--json")
 
+    assert yaml.safe_load(out) == {name: value for name, value in facts.items() if value not in ("", {}, [], None)}
+    assert "\nsettings: {positions: all, query_length: 256, document_length: 256}\n" in out
+    assert out.endswith("\nrun: lexbench run suite beir -r 'splade_mask(model=\"FOLDER\")@impact'\n")
     monkeypatch.setenv("COLUMNS", "72")
-    _, out, _ = run(capsys, "show", "model", "splade_mask")
-    assert max(map(len, out.splitlines())) <= 72
-    assert out.split() == SHOWN.split()
-    assert "\nnote: SPLADE is trained and scored on MS MARCO's own passages, which\n  have no titles. The figure" in out
-    assert "\n    source: LexMAE paper, where: Table 4\n" in out
+    folded = ended(capsys, 0, "show", "model", "splade_mask").out
+    assert max(map(len, folded.splitlines())) <= 72
+    assert folded.split() == out.split()
+    assert "\nnote: SPLADE is trained and scored on MS MARCO's own passages, which\n  have no titles. The figure" in folded

@@ -126,8 +126,8 @@ def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
     assert "nDCG@10: 0.5" in run(capsys, "show", "result", "bm25:tiny")[1]
     assert "python:" in run(capsys, "show", "machine")[1]
     shown = run(capsys, "show", "model", "e5_mistral_7b")[1]
-    assert r'passages that answer the query\nQuery: "' in shown  # quoted, for blanks at the end would not be seen
-    assert "  model: intfloat/e5-mistral-7b-instruct\n" in shown
+    assert "\n    Query: ', end_token: true" in shown
+    assert "{model: intfloat/e5-mistral-7b-instruct, " in shown
 
 
 def test_doctor_says_what_to_type(folder, capsys):

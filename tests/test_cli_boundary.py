@@ -117,6 +117,11 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
     assert ended(capsys, 1, "show", "suite", "pydoc").err == "lexbench: not enough memory\n"
 
 
+def ran(program, **settings):
+    """Run a Python program and return what it printed and its exit code."""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, **settings)
+
+
 SIGNALS = [(name, "SIG_DFL", "terminated") for name in ("SIGTERM", "SIGHUP")]
 
 
@@ -129,7 +134,7 @@ def test_a_signal_keeps_what_is_finished(folder, name, before, said):
         f"def ended(self, *a): self.corpus; os.kill(os.getpid(), signal.{name})\n"
         f"search.DatasetRunner.run = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = ran(program)
 
     assert done.returncode == 128 + signal.Signals[name]
     assert done.stderr.splitlines()[-1].startswith(f"lexbench: {said}; finished work is kept")
@@ -148,7 +153,7 @@ def test_an_ignored_signal_stays_ignored(folder):
         f"search.DatasetRunner.run = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
 
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+    assert ran(program).returncode == 0
 
 
 def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
@@ -163,9 +168,7 @@ def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     )
     environment = {**plugin_environment, "LEXBENCH_STORE": str(folder.parent / "store")}
     environment["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ran(program, env=environment, timeout=60)
 
     assert done.returncode == 128 + signal.SIGINT, done.stderr
     assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; finished work is kept")

@@ -52,7 +52,10 @@ def bread_of_the_library(home, split="test"):
 
 
 def test_ms_marco_files(tmp_path, monkeypatch):
-    """MS MARCO's files are read under their own names: the corpus with the corpus, queries and qrels with either."""
+    """MS MARCO's files are read under their own names: the corpus with the corpus, queries and qrels with either.
+
+    Three columns are id, title and passage, the title on its own line; a dash is no title.
+    """
     documents = {"collection.tsv.gz": "0\tzero\n1\tone\n"}
     topics = {"queries.dev.small.tsv": "7\twhat is one\n", "dev/small/qrels.tsv": "7\t0\t1\t1\n"}
     write_files(tmp_path / "tiny", documents | topics)
@@ -63,14 +66,9 @@ def test_ms_marco_files(tmp_path, monkeypatch):
     assert list(source.documents()) == [Document("0", "zero"), Document("1", "one")]
     assert list(source.queries()) == [Query("7", "what is one")]
     assert list(source.judgements()) == [Judgement("7", "1", 1)]
-
-
-def test_titled_ms_marco_files(tmp_path):
-    """Three columns are id, title and passage, the title on its own line; a dash is no title."""
-    files = {"collection.tsv": "0\tZero\tnothing\n1\t-\tone\n", "queries.tsv": "7\tx\n", "qrels.txt": "7 Q0 1 1\n"}
-    write_files(tmp_path, files)
-    source = Files.locate(tiny(document="title_line_text"), [tmp_path])
-    assert [one.text for one in source.documents()] == ["Zero\nnothing", "one"]
+    write_files(tmp_path / "tiny", {"collection.tsv.gz": "0\tZero\tnothing\n1\t-\tone\n"})
+    titled = find_source(tiny("tiny/dev/small", split="dev/small", document="title_line_text"))
+    assert [one.text for one in titled.documents()] == ["Zero\nnothing", "one"]
 
 
 @pytest.mark.parametrize(

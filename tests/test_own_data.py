@@ -86,12 +86,6 @@ LAYOUTS = {
         "topics.txt": TOPICS,
         "qrels.txt": separated([(q, "0", d, g) for q, d, g in QREL_ROWS], " "),
     },
-    "hub": {
-        "corpus/train-00000-of-00002.jsonl": lines(CORPUS[:1]),
-        "corpus/train-00001-of-00002.jsonl": lines(CORPUS[1:]),
-        "queries/test.jsonl": BEIR["queries.jsonl"],
-        "data/test-00000-of-00001.jsonl": lines(JUDGED),
-    },
 }
 
 
@@ -124,7 +118,7 @@ NUMBERED = ("corpus-00000-of-00002", "corpus-00001-of-00002")
 needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 
 
-@needs_pyarrow
+@pytest.mark.parametrize("ending", ["jsonl", pytest.param("parquet", marks=needs_pyarrow)])
 @pytest.mark.parametrize(
     "names",
     [
@@ -134,16 +128,16 @@ needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is 
     ],
     ids=["mteb", "nano", "side by side"],
 )
-def test_a_folder_of_parquet_files_is_a_dataset(names, tmp_path):
-    """Parquet files in the layouts of the hub are read in the order of their shards; grades may be whole floats."""
+def test_the_hub_s_layouts_are_datasets(names, ending, tmp_path):
+    """Files in the layouts of the hub are read in the order of their shards; grades may be whole floats."""
     judged = rows_of(("query_id", "doc_id", "relevance"), ((query, doc, float(grade)) for query, doc, grade in JUDGEMENTS))
     for name, rows in zip(names, (CORPUS[:1], CORPUS[1:], ASKED, judged), strict=True):
-        write_rows(tmp_path / "mine" / f"{name}.parquet", rows)
+        write_rows(tmp_path / "mine" / f"{name}.{ending}", rows)
     contract, source = find_folder(tmp_path / "mine")
 
     assert list(source.documents()) == DOCUMENTS
     assert contents(source) == EXPECTED
-    assert (contract.id, contract.version) == ("mine", 0)
+    assert contract.id == "mine"
 
 
 def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):

@@ -45,9 +45,9 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
         progress.end()
 
     assert capsys.readouterr().err.splitlines() == [
-        "splade on nq: encode: 300/1,000 documents, 10/s, 70 s left",
-        "splade on nq: encode: 700/1,000 documents, 12/s, 26 s left, workers on Ray: 2, 812 MB",
-        "splade on nq: encode: 1,000/1,000 documents, 11/s, 0 s left, workers on Ray: 1, 400 MB",
+        "splade on nq: encode: 300/1,000 documents, 10/s, 0:01:10 left",
+        "splade on nq: encode: 700/1,000 documents, 12/s, 0:00:26 left, workers on Ray: 2, 812 MB",
+        "splade on nq: encode: 1,000/1,000 documents, 11/s, 0:00:00 left, workers on Ray: 1, 400 MB",
         "splade on nq: encode: 1,000 documents in 90.0 s, workers on Ray: 1, 400 MB",
         "bm25 on nq: search: 0 queries in 1.0 s",
     ]
@@ -55,8 +55,7 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
 
 def test_a_terminal_gets_a_bar_and_keeps_a_line():
     """A stage has a bar with its rate and workers and leaves one line; notes are above the bar, and nothing is markup."""
-    live = _progress.Live()
-    shown = screen(live, 140)
+    live, shown = drawn(140)
     with live.bar:
         live.start("[b]x[/b] on nq", "search", 3, "queries")
         live.note("waiting for [another]")
@@ -71,17 +70,16 @@ def test_a_terminal_gets_a_bar_and_keeps_a_line():
     assert "0/3" in shown.getvalue()
 
 
-def screen(live, width):
-    """Return a screen of that width, on which *live* is drawn."""
-    shown = io.StringIO()
+def drawn(width, *jobs):
+    """Return progress for a terminal of that width, and what it draws there."""
+    live, shown = _progress.Live(*jobs), io.StringIO()
     live.bar.live.console = Console(file=shown, force_terminal=True, width=width, no_color=True)
-    return shown
+    return live, shown
 
 
 def test_a_terminal_shows_all_jobs():
     """Below the stage are the suite and the number of finished jobs."""
-    live = _progress.Live("beir", 24)
-    shown = screen(live, 100)
+    live, shown = drawn(100, "beir", 24)
     with live.bar:
         live.job_done()
         live.start("bm25 on beir/scifact/test", "search", 300, "queries")
@@ -100,13 +98,12 @@ def test_a_terminal_shows_all_jobs():
 def test_bars_fit_the_terminal(monkeypatch, width):
     """No line is longer than the terminal, and figures are complete at any width; long names are cut."""
     monkeypatch.setenv("COLUMNS", str(width))
-    live = _progress.Live("beir", 24)
-    shown = screen(live, width)
+    live, shown = drawn(width, "beir", 24)
     with live.bar:
         live.start("pipeline(bm25, lexmae_nano|top_k(16)@impact, k=100) on beir/scifact/test", "encode", 5_000, "documents")
         live.advance(1_234)
         live.bar.refresh()
-    lines = [line.rpartition("\x1b[2K")[2] for line in shown.getvalue().splitlines()]
+    lines = re.sub(r"\x1b\[[?\d]*[A-Za-z]", "", shown.getvalue()).splitlines()
 
     assert max(map(len, lines)) <= width
     assert " 1234/5000 " in shown.getvalue()

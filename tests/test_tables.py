@@ -113,7 +113,8 @@ def shown(table, width):
     """Return the lines that a terminal of this width shows."""
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(render(table))
+        for part in render(table, width):
+            console.print(part)
     return [line.rstrip() for line in captured.get().splitlines()]
 
 

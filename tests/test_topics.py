@@ -23,6 +23,7 @@ Identify organizations.
 <narr> Narrative:
 </top>
 """
+IN_OLD = [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]
 NEW = """<?xml version="1.0" encoding="UTF-8"?>
 <topics task="COVIDSearch">
   <topic number="1">
@@ -37,14 +38,14 @@ NEW = """<?xml version="1.0" encoding="UTF-8"?>
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (OLD, [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
-        (OLD.replace("\n", "\r\n"), [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
+        (OLD, IN_OLD),
+        (OLD.replace("\n", "\r\n"), IN_OLD),
         (NEW, [Query("1", "Q&A on coronavirus"), Query("2", "masks")]),
         (
             NEW.replace(' number="1"', "").replace("<query>Q", "<num>7</num><query>Q"),
             [Query("7", "Q&A on coronavirus"), Query("2", "masks")],
         ),
-        (OLD.replace("</top>\n", "", 1), [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
+        (OLD.replace("</top>\n", "", 1), IN_OLD),
         (
             "\n301\tInternational Organized Crime\r\n051\tAirbus < Subsidies\n",
             [Query("301", "International Organized Crime"), Query("051", "Airbus < Subsidies")],

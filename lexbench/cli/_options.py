@@ -11,10 +11,24 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+EXISTING = click.Path(path_type=Path, exists=True)
+EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds *options* in this order."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 class FormatCommand(click.Command):
@@ -52,12 +66,8 @@ def _defined(_context: click.Context, _option: click.Parameter, typed: Any) -> A
 
 def results_option(function: F) -> F:
     """Add `--results`, a folder of results to read instead of the store."""
-    return click.option(
-        "--results",
-        metavar="FOLDER",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Read the results in this folder (written by `run --results`) instead of the store.",
-    )(function)
+    text = "Read the results in this folder (written by `run --results`) instead of the store."
+    return click.option("--results", metavar="FOLDER", type=EXISTING_FOLDER, help=text)(function)
 
 
 def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F], F]:
@@ -84,7 +94,7 @@ def seeds_option(function: F) -> F:
 
 def slices_option(text: str) -> Callable[[F], F]:
     """Return a decorator that adds `--slices`, a file that names groups of queries."""
-    return click.option("--slices", type=FILE, help=f"{text} The file has lines 'query slice'.")
+    return click.option("--slices", type=EXISTING_FILE, help=f"{text} The file has lines 'query slice'.")
 
 
 def executor_option(function: F) -> F:
@@ -101,35 +111,28 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
 
 
-def timing_options(function: F) -> F:
-    """Add `--time` and its settings."""
-    for option in (
-        click.option("--time-threads", type=COUNT, help="Threads for the offline scenario; default: every core."),
-        click.option("--time-queries", type=COUNT, default=1000, show_default=True, help="Time at most so many queries."),
-        click.option("--time-k", type=COUNT, multiple=True, help="Documents per query; repeatable; default: --depth."),
-        click.option("--time-seconds", type=SECONDS, default=10.0, show_default=True, help="How long to measure a process."),
-        click.option("--time-processes", type=COUNT, default=3, show_default=True, help="Processes for single queries."),
-        click.option("--time-single", is_flag=True, help="Time only one query at a time on one core, not all at once."),
-        click.option("--time-again", is_flag=True, help="Repeat timings that this machine already has."),
-        click.option("--time", "time", is_flag=True, help="Time each system in a fresh process: on one core, then on all."),
-    ):
-        function = option(function)
-    return function
+timing_options = together(
+    click.option("--time", "time", is_flag=True, help="Time each system in a fresh process: on one core, then on all."),
+    click.option("--time-again", is_flag=True, help="Repeat timings that this machine already has."),
+    click.option("--time-single", is_flag=True, help="Time only one query at a time on one core, not all at once."),
+    click.option("--time-processes", type=COUNT, default=3, show_default=True, help="Processes for single queries."),
+    click.option("--time-seconds", type=SECONDS, default=10.0, show_default=True, help="How long to measure a process."),
+    click.option("--time-k", type=COUNT, multiple=True, help="Documents per query; repeatable; default: --depth."),
+    click.option("--time-queries", type=COUNT, default=1000, show_default=True, help="Time at most so many queries."),
+    click.option("--time-threads", type=COUNT, help="Threads for the offline scenario; default: every core."),
+)
 
 
 def timing_settings(options: dict[str, Any]) -> "Settings | None":
     """Remove the timing options from *options* and return their settings; None without --time."""
-    time, again, single, k, queries, threads, seconds, processes = (
-        options.pop(f"time{name}") for name in ("", "_again", "_single", "_k", "_queries", "_threads", "_seconds", "_processes")
-    )
-    if not (time or again):
-        if k or threads or single:
+    time, single = options.pop("time"), options.pop("time_single")
+    given = {name: options.pop(f"time_{name}") for name in ("again", "k", "queries", "threads", "seconds", "processes")}
+    if not (time or given["again"]):
+        if given["k"] or given["threads"] or single:
             raise click.UsageError("--time-k, --time-single and --time-threads need --time")
         return None
-    if single and threads:
+    if single and given["threads"]:
         raise click.UsageError("--time-threads sets the threads of all queries at once, which --time-single leaves out")
     from lexbench.timing.protocol import Settings
 
-    return Settings(
-        k=k or None, queries=queries, threads=threads, again=again, seconds=seconds, processes=processes, offline=not single
-    )
+    return Settings(**given | {"k": given["k"] or None}, offline=not single)

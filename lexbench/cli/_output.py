@@ -83,9 +83,23 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_tables(tables: "Iterable[Table]") -> None:
     """Print tables for people."""
+    from rich.console import Console
+
     from lexbench.report.terminal import render
 
-    _print_rich(map(render, tables))
+    console = Console(width=_columns() or _WIDTH, highlight=False)
+    with answering():
+        for item in (item for table in tables for item in render(table, console.width)):
+            console.print(item)
+
+
+def say_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print *value* as JSON, or else *lines*."""
+    if as_json:
+        print_json(value)
+    else:
+        for line in lines:
+            say(line)
 
 
 def print_answer(value: Any, tables: "Callable[[], Iterable[Table]]", *, as_json: bool) -> None:
@@ -96,34 +110,17 @@ def print_answer(value: Any, tables: "Callable[[], Iterable[Table]]", *, as_json
         print_tables(tables())
 
 
-def answer_store() -> "Store":
-    """Return the store for commands that only read it. Damage is reported on stderr."""
+def open_store(note: Callable[[str], None] | None = None) -> "Store":
+    """Return the store. *note* (default: a line on stderr) shows damage, and that another process has to finish first."""
     from lexbench.storage.store import Store
 
-    return Store(on_damage=partial(say, err=True))
-
-
-def _print_rich(items: Iterable[Any]) -> None:
-    from rich.console import Console
-
-    console = Console(width=_columns() or _WIDTH, highlight=False)
-    with answering():
-        for item in items:
-            console.print(item)
+    note = note or partial(say, err=True)
+    return Store(on_wait=note, on_damage=note)
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool) -> None:
     """Print rows of text as a table, or as a JSON list of objects."""
-    if as_json:
-        print_json([dict(zip(header, row, strict=True)) for row in rows])
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-    from rich.text import Text
+    from lexbench.table import Table
 
-    table = RichTable(box=SIMPLE_HEAD, show_edge=False)
-    for number, name in enumerate(header):
-        table.add_column(name, no_wrap=number == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    _print_rich([table])
+    listed = [dict(zip(header, row, strict=True)) for row in rows]
+    print_answer(listed, lambda: [Table("", tuple(header), tuple(map(tuple, rows)), is_text=True)], as_json=as_json)

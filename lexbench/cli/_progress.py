@@ -5,14 +5,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 from lexbench.errors import visible
 from lexbench.progress import Progress
-
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn, Task
-    from rich.text import Text
 
 _EVERY = 30.0  # seconds between the plain lines of one stage
 _REDRAWN = 0.1  # seconds between two drawings by rich
@@ -51,8 +47,11 @@ class Plain(Progress):
 
     def _show(self, rate: float) -> None:
         of = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
-        left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
+        left = f", {self._left(rate)} left" if self._total else ""
         self.note(f"{self._what}: {self._done:,}{of}, {rate:,.0f}/s{left}{self._workers}")
+
+    def _left(self, rate: float) -> str:
+        return str(timedelta(seconds=round((self._total - self._done) / rate))) if self._total else ""
 
     def end(self) -> None:
         """Print how long the stage took."""
@@ -84,23 +83,23 @@ class Live(Plain):
         super().__init__()
         self._every = _REDRAWN
         text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))  # is cut first
-        rate = TextColumn("{task.fields[rate]}", table_column=Column(no_wrap=True))
+        rate, left = (TextColumn(f"{{task.fields[{name}]}}", table_column=Column(no_wrap=True)) for name in ("rate", "left"))
         console = Console(stderr=True)
         bars = [BarColumn(12)] if console.width >= _ROOM else []
-        columns = (text, *bars, MofNCompleteColumn(), rate, TimeElapsedColumn(), _time_left())
-        self.bar = Bars(*columns, console=console, transient=True, expand=True, speed_estimate_period=10)
-        self._task = self.bar.add_task("", visible=False, rate="")
-        self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", whole=True)
+        columns = (text, *bars, MofNCompleteColumn(), rate, TimeElapsedColumn(), left)
+        self.bar = Bars(*columns, console=console, transient=True, expand=True)
+        self._task = self.bar.add_task("", visible=False, rate="", left="")
+        self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", left="")
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
         super().start(what, stage, total, unit)
         self._last = 0.0  # show the first item at once
-        self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="")
+        self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="", left="")
 
     def _show(self, rate: float) -> None:
-        done, description = self._done, self._what + self._workers
-        self.bar.update(self._task, completed=done, description=description, rate=f"{rate:,.0f} {self._unit}/s")
+        done, description, left = self._done, self._what + self._workers, self._left(rate)
+        self.bar.update(self._task, completed=done, description=description, rate=f"{rate:,.0f} {self._unit}/s", left=left)
 
     def end(self) -> None:
         """Replace the bar by a line with what was done."""
@@ -114,18 +113,6 @@ class Live(Plain):
     def note(self, line: str) -> None:
         """Print one line above the bars."""
         self.bar.console.print(visible(line), markup=False, highlight=False)
-
-
-def _time_left() -> "ProgressColumn":
-    """Return a column with the time left of a stage. The bar of all jobs has none: jobs differ too much to predict it."""
-    from rich.progress import TimeRemainingColumn
-    from rich.text import Text
-
-    class TimeLeft(TimeRemainingColumn):
-        def render(self, task: "Task") -> "Text":
-            return Text("") if "whole" in task.fields else super().render(task)
-
-    return TimeLeft()
 
 
 @contextmanager

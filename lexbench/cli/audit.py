@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from lexbench.cli._options import json_option
+from lexbench.cli._options import EXISTING, json_option
 from lexbench.cli._output import print_answer
 
-_PATH = click.Path(path_type=Path, exists=True)
 _MEASURE = click.option("-m", "--measure", metavar="MEASURE", help="Default: each dataset's headline; of runs, nDCG@10.")
 
 
@@ -30,7 +29,7 @@ def command() -> None:
 
 
 @command.command(short_help="Audit a board: a folder or a CSV table.")
-@click.argument("path", type=_PATH)
+@click.argument("path", type=EXISTING)
 @_MEASURE
 @json_option
 def board(path: Path, measure: str | None, *, as_json: bool) -> None:
@@ -50,7 +49,7 @@ def board(path: Path, measure: str | None, *, as_json: bool) -> None:
 @command.command(short_help="How well a small suite predicts the order of systems on a large one.")
 @click.argument("small", metavar="SUITE|DATASET,...")
 @click.option("--of", "large", metavar="SUITE|DATASET,...", help="The large suite; default: all others that most systems have.")
-@click.option("--board", "path", type=_PATH, help="Where the results are, as for `audit PATH`; default: the store.")
+@click.option("--board", "path", type=EXISTING, help="Where the results are, as for `audit PATH`; default: the store.")
 @_MEASURE
 @json_option
 def suite(small: str, large: str | None, path: Path | None, measure: str | None, *, as_json: bool) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import COUNT, FILE, FOLDER, json_option, system_option
-from lexbench.cli._output import answer_store, print_json, print_tables, say
+from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FOLDER, json_option, system_option
+from lexbench.cli._output import open_store, print_json, print_tables, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ _SYSTEMS = ("bm25", "lexmae_nano", "ensemble(bm25, lexmae_nano)")
 
 
 @click.command()
-@click.argument("documents", type=click.Path(path_type=Path, exists=True))
+@click.argument("documents", type=EXISTING)
 @click.option("--output", type=FOLDER, metavar="FOLDER", help="The collection; default: DOCUMENTS-collection, here.")
-@click.option("--queries", "given", type=FILE, help="Queries, one per line, or a log with counts: query<TAB>count.")
+@click.option("--queries", "given", type=EXISTING_FILE, help="Queries, one per line, or a log with counts: query<TAB>count.")
 @click.option("--count", type=COUNT, help="Queries to make (default: 50), or to draw from FILE (default: all).")
 @click.option("--writer", metavar="URL", help="Let the chat model of this server write the queries.")
 @click.option("--writer-model", default="", metavar="NAME", help="The name of that model on the server.")
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913 - options
     if made.known.shared is not None:
         say(leak_line(made.known), err=True)
     with shown(folder.name, 1) as progress:
-        runner = made.runner(answer_store(), progress)
+        runner = made.runner(open_store(progress.note), progress)
         made.add_to_pool(systems or tuple(made.known.asked) or _default_systems(), depth, runner)
         if judge:
             made.ask_judge(judge, runner)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from lexbench.cli._options import COUNT, datasets_option, json_option, results_option, seeds_option, slices_option
-from lexbench.cli._output import answer_store, print_answer, say
+from lexbench.cli._output import open_store, print_answer, say
 
 _DEPTHS = (10, 100)
 
@@ -53,7 +53,7 @@ def _compare_scores(
     from lexbench.analysis.seeds import seed_groups
     from lexbench.analysis.slices import read_slices
 
-    store = answer_store()
+    store = open_store()
     comparison = compare(
         systems,
         store=store,
@@ -85,6 +85,6 @@ def _compare_lists(
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
     contract = find_dataset(datasets[0])[0] if datasets else None
-    runs = named_runs(systems, answer_store(), contract)
+    runs = named_runs(systems, open_store(), contract)
     rows = list_similarities(runs, depths or _DEPTHS)
     print_answer(rows, lambda: [similarity_table(rows, next(iter(runs)))], as_json=as_json)

@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import datasets_option, executor_option, json_option, system_option
-from lexbench.cli._output import print_json, say
+from lexbench.cli._options import datasets_option, executor_option, json_option, system_option, together
+from lexbench.cli._output import open_store, print_json, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
 
 _SYSTEMS = system_option("E.g. 'lexmae_nano@impact': the vectors of its encoder are made; repeatable.", required=True)
-_PART = click.option("--part", metavar="I/N", help="Encode only part I (from 0) of N, e.g. on one of N machines.")
+_SETTINGS = together(  # of both commands
+    click.option("--part", metavar="I/N", help="Encode only part I (from 0) of N, e.g. on one of N machines."),
+    executor_option,
+    json_option,
+)
 
 
 @click.group()
@@ -24,9 +28,7 @@ def command() -> None:
 @command.command(short_help="Encode the corpus of a dataset or folder.")
 @click.argument("name", metavar="ID|FOLDER")
 @_SYSTEMS
-@_PART
-@executor_option
-@json_option
+@_SETTINGS
 def dataset(name: str, systems: tuple[str, ...], **options: Any) -> None:
     """Encode the corpus of the dataset ID, or of a FOLDER with corpus.jsonl, with the encoders of systems."""
     from lexbench.runner import plan
@@ -38,9 +40,7 @@ def dataset(name: str, systems: tuple[str, ...], **options: Any) -> None:
 @click.argument("name")
 @_SYSTEMS
 @datasets_option("Only this dataset of the suite; repeatable.")
-@_PART
-@executor_option
-@json_option
+@_SETTINGS
 def suite(name: str, systems: tuple[str, ...], datasets: tuple[str, ...], **options: Any) -> None:
     """Encode the corpora of the suite NAME with the encoders of systems."""
     from lexbench import suites
@@ -53,14 +53,12 @@ def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool)
     """Encode, and print per corpus and encoder what is done and what other parts still have to do."""
     from lexbench.executors import executor
     from lexbench.runner.jobs import encode
-    from lexbench.storage.store import Store
 
     number, of = _part(part) if part else (0, 1)
     encoding = executor(on)
     rows = []
     with shown() as progress:
-        store = Store(on_wait=progress.note, on_damage=progress.note)
-        for encoded in encode(plan, store, (number, of), progress, encoding):
+        for encoded in encode(plan, open_store(progress.note), (number, of), progress, encoding):
             rows.append(encoded)
             if not as_json:
                 left = f"other parts have {encoded.left:,} shards left" if encoded.left else f"complete, in {encoded.folder}"

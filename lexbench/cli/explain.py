@@ -5,7 +5,7 @@ import os
 import click
 
 from lexbench.cli._options import COUNT, dataset_option, json_option, system_option
-from lexbench.cli._output import print_answer
+from lexbench.cli._output import open_store, print_answer
 from lexbench.cli._progress import shown
 
 
@@ -28,10 +28,8 @@ def command(
     query has the term, times the term frequency part. A missing index is built first.
     """
     from lexbench.analysis.explain import as_json_document, explain, tables
-    from lexbench.storage.store import Store
 
     with shown() as progress:
-        store = Store(on_wait=progress.note, on_damage=progress.note)
         text = os.fsencode(query).decode(errors="replace")  # without a UTF-8 locale, Python splits letters into surrogates
-        explanation = explain(text, system, dataset, documents, top, store=store, progress=progress)
+        explanation = explain(text, system, dataset, documents, top, store=open_store(progress.note), progress=progress)
     print_answer(as_json_document(explanation), lambda: tables(explanation, terms), as_json=as_json)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import FOLDER, FormatCommand, datasets_option, json_option, results_option, system_option
-from lexbench.cli._output import answer_store, print_json, say
+from lexbench.cli._output import open_store, say, say_answer
 from lexbench.interop.formats import exports
 
 
@@ -26,12 +26,9 @@ def command(
     """
     from lexbench.interop.conversion import export
 
-    store, on_note = answer_store(), partial(say, err=True)
-    paths = list(export(format_name, store, folder, systems=systems, datasets=datasets, results=results, on_note=on_note))
-    if as_json:
-        print_json([str(path) for path in paths])
-    else:
-        for path in paths:
-            say(str(path))
+    store, on_note = open_store(), partial(say, err=True)
+    written = export(format_name, store, folder, systems=systems, datasets=datasets, results=results, on_note=on_note)
+    paths = list(map(str, written))
+    say_answer(paths, paths, as_json=as_json)
     on_note(f"not in this format: {exports()[format_name].lost}")
     click.get_current_context().exit(1 if store.damaged else 0)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._options import datasets_option, json_option, system_option
+from lexbench.cli._options import EXISTING_FOLDER, datasets_option, json_option, system_option
 from lexbench.cli._output import print_answer
 
 
 @click.command()
-@click.argument("texts", nargs=-1, metavar="[FOLDER...]", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("texts", nargs=-1, metavar="[FOLDER...]", type=EXISTING_FOLDER)
 @system_option("A system whose models to look up; repeatable.")
 @datasets_option("Only this dataset; repeatable. Default with -r: all.")
 @json_option

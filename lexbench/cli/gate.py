@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import dataset_option, json_option, system_option
-from lexbench.cli._output import print_json, print_lines, print_tables, say
+from lexbench.cli._options import FILE, dataset_option, json_option, system_option
+from lexbench.cli._output import open_store, print_json, print_lines, print_tables, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "cannot tell": 2}
 _FILE = click.option(
     "--file",
     "path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("lexbench-gate.toml"),
     show_default=True,
     help="The gates; the baseline is in the same folder, with the ending .json.",
@@ -28,8 +28,8 @@ _FILE = click.option(
 
 @click.group(invoke_without_command=True)
 @_FILE
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Also write Markdown, e.g. for a comment.")
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML.")
+@click.option("--markdown", type=FILE, metavar="FILE", help="Also write Markdown, e.g. for a comment.")
+@click.option("--junit", type=FILE, metavar="FILE", help="Also write JUnit XML.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, path: Path, *, as_json: bool, **files: Path | None) -> None:
@@ -118,11 +118,10 @@ def update(path: Path) -> None:
 def _measure(gates: "Sequence[Gate]", path: Path, *, timed: bool = True) -> "list[tuple[Gate, Measured]]":
     """Run the systems of gates, and if *timed*, measure the speeds that gates limit."""
     from lexbench.analysis.gate.checks import measure
-    from lexbench.storage.store import Store
 
     measured = []
     with shown("gate", len(gates)) as progress:
-        store = Store(on_wait=progress.note, on_damage=progress.note)
+        store = open_store(progress.note)
         for gate in gates:
             measured.append((gate, measure(gate, path.parent, store, progress, timed=timed)))
             progress.job_done()

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._options import FormatCommand, json_option
-from lexbench.cli._output import print_json, say
+from lexbench.cli._options import EXISTING, FILE, FormatCommand, json_option
+from lexbench.cli._output import say, say_answer
 from lexbench.interop.formats import imports
 
 
 @click.command(cls=FormatCommand, formats=imports())
 @click.argument("format_name", metavar="FORMAT", type=click.Choice(list(imports())))
-@click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("source", type=EXISTING)
+@click.argument("target", type=FILE)
 @json_option
 def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> None:
     """Convert SOURCE, a file of the format FORMAT, to TARGET; print what is lost and what to type next.
@@ -25,9 +25,7 @@ def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> N
 
     following = import_file(format_name, source, target, partial(say, err=True))
     lost = imports()[format_name].lost
-    if as_json:
-        print_json({"file": str(target), "lost": lost})
-        return
-    say(str(target))
-    say(f"not kept: {lost}", err=True)
-    say(f"next: {following}", err=True)
+    say_answer({"file": str(target), "lost": lost}, [str(target)], as_json=as_json)
+    if not as_json:
+        say(f"not kept: {lost}", err=True)
+        say(f"next: {following}", err=True)

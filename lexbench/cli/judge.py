@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._options import COUNT, FILE, dataset_option, json_option
-from lexbench.cli._output import answer_store, print_answer, say
+from lexbench.cli._options import COUNT, EXISTING_FILE, EXISTING_FOLDER, FILE, dataset_option, json_option
+from lexbench.cli._output import open_store, print_answer, say
 from lexbench.cli._progress import shown
 
 _DEPTH = 100  # of a pool whose depth the dataset does not state
@@ -17,7 +17,7 @@ def command() -> None:
 
 
 @command.command(short_help="Judge the pool of a collection in the browser.")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folder", type=EXISTING_FOLDER)
 @click.option("--name", default="judge-1", show_default=True, help="Your name; a second person takes another.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port of the page; default: a free one.")
 def page(folder: Path, name: str, port: int) -> None:
@@ -51,7 +51,7 @@ def page(folder: Path, name: str, port: int) -> None:
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset; SYSTEMs must have been run on it.", required=True)
 @click.option("--judge", "judge_text", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
-@click.option("--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The qrels file to write.")
+@click.option("--output", required=True, type=FILE, help="The qrels file to write.")
 @click.option("-k", "depth", type=COUNT, default=10, show_default=True, help="Documents of each list.")
 @click.option("--unjudged", is_flag=True, help="Only documents without a judgement.")
 @json_option
@@ -71,7 +71,7 @@ def documents(
     from lexbench.runner.search import DatasetRunner
 
     judge = judging.judge(judge_text)
-    store, opened = answer_store(), open_dataset(*find_dataset(dataset))
+    store, opened = open_store(), open_dataset(*find_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
@@ -84,7 +84,7 @@ def documents(
 @command.command(short_help="Leave out one contributor to the pool at a time.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset with the judgements and rules; SYSTEMs must have been run on it.")
-@click.option("--qrels", type=FILE, help="A qrels file instead of a dataset, without rules.")
+@click.option("--qrels", type=EXISTING_FILE, help="A qrels file instead of a dataset, without rules.")
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
 @click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="A contributor; repeatable.")
 @click.option("--depth", type=COUNT, help="Judged documents per list; default: the dataset's, or 100.")
@@ -107,7 +107,7 @@ def pool(
         raise click.UsageError("give -d ID, or --qrels FILE")
     judged, contract = judgements(dataset, qrels)[:2]
     measure = measures.with_threshold(measure, contract) if contract else str(measures.parse(measure))
-    runs = named_runs(systems, answer_store(), contract, judged)
+    runs = named_runs(systems, open_store(), contract, judged)
     stated = contract.judging if contract else None
     by_contract = [name for name in runs if contract and is_contributor(name, contract)]
     depth = depth or (stated.depth if stated and stated.depth else _DEPTH)

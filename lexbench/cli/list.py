@@ -1,14 +1,16 @@
 """List suites, datasets, models, plug-ins or results."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_rows, say
+from lexbench.cli._output import open_store, print_json, print_rows
 from lexbench.errors import LexbenchError
 from lexbench.registry import PACKAGES
+
+if TYPE_CHECKING:
+    from lexbench.storage.store import Store
 
 _WEIGHTS = {  # where a model's weights come from
     "included": "included", "public": "download", "bring": "yours", "none": "unreleased", "unneeded": "not needed",
@@ -23,12 +25,10 @@ def command(what: str, *, as_json: bool) -> None:
     if what == "models" and as_json:
         print_json(_models())
         return
-    damage: list[str] = []
-    header, rows = _listing(what, damage.append)
+    store = open_store()
+    header, rows = _listing(what, store)
     print_rows(header, rows, as_json=as_json)
-    for line in damage:
-        say(line, err=True)
-    click.get_current_context().exit(1 if damage else 0)
+    click.get_current_context().exit(1 if store.damaged else 0)
 
 
 def _models() -> list[dict[str, Any]]:
@@ -43,8 +43,8 @@ def _models() -> list[dict[str, Any]]:
     ]
 
 
-def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of a list. *on_damage* gets a line for each damaged result that is left out."""
+def _listing(what: str, store: "Store") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows of a list. Damaged results in *store* are left out."""
     from lexbench import registry, suites
     from lexbench.runner import systems
 
@@ -69,13 +69,11 @@ def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ..
         ]
     if what == "results":
         from lexbench.analysis.stored_results import distinct_datasets, stored_results
-        from lexbench.storage import store
 
-        here = store.Store(on_damage=on_damage)
-        results = [entry.result for entry in stored_results(here)]
+        results = [entry.result for entry in stored_results(store)]
         return ("system", "dataset", "measure", "mean"), [
             (result.system, dataset, measure, f"{mean:.4f}")
-            for result, dataset in zip(results, distinct_datasets(results, here), strict=True)
+            for result, dataset in zip(results, distinct_datasets(results, store), strict=True)
             for measure, mean in result.means.items()
         ]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import COUNT, FILE, json_option
+from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FILE, json_option
 from lexbench.cli._output import print_json, print_tables, say
 
 if TYPE_CHECKING:
     from lexbench.probing.probe import Probe
     from lexbench.table import Table
-
-_EXISTING = click.Path(path_type=Path, exists=True)
 
 
 @click.command()
@@ -20,14 +18,14 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.option("--knob", "knob_text", metavar="NAME=V1,V2", help="The setting of a search to vary; default: that of the server.")
 @click.option("-k", default=10, show_default=True, type=COUNT, help="Documents per query.")
 @click.option("--sample", default=200, show_default=True, type=COUNT, help="Queries.")
-@click.option("--queries", type=FILE, metavar="FILE.npy", help="Vectors of queries; default: a sample of the documents.")
-@click.option("--vectors", type=_EXISTING, metavar="FILE.npy|FOLDER", help="Vectors of documents, if the server gives none.")
-@click.option("--ids", type=FILE, help="The ids of these vectors, one per line; default: their row numbers.")
+@click.option("--queries", type=EXISTING_FILE, metavar="FILE.npy", help="Vectors of queries; default: a sample of documents.")
+@click.option("--vectors", type=EXISTING, metavar="FILE.npy|FOLDER", help="Vectors of documents, if the server gives none.")
+@click.option("--ids", type=EXISTING_FILE, help="The ids of these vectors, one per line; default: their row numbers.")
 @click.option("--similarity", type=click.Choice(("dot", "cosine", "l2")), help="Default: that of the server, or dot.")
 @click.option("--load", default=0.0, help="Queries per second; default: a quarter of what the slowest value answers alone.")
 @click.option("--seconds", default=10.0, show_default=True, help="Offer the load for this long per value; 0: no load.")
 @click.option("--goal", default=0.95, show_default=True, type=click.FloatRange(0, 1), help="The recall of exact that you want.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw recall over latency: PLOT.svg, .pdf and .png.")
+@click.option("--plot", type=FILE, help="Draw recall over latency: PLOT.svg, .pdf and .png.")
 @json_option
 def command(  # noqa: PLR0913 - options
     target: str, *, knob_text: str | None, k: int, sample: int, queries: Path | None, vectors: Path | None, ids: Path | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lexbench.cli import _options
-from lexbench.cli._output import print_answer, print_rows, say
+from lexbench.cli._output import open_store, print_answer, print_rows, say
 from lexbench.cli._progress import shown
 from lexbench.contracts import MEASURES
 
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from lexbench.timing.protocol import Settings
 
 _SYSTEMS = _options.system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
-_DRY = click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing.")
-_BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size.")
-_RESULTS = click.option("--results", type=_options.FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
-_DEPTH = click.option("--depth", type=_options.COUNT, help="Documents to keep per query.")
+_SETTINGS = _options.together(  # of both commands
+    click.option("--depth", type=_options.COUNT, help="Documents to keep per query."),
+    click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing."),
+    click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size."),
+    click.option("--results", type=_options.FOLDER, metavar="FOLDER", help="Also write the results into this folder."),
+    _options.seeds_option,
+    _options.executor_option,
+    _options.timing_options,
+    _options.json_option,
+)
 
 
 class _Group(click.Group):
@@ -54,14 +60,7 @@ def command() -> None:
 @_SYSTEMS
 @_options.datasets_option("Only this dataset of the suite; repeatable.")
 @_options.measures_option("Show this measure instead of the suite's; repeatable.")
-@_DEPTH
-@_DRY
-@_BRIEF
-@_RESULTS
-@_options.seeds_option
-@_options.executor_option
-@_options.timing_options
-@_options.json_option
+@_SETTINGS
 def suite(name: str, results: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import suites
@@ -80,14 +79,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(default=MEASURES)
 @click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
-@_DEPTH
-@_DRY
-@_BRIEF
-@_RESULTS
-@_options.seeds_option
-@_options.executor_option
-@_options.timing_options
-@_options.json_option
+@_SETTINGS
 def dataset(
     name: str, systems: tuple[str, ...], measures: tuple[str, ...], *, split: str | None, results: Path | None, **options: Any
 ) -> None:
@@ -125,14 +117,12 @@ def _carry_out(  # noqa: PLR0913 - options
         _check_writable(folder)
     from lexbench.report.run import brief_tables, tables
     from lexbench.runner import jobs
-    from lexbench.storage.store import Store
     from lexbench.timing.timer import Timer
 
     outcomes = []
     with shown(plan.suite.id if plan.suite else "dataset", len(plan.jobs)) as progress:
-        store = Store(on_wait=progress.note, on_damage=progress.note)
         timer = Timer(timing) if timing else None
-        for outcome in jobs.run(plan, store, progress, timer, encoding):
+        for outcome in jobs.run(plan, open_store(progress.note), progress, timer, encoding):
             outcomes.append(outcome)
             progress.job_done()
     results = [outcome.result for outcome in outcomes if outcome.result]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import FILE, dataset_option, json_option, measures_option, slices_option
-from lexbench.cli._output import answer_store, print_answer, print_rows
+from lexbench.cli._options import EXISTING_FILE, dataset_option, json_option, measures_option, slices_option
+from lexbench.cli._output import open_store, print_answer, print_rows
 from lexbench.contracts import MEASURES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", metavar="RUN|SYSTEM")
 @dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
-@click.option("--qrels", type=FILE, help="A qrels file: alone without rules, or with -d under the rules of that dataset.")
+@click.option("--qrels", type=EXISTING_FILE, help="A qrels file: without rules, or with -d under the rules of that dataset.")
 @measures_option(default=MEASURES)
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,
               help="Precision of compared scores: double like trec_eval; float32 like pytrec_eval, BEIR and MTEB.")  # fmt: skip
@@ -43,7 +43,7 @@ def command(  # noqa: PLR0913 - options
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
     contract = find_dataset(dataset)[0] if dataset else None
-    runs = find_runs([run], answer_store(), contract)
+    runs = find_runs([run], open_store(), contract)
     if len(runs) > 1:
         raise click.UsageError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
     (ranked,) = runs.values()

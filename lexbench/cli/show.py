@@ -1,15 +1,16 @@
 """Show one suite, dataset, model or result, or this machine."""
 
-import json
+import math
 from pathlib import Path
 from shlex import join
 from typing import Any
 
 import click
 import msgspec
+import yaml
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import answer_store, print_json, print_lines
+from lexbench.cli._output import open_store, print_json, print_lines
 
 
 @click.command()
@@ -17,9 +18,9 @@ from lexbench.cli._output import answer_store, print_json, print_lines
 @click.argument("name", required=False)
 @json_option
 def command(what: str, name: str | None, *, as_json: bool) -> None:
-    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine.
+    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine, as YAML.
 
-    A model is a name of the catalog, or a folder: then the system and its settings, as its files state them, are shown.
+    A model is a name of the catalog, or a folder, of which the system and the settings in its files are shown.
     """
     if name is None and what != "machine":
         raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
@@ -27,7 +28,8 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(value)
     else:
-        print_lines(_lines(value))
+        text = yaml.safe_dump(_filled(value), sort_keys=False, allow_unicode=True, default_flow_style=None, width=math.inf)
+        print_lines(text.splitlines())
 
 
 def _shown(what: str, name: str) -> Any:
@@ -57,29 +59,15 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()}
-    stored = (entry.result for entry in stored_results(answer_store()))
+    stored = (entry.result for entry in stored_results(open_store()))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")
     return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # per query: lexbench export csv
 
 
-def _text(item: Any) -> str:
-    """Return a value as text. Strings with outer blanks or several lines (e.g. prompts) are quoted, to make these visible."""
-    return (
-        json.dumps(item, ensure_ascii=False) if isinstance(item, str) and (item != item.strip() or "\n" in item) else str(item)
-    )
-
-
-def _lines(value: Any, indent: str = "") -> list[str]:
-    """Return nested tables as indented lines, without empty values."""
-    lines = []
-    for name, item in value.items():
-        if isinstance(item, dict) and item:
-            lines += [f"{indent}{name}:", *_lines(item, indent + "  ")]
-        elif isinstance(item, list) and item and isinstance(item[0], dict):
-            rows = (", ".join(f"{key}: {cell}" for key, cell in row.items()) for row in item)
-            lines += [f"{indent}{name}:", *(f"{indent}  - {row}" for row in rows)]
-        elif item not in (None, "", [], {}):
-            lines.append(f"{indent}{name}: {', '.join(map(str, item)) if isinstance(item, list) else _text(item)}")
-    return lines
+def _filled(value: Any) -> Any:
+    """Return *value* without the empty values in its tables."""
+    if isinstance(value, dict):
+        return {name: _filled(item) for name, item in value.items() if item not in (None, "", [], {})}
+    return [_filled(item) for item in value] if isinstance(value, list) else value

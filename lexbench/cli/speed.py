@@ -40,8 +40,6 @@ def command(  # noqa: PLR0913 - options
     """
     from itertools import islice
 
-    import msgspec
-
     from lexbench.analysis.stored_results import definition
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
@@ -65,7 +63,7 @@ def command(  # noqa: PLR0913 - options
         raise LexbenchError(f"{model} could not be timed: {found[0].refused}")
     tests = _tests(expression, kinds, dataset) if scores and len(kinds) > 1 else {}
     if as_json:
-        print_json(msgspec.to_builtins({"rows": [one._asdict() for one in found], "differences": tests}))
+        print_json({"rows": [one._asdict() for one in found], "differences": tests})
         return
     words = sum(len(text.text.split()) for text in texts) / len(texts)
     about = f"{len(texts):,} documents of {dataset}, {words:.0f} words each, and {len(queries)} queries"

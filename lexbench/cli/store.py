@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lexbench.cli._options import FOLDER, json_option
-from lexbench.cli._output import print_json, say
+from lexbench.cli._output import open_store, print_json, say, say_answer
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private
         return
     _check_no_patterns(patterns)
     names = sharing.push_results(results, place, private=private)
-    if as_json:
-        print_json({"place": place, "files": names})
-    else:
-        say(f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {place} --results FOLDER")
+    said = f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {place} --results FOLDER"
+    say_answer({"place": place, "files": names}, [said], as_json=as_json)
 
 
 @command.command(short_help="Download artifacts or results from a place.")
@@ -69,11 +67,9 @@ def pull(place: str, patterns: tuple[str, ...], *, results: Path | None, as_json
         return
     _check_no_patterns(patterns)
     names = sharing.pull_results(place, results)
-    if as_json:
-        print_json({"place": place, "files": names})
-    else:
-        what = f"{len(names)} new files in {results}" if names else f"{results} has all of them already"
-        say(f"{what}; to build its pages, type: lexbench leaderboard --results {results}")
+    what = f"{len(names)} new files in {results}" if names else f"{results} has all of them already"
+    said = f"{what}; to build its pages, type: lexbench leaderboard --results {results}"
+    say_answer({"place": place, "files": names}, [said], as_json=as_json)
 
 
 def _check_no_patterns(patterns: Sequence[str]) -> None:
@@ -84,12 +80,11 @@ def _check_no_patterns(patterns: Sequence[str]) -> None:
 def _copy(way: "Callable[..., Iterator[Copied]]", place: str, patterns: Sequence[str], *, as_json: bool) -> None:
     """Copy artifact by artifact and print a line for each."""
     from lexbench.errors import CannotStart
-    from lexbench.storage.store import Store, readable_bytes
+    from lexbench.storage.store import readable_bytes
 
     rows: list[dict[str, Any]] = []
     with shown() as progress:
-        store = Store(on_wait=progress.note, on_damage=progress.note)
-        for copied in way(store, place, patterns, progress):
+        for copied in way(open_store(progress.note), place, patterns, progress):
             rows.append(copied._asdict())
             if not as_json:
                 say(f"{copied.folder}: {readable_bytes(copied.bytes) if copied.bytes else 'already there'}")

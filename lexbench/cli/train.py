@@ -1,87 +1,46 @@
 """Train a LexMAE: pretraining, imitation, negatives, fine-tuning."""
 
 import os
-from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from json import dumps
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_rows, say
+from lexbench.cli._options import json_option, together
+from lexbench.cli._output import print_json, print_rows, say, say_answer
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
     from lexbench.lexmae.recipe.settings import Recipe
     from lexbench.lexmae.training.plan import Task
 
-F = TypeVar("F", bound=Callable[..., Any])
+_COMMANDS = {
+    "pretrain": "Pretrain the masked autoencoder, after making the initial model.",
+    "imitate": "Learn the predictions of another sparse model.",
+    "mine": "Mine the hard negatives of a stage.",
+    "finetune": "Train the retriever of a stage on its negatives.",
+    "all": "Pretrain, imitate, then mine and fine-tune each stage, as far as the recipe has them.",
+}
+_STAGE = click.option("--stage", type=click.IntRange(1, 3), required=True, help="Stage of fine-tuning.")
+_SETTINGS = together(
+    click.argument("name", metavar="RECIPE"),
+    click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
+    click.option("--dry-run", is_flag=True, help="Check everything and list the parts; train nothing."),
+    json_option,
+)
 
 
 @click.group()
 def command() -> None:
     """Train a LexMAE from RECIPE, a TOML file or the name of one of lexbench's own recipes, e.g. msmarco.
 
-    Finished parts are not repeated, and interrupted ones resume. Several GPUs: torchrun --nproc-per-node 8 -m lexbench train
-    ...
+    Finished parts are not repeated, and interrupted ones resume. With several GPUs, type: torchrun --nproc-per-node 8 -m
+    lexbench train ...
     """
-
-
-def _common(function: F) -> F:
-    """Add the options of every command."""
-    for option in (
-        json_option,
-        click.option("--dry-run", is_flag=True, help="Check everything and list the parts; train nothing."),
-        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
-        click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
-        click.argument("name", metavar="RECIPE"),
-    ):
-        function = option(function)
-    return function
-
-
-def _stage(function: F) -> F:
-    """Add `--stage`."""
-    return click.option("--stage", type=click.IntRange(1, 3), required=True, help="Stage of fine-tuning.")(function)
-
-
-@command.command()
-@_common
-def pretrain(**options: Any) -> None:
-    """Pretrain the masked autoencoder, after making the initial model."""
-    _run("pretrain", **options)
-
-
-@command.command()
-@_common
-def imitate(**options: Any) -> None:
-    """Learn the predictions of another sparse model."""
-    _run("imitate", **options)
-
-
-@command.command()
-@_common
-@_stage
-def mine(**options: Any) -> None:
-    """Mine the hard negatives of a stage."""
-    _run("mine", **options)
-
-
-@command.command()
-@_common
-@_stage
-def finetune(**options: Any) -> None:
-    """Train the retriever of a stage on its negatives."""
-    _run("finetune", **options)
-
-
-@command.command("all")
-@_common
-def everything(**options: Any) -> None:
-    """Pretrain, imitate, then mine and fine-tune each stage, as far as the recipe has them."""
-    _run("", **options)
 
 
 def _run(
@@ -106,13 +65,10 @@ def _run(
         paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
     if not first:
         return
-    if as_json:
-        print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
-        return
-    for path in paths:
-        say(str(path))
+    made = list(map(str, paths))
     options = [f"--set {quote(text)}" for text in settings] + ([f"--output {quote(output)}"] if output else [])
-    say(f"next: {_next_command(recipe, tasks[-1], name, options)}")
+    following = _next_command(recipe, tasks[-1], name, options)
+    say_answer({"recipe": recipe.name, "made": made}, [*made, f"next: {following}"], as_json=as_json)
 
 
 def _print_outline(recipe: "Recipe", rows: list[dict[str, Any]], *, as_json: bool) -> None:
@@ -140,3 +96,8 @@ def _next_command(recipe: "Recipe", last: "Task", name: str, options: list[str])
         )
     model = dumps(str(plan.model_after(recipe, last)))
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"
+
+
+for _name, _help in _COMMANDS.items():
+    _function: Any = _SETTINGS(partial(_run, "" if _name == "all" else _name))
+    command.command(_name, help=_help)(_STAGE(_function) if _name in {"mine", "finetune"} else _function)

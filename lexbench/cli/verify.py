@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import json_option, results_option, system_option
-from lexbench.cli._output import answer_store, print_answer, say
+from lexbench.cli._output import open_store, print_answer, say
 
 
 @click.command()
@@ -26,7 +26,7 @@ def command(name: str, systems: Sequence[str], results: Path | None, *, as_json:
     from lexbench.datasets.location import find_dataset
     from lexbench.runner.plan import kind_of
 
-    store = answer_store()
+    store = open_store()
     suite = suites.suite(name) if kind_of(name) == "suite" else suites.of_datasets(name, [find_dataset(name)[0].id])
     verification = diagnosed(verify(measured(suite, store, results, systems), published_scores()), store)
     print_answer(as_json_document(verification), lambda: tables(verification), as_json=as_json)

@@ -1,10 +1,8 @@
 """Print tables in terminals with rich. A table that is too wide is split into several below each other; no number is cut."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -16,22 +14,19 @@ _NAMES = 0.45  # the largest share of the width for the first column of a split 
 _LEAST = 0.25  # names wrap down to this share of the width before a table is split
 
 
-@dataclass(frozen=True)
-class render:  # noqa: N801 - used like a function: `print(render(table))`
-    """A rich renderable of *table* with its notes. Cells are text, never markup."""
-
-    table: Table
-
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield as many tables as the width needs, then the notes."""
-        yield Text(visible(self.table.title), style="bold")
-        cells = zip(self.table.header, *([visible(cell) for cell in row] for row in self.table.rows), strict=True)
-        widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in cells]  # without wrapping
-        left = options.max_width - sum(_GAP + other for other in widths[1:])  # for the first column
-        names = min(widths[0], left if left >= options.max_width * _LEAST else int(options.max_width * _NAMES))
-        for columns in _fitting([names, *widths[1:]], options.max_width):
-            yield _rich(self.table, columns, names)
-        yield from (Text(f"· {visible(note)}", style="dim") for note in self.table.notes)
+def render(table: Table, width: int) -> Iterator[RichTable | Text]:
+    """Yield a table in as many parts as a terminal of *width* columns needs, then its notes. Cells are text, never markup."""
+    if table.title:
+        yield Text(visible(table.title), style="bold")
+    cells = zip(table.header, *([visible(cell) for cell in row] for row in table.rows), strict=True)
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in cells]  # without wrapping
+    left = width - sum(_GAP + other for other in widths[1:])  # for the first column
+    names = min(widths[0], left if left >= width * _LEAST else int(width * _NAMES))
+    if table.is_text:  # cells wrap
+        yield _rich(table, range(len(widths)), widths[0])
+    else:
+        yield from (_rich(table, columns, names) for columns in _fitting([names, *widths[1:]], width))
+    yield from (Text(f"· {visible(note)}", style="dim") for note in table.notes)
 
 
 def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:
@@ -46,13 +41,13 @@ def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:
     yield part
 
 
-def _rich(table: Table, columns: list[int], most: int) -> RichTable:
+def _rich(table: Table, columns: Sequence[int], most: int) -> RichTable:
     shown = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for column in columns:
-        if column:
+        if column and not table.is_text:
             shown.add_column(Text(table.header[column]), justify="right", no_wrap=True)
         else:
-            shown.add_column(Text(table.header[column]), overflow="fold", max_width=most)
+            shown.add_column(Text(table.header[column]), overflow="fold", max_width=None if column else most)
     for row in table.rows:
         shown.add_row(*(Text(visible(row[column]) if column else _wrapped(visible(row[0]), most)) for column in columns))
     return shown
