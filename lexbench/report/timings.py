@@ -124,7 +124,7 @@ def _machine(timing: Timing) -> str:
     facts = timing.machine
     known = [
         facts.get("processor"),
-        f"{facts['usable_cores']} cores" if "usable_cores" in facts else None,
+        f"{facts['usable_cores']} core{'' if facts['usable_cores'] == 1 else 's'}" if "usable_cores" in facts else None,
         f"{facts['memory_gib']} GiB" if "memory_gib" in facts else None,
         facts.get("system"),
         " ".join(word for word in ("virtual", "container") if facts.get(word)),

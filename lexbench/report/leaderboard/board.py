@@ -171,6 +171,6 @@ def shareable(expression: str) -> str:
 def machine_line(facts: Mapping[str, object]) -> str:
     """Return the known facts of a machine: processor, system, cores and Python."""
     names = [str(facts[name]) for name in ("processor", "cpu", "system") if facts.get(name)]
-    cores = [f"{facts['cores']} cores"] if facts.get("cores") else []
+    cores = [f"{facts['cores']} core{'' if facts['cores'] == 1 else 's'}"] if facts.get("cores") else []
     python = [f"Python {facts['python']}"] if facts.get("python") else []
     return ", ".join([*names, *cores, *python]) or "unknown machine"
