@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary
+from lexbench.vector_formats.json_lines import FORMATS
 
 JSON = ["anserini", "seismic"]
 TOKENS = ["a", "##b", "ü", "d"]

@@ -14,8 +14,8 @@ from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
-from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Vocabulary
+from lexbench.vector_formats.json_lines import FORMATS
 from lexbench.vector_formats.lookup import VectorTable
 
 

@@ -17,14 +17,8 @@ from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 M = TypeVar("M", bound="Measurement")
 
 
-class _Running(threading.local):
-    """In each thread, the start of each block that is being timed, moved forward by the time of blocks inside it."""
-
-    def __init__(self) -> None:
-        self.starts: list[float] = []
-
-
-_running = _Running()
+# Each thread has a list `starts` in it: the start of each block that is being timed, plus the time of the blocks inside it.
+_running = threading.local()
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,15 +52,16 @@ class Stopwatch:
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
         """Add the time of the block to *step*, without that of blocks inside it."""
+        starts: list[float] = vars(_running).setdefault("starts", [])
         start = time.perf_counter()
-        _running.starts.append(start)
+        starts.append(start)
         try:
             yield
         finally:
-            end, began = time.perf_counter(), _running.starts.pop()
+            end, began = time.perf_counter(), starts.pop()
             self.seconds[step] = self.seconds.get(step, 0.0) + end - began
-            if _running.starts:  # the outer block must not count this block's time
-                _running.starts[-1] += end - start
+            if starts:  # the outer block must not count this block's time
+                starts[-1] += end - start
 
     def add(self, part: Path) -> None:
         """Include the times of an artifact that this one is made from, and of the artifacts that it was made from."""

@@ -11,8 +11,9 @@ digits, texts are ignored, and a repeated id is yielded twice.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -105,3 +106,19 @@ def _refuse_split(tokens: Iterable[str], checked: set[str]) -> None:
                 f"token {shown} cannot be written for Anserini: it is empty, has white space or over {_LONGEST} characters"
             )
         checked.add(token)
+
+
+class Format(NamedTuple):
+    """A file format."""
+
+    read: Callable[[Path, Vocabulary], Iterator[Block]]
+    write: Callable[[Iterable[Block], Path, Vocabulary], None]  # whole or not at all
+    suffix: str
+    queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
+
+
+FORMATS: Mapping[str, Format] = {
+    "anserini": Format(read_anserini, write_anserini, ".jsonl", queries="anserini-topics"),
+    "anserini-topics": Format(read_topics, write_topics, ".tsv", queries=""),
+    "seismic": Format(read_seismic, write_seismic, ".jsonl", queries="seismic"),
+}

@@ -1,7 +1,7 @@
 """Hostile inputs for `fault_campaign`: expressions, names, and files of suites, recipes, models and contracts.
 
-More hostile expressions are in test_notation; hostile runs, judgements, collections and results are in test_trec,
-test_hostile_files, test_own_data and test_soundness.
+More hostile expressions and contracts are in test_notation and test_contracts; hostile runs, judgements, collections and
+results are in test_trec, test_hostile_files, test_own_data and test_soundness.
 """
 
 import os
@@ -111,17 +111,12 @@ def _contracts(place: Path, good: Path) -> Iterator[Hostile]:
         "a list": "[[contract]]\n",
         "an id of two words": facts.replace('id = "hostile"', 'id = "a b"'),
         "ESC in a name": facts.replace('corpus = "hostile"', 'corpus = "\\u001b[31m"'),
-        "outside": facts.replace('corpus = "hostile"', 'corpus = "../../outside"'),
-        "split outside": facts + 'split = "../../../../etc/passwd"\n',
         "another loader": facts + 'loader = "nobody"\n',
         "huge version": facts.replace("version = 1", f"version = {'9' * 5000}"),
         "a date": facts.replace("schema = 1", "schema = 1979-05-27"),
         "grades": facts + '[expected]\ngrades = { "x" = 1 }\n',
         "too few documents": facts + "[expected]\ndocuments = -5\n",
-        "a key of nobody": facts + "[nobody]\nx = 1\n",
-        "threshold": facts + '[relevance]\ndefault = "high"\n',
         "a measure's threshold": facts + f"[relevance.measures]\nRR = {2**70}\n",
-        "tuning on itself": facts.replace("[source]", 'tuning = "hostile"\n[source]'),
         "control characters": facts + '[[defects]]\nwhat = "\\u0000\\u001b]0;x"\nsource = "x"\n',
     }
     for name, text in texts.items():

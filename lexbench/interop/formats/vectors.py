@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop.formats import Export, Target, Writer
-from lexbench.vector_formats import FORMATS
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
@@ -31,6 +30,7 @@ def _writer(layout: str) -> Writer:
         from lexbench.runner.systems import system
         from lexbench.types import Kind
         from lexbench.vector_formats.blocks import Block, Vocabulary
+        from lexbench.vector_formats.json_lines import FORMATS
 
         result = results[0].result
         retriever = system(result.system).retriever
@@ -70,7 +70,6 @@ def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block
 
 _LOST = "everything but the vectors"
 EXPORTS = tuple(
-    Export(name, f"vectors of a sparse system: {layout.content}", _LOST, _writer(name))
-    for name, layout in FORMATS.items()
-    if layout.queries
+    Export(name, f"vectors of a sparse system: {content}", _LOST, _writer(name))
+    for name, content in (("anserini", "a JsonVectorCollection, its topics as TSV"), ("seismic", "JSON lines"))
 )
