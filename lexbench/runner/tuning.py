@@ -258,8 +258,6 @@ def _joined(paths: Sequence[Path]) -> ScoreMatrix:
 _STEPS = (20, 10, 5, 4, 2, 1)  # equal steps from 0 to 1, the finest first
 _MOST = 1001  # combinations: five members in steps of 0.1
 _ROUNDING = 2.0**-21  # of the largest score: more than the rounding error of float32 sums
-_RIVALS = 4  # times the cutoff: how many documents each one is compared with
-_DEEPEST = 100  # cutoff: beyond it comparing costs more than it saves
 
 
 class Grid(NamedTuple):
@@ -280,23 +278,16 @@ def grid(members: int) -> Grid:
 
 
 def candidates(matrix: ScoreMatrix, cutoff: int) -> ScoreMatrix:
-    """Return *matrix* without the documents that no weights can rank in the top *cutoff*.
+    """Return *matrix* without padding (-1), and without most of the documents that no weights can rank in the top *cutoff*.
 
-    If *cutoff* other documents have higher scores in every list, by more than rounding errors, they come first for all
-    non-negative weights. Padding (-1) is also removed.
+    A weighted mean lies between a document's lowest and highest value over the lists. So a document cannot come up if its
+    highest value is below the lowest values of *cutoff* others.
     """
-    filled = matrix.docs >= 0
-    values = np.where(filled, np.stack(matrix.values), -np.inf)  # (members, queries, n)
-    surpassed = np.zeros(filled.shape, np.int32)
-    if cutoff <= _DEEPEST:
-        size = np.where(filled, np.abs(values), 0).max(axis=2, keepdims=True, initial=0)  # (members, queries, 1)
-        margin = _ROUNDING * size.max(axis=0)
-        sums = np.where(filled, values / np.where(size > 0, size, 1), -np.inf).sum(axis=0)
-        # Comparing all pairs costs too much; the documents with the largest sums surpass most others.
-        for rival in np.argsort(-sums, axis=1)[:, : _RIVALS * cutoff].T:
-            surpassed += (np.take_along_axis(values, rival[None, :, None], axis=2) - margin > values).all(axis=0)
-    keep = filled & (surpassed < cutoff)
+    values = np.where(matrix.docs >= 0, np.stack(matrix.values), -np.inf)  # (members, queries, n)
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    bar = np.sort(lowest, axis=1)[:, -cutoff:][:, :1]
+    margin = _ROUNDING * np.where(matrix.docs >= 0, np.abs(values), 0).max(axis=(0, 2), initial=0)
+    keep = (matrix.docs >= 0) & (highest >= bar - margin[:, None])
     order = np.argsort(~keep, axis=1, kind="stable")[:, : int(keep.sum(axis=1).max(initial=0))]
-    kept = np.take_along_axis(keep, order, axis=1)
-    docs = np.where(kept, np.take_along_axis(matrix.docs, order, axis=1), -1).astype(np.int32)
-    return ScoreMatrix(docs, [np.take_along_axis(value, order, axis=1) for value in matrix.values])
+    docs, *kept = (np.take_along_axis(one, order, axis=1) for one in (np.where(keep, matrix.docs, -1), *matrix.values))
+    return ScoreMatrix(docs, kept)
