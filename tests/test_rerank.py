@@ -200,7 +200,7 @@ def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
     bench = opened(folder, Store(tmp_path / "hurried"))
     run = bench.run(job.system, 1000).folder
 
-    assert parts == ["part-0000000.safetensors", "part-0000015.safetensors"]
+    assert parts == ["part-0000000-0000015.safetensors", "part-0000015-0000030.safetensors"]
     assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
     assert [len(call) for call in spy.calls] == [2 * 100]
     assert same_runs(run, calm)

@@ -199,7 +199,10 @@ def test_the_tested_judgements_decide_nothing(place):
 
 
 def test_tuned_weights_are_those_typed(place):
-    """The run is the one of the same weights typed. Only the result with chosen weights has the note."""
+    """The run is the one of the same weights typed. Only the result with chosen weights has the note.
+
+    A second run encodes no query; the oracle of the same members encodes only the tested queries.
+    """
     tuned = place.result(both())
     typed = place.result(both((0.65, 0.35)))
 
@@ -207,7 +210,13 @@ def test_tuned_weights_are_those_typed(place):
     assert tuned.recipe == typed.recipe
     assert typed.notes == []
     assert len(list((place.folder / "store" / "runs").glob("*-*"))) == 1
+
+    asked = Counter(FixedScores.asked)
     assert place.result(both()).notes == tuned.notes
+    assert FixedScores.asked == asked
+    place.result(both("oracle"))
+    assert FixedScores.asked["text of t1"] == asked["text of t1"] == 2  # once for each part
+    assert not list((place.folder / "store" / "weights").glob("*/part-*"))
 
 
 def test_the_oracle_is_an_upper_bound(place):
@@ -253,17 +262,6 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
     deep = place.result(Ensemble(members=(retriever("b"), Ensemble(members=(retriever("a"), inner), depth=1000))))
     assert deep.notes[0].startswith("weights [1, 0] of member 2.2, tuned")
     assert weights_of(deep) == [1, 1]
-
-
-def test_chosen_weights_are_reused(place):
-    """A second run encodes no query; the oracle of the same members encodes only the tested queries."""
-    place.result(both())
-    asked = Counter(FixedScores.asked)
-    place.result(both())
-    assert FixedScores.asked == asked
-    place.result(both("oracle"))
-    assert FixedScores.asked["text of t1"] == asked["text of t1"] == 2  # once for each part
-    assert not list((place.folder / "store" / "weights").glob("*/part-*"))
 
 
 def test_a_killed_run_goes_on(place, monkeypatch):
@@ -362,14 +360,14 @@ def test_weights_are_chosen_in_a_run_alone(kind):
 )
 def test_the_grid(parts, step, count):
     """The grid has every weighting of sum 1 in equal steps, the even one first; about a thousand at most."""
-    found = grid(parts)
+    found, weights = grid(parts)
 
-    assert (found.step, len(set(found.weights)), len(found.weights)) == (step, count, count)
-    assert found.weights[0] == (1 / parts,) * parts
-    assert found.weights[-1] == (0.0,) * (parts - 1) + (1.0,)
-    assert {round(sum(one), 9) for one in found.weights} == {1}
-    assert min(min(one) for one in found.weights) == 0
-    squares = [sum(weight**2 for weight in one) for one in found.weights]
+    assert (found, len(set(weights)), len(weights)) == (step, count, count)
+    assert weights[0] == (1 / parts,) * parts
+    assert weights[-1] == (0.0,) * (parts - 1) + (1.0,)
+    assert {round(sum(one), 9) for one in weights} == {1}
+    assert min(min(one) for one in weights) == 0
+    squares = [sum(weight**2 for weight in one) for one in weights]
     assert all(before <= after + 1e-9 for before, after in pairwise(squares))
 
 
@@ -385,7 +383,7 @@ def test_only_documents_that_cannot_come_up_are_left_out(scale):
     few = candidates(whole, 10)
 
     assert few.docs.shape[1] < 240
-    for weights in grid(2).weights:
+    for weights in grid(2)[1]:
         expected, found = (top_k(columns.docs, weighted_sum(columns, weights), 10) for columns in (whole, few))
         assert all(map(np.array_equal, expected, found))
     assert candidates(ScoreMatrix(docs[:1] * 0 - 1, [values[0][:1]]), 10).docs.shape == (1, 0)

@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -126,19 +126,13 @@ def with_remote_rerankers(
     for reranker in rerankers(retriever):
         if reranker not in distinct:
             distinct.append(reranker)
-    if not distinct or executor is None:
-        yield retriever, Turns()
-        return
-    with executor.reranking_workers(distinct, note) as workers:
-        if not workers:
-            yield retriever, Turns()
-            return
+    with executor.reranking_workers(distinct, note) if distinct and executor else nullcontext([]) as workers:
         turns = Turns(workers)
 
         def remote(plugin: Any) -> Any:
             return RemoteReranker(plugin, distinct.index(plugin), turns) if isinstance(plugin, Reranker) else plugin
 
-        yield replace_plugins(retriever, remote), turns
+        yield replace_plugins(retriever, remote) if workers else retriever, turns
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------------
@@ -258,11 +252,13 @@ class DatasetRunner:
 
             blocks = self.blocks(path, block_size(searcher), watch, what)
             for block, (hits, work) in turns.answers(blocks, search, watch):
-                write_hits(hits, block.file, work)
-        files = block_files(path, len(self.dataset.queries), block_size(searcher))
-        run = Run.from_hits((query.query_id for query in self.dataset.queries), read_hits(files), self.corpus.doc_ids)
+                # `save_file` would leave a temporary file behind if it is killed.
+                atomic.write_bytes(block.file, save(hits._asdict() | {_WORK + name: counts for name, counts in work.items()}))
+        found = joined([*map(load_file, block_files(path, len(self.dataset.queries), block_size(searcher)))])
+        ids = (query.query_id for query in self.dataset.queries)
+        run = Run.from_hits(ids, Hits(found["docs"], found["scores"]), self.corpus.doc_ids)
         write_run(without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0), path, self.corpus)
-        spreads = {name: spread(counts) for name, counts in read_work(files).items()}
+        spreads = {name.removeprefix(_WORK): spread(found[name]) for name in found if name.startswith(_WORK)}
         atomic.write_text(path / "work.json", json.dumps(spreads) + "\n")
         forget_blocks(path)
         watch.write(path)
@@ -286,7 +282,7 @@ class DatasetRunner:
         files = enumerate(block_files(path, len(queries), size))
         left = [Block(queries[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
         count = sum(len(block.queries) for block in left)
-        watch.resumed = count < len(self.dataset.queries)
+        watch.resumed = count < len(queries)
         self.progress.start(what, "search", count, "queries")
         for block in left:
             yield block
@@ -309,7 +305,8 @@ def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.
 
 def block_files(path: Path, queries: int, size: int) -> list[Path]:
     """Return the files of the blocks of *queries* queries, *size* each, in order."""
-    return [path / f"part-{start:07d}.safetensors" for start in range(0, queries, size)]
+    starts = range(0, queries, size)
+    return [path / f"part-{start:07d}-{min(start + size, queries):07d}.safetensors" for start in starts]
 
 
 def forget_blocks(path: Path) -> None:
@@ -318,38 +315,19 @@ def forget_blocks(path: Path) -> None:
         file.unlink()
 
 
-def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
-    """Write the hits of a block of queries and the counts of work (queries,)."""
-    counts = {_WORK + name: values for name, values in work.items()}
-    # `save_file` would leave a temporary file behind if it is killed.
-    atomic.write_bytes(path, save({"docs": hits.docs, "scores": hits.scores, **counts}))
+def joined(blocks: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Join the arrays of blocks by name, each (queries,) or (queries, k).
 
-
-def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
-    """Read the counts (queries,) of all blocks, by name."""
-    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
-    names = [name for name in (blocks[0] if blocks else ()) if name.startswith(_WORK)]
-    return {name.removeprefix(_WORK): np.concatenate([block[name] for block in blocks]) for name in names}
-
-
-def read_hits(paths: Sequence[Path]) -> Hits:
-    """Read and join blocks (queries, k) that `write_hits` wrote; a retriever may return fewer columns than k."""
-    blocks = map(load_file, paths)
-    return joined_hits([Hits(block["docs"], block["scores"]) for block in blocks])
-
-
-def joined_hits(blocks: Sequence[Hits]) -> Hits:
-    """Join blocks of hits (queries, k), padded because a searcher may return fewer columns for some queries."""
-    docs, scores = padded([block.docs for block in blocks], -1), padded([block.scores for block in blocks])
-    return Hits(np.concatenate(docs).astype(np.int32), np.concatenate(scores).astype(np.float32))
-
-
-def padded(blocks: Sequence[NDArray[Any]], fill: int = 0) -> list[NDArray[Any]]:
-    """Return arrays (..., k) with the largest of their k, filled up with *fill*."""
-    width = max((block.shape[-1] for block in blocks), default=0)
-    return [
-        np.pad(block, [*[(0, 0)] * (block.ndim - 1), (0, width - block.shape[-1])], constant_values=fill) for block in blocks
-    ]
+    A searcher may return fewer columns for some blocks, so these are padded to the largest k: `docs` with -1, others with 0.
+    """
+    whole = {}
+    for name in blocks[0]:
+        arrays, fill = [block[name] for block in blocks], -1 if name == "docs" else 0
+        if arrays[0].ndim > 1:
+            width = max(array.shape[1] for array in arrays)
+            arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=fill) for array in arrays]
+        whole[name] = np.concatenate(arrays)
+    return whole
 
 
 def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:

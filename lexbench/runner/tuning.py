@@ -5,11 +5,11 @@ queries that are also tested are left out. The oracle's weights are chosen on th
 choice could give, and no result. The members of a fusion are searched once, then all weights of a grid are tried.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise
 from math import comb
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
-from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, own_positions, padded
+from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, joined, own_positions
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
@@ -89,7 +89,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
             return retriever
         tuning = queries[retriever.weights]
         measure = measures.with_threshold(headline, tuning.dataset.contract)
-        best = WeightSearch(runner, tuning.dataset, measure, depth, system.name).best(retriever)
+        best = best_weights(retriever, runner, tuning.dataset, measure, depth, system.name)
         notes.append(_choice_note(retriever.weights, position, best, measure, tuning))
         notes.extend(_training_notes(retriever, tuning.dataset.contract.id))
         return replace(retriever, weights=best.weights)
@@ -160,97 +160,71 @@ class BestWeights(msgspec.Struct, frozen=True):
     tried: int
 
 
-@dataclass(frozen=True)
-class WeightSearch:
-    """Chooses weights by *measure*, with its threshold, on the queries of *dataset*. *runner* has the same corpus.
+def best_weights(retriever: Any, runner: DatasetRunner, dataset: Dataset, measure: str, depth: int, name: str) -> BestWeights:
+    """Return the weights with the largest mean of *measure*, with its threshold, on *dataset*, whose corpus *runner* has.
 
-    Lists are searched and cut as for a run of *depth*. The weights are an artifact of the store; the lists of the
-    members are kept, block by block, until the weights have been chosen.
+    Of equal means the most even weights count, then those with more on earlier members. Lists are searched and cut as for a run
+    of *depth*. The weights are an artifact of the store; until they have been chosen, the scores of the members are kept, block
+    by block. Messages call the system *name*. Raises LexbenchError if there are no judgements.
     """
-
-    runner: DatasetRunner
-    dataset: Dataset
-    measure: str
-    depth: int
-    name: str  # of the system
-
-    def best(self, retriever: Retriever) -> BestWeights:
-        """Return the weights with the largest mean; of equal means the most even weights, then more on earlier members.
-
-        Raises LexbenchError if there are no judgements.
-        """
-        plain: Any = replace(retriever, weights=())  # type: ignore[type-var]  # retrievers are dataclasses
-        index = self.runner.artifacts.index(plain, self.name)
-        facts: KeyFacts = {
-            "format": _FORMAT,
-            "index": key_of(index),
-            "retriever": describe(plain),
-            "queries": self.dataset.queries_sha256,
-            "qrels": self.dataset.qrels_sha256,
-            "self_match": self.dataset.contract.protocol.self_match,
-            "depth": self.depth,
-            "measure": self.measure,
-        }
-        label = f"{self.runner.dataset.contract.id} {self._what}"
-        with self.runner.workspace.draft("weights", label, facts, resumable=True) as draft:
-            if draft.unfinished:
-                watch = Stopwatch()
-                matrix = self._searched(plain, index, draft.unfinished, watch)
-                with watch.time("choose"):
-                    weights = self._choose(matrix)
-                atomic.write_bytes(draft.unfinished / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
-                forget_blocks(draft.unfinished)
-                watch.write(draft.unfinished)
-        return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
-
-    @property
-    def _what(self) -> str:
-        return f"{self.name} on {self.dataset.contract.id}"
-
-    @property
-    def _cutoff(self) -> int:
-        return min(measures.cutoff(self.measure) or self.depth, self.depth)
-
-    def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
-        """Search all members; return the scores to be weighted, with self-matches dropped as for a run."""
-        runner = replace(self.runner, dataset=self.dataset)
-        drop = runner.drops_self_matches
-        with runner.opened(retriever, index, watch) as (searcher, turns):
-            if type(searcher).score_matrix is Searcher.score_matrix:
-                raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
-            size = block_size(searcher)
-
-            def search(block: Block, watch: Stopwatch) -> ScoreMatrix:
-                with watch.time("search"):
-                    own = own_positions(self.runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
-                    matrix = searcher.score_matrix(runner.encoded(searcher, block.queries), self.depth + drop)
-                    return ScoreMatrix(np.where(matrix.docs == own[:, None], -1, matrix.docs), matrix.values)
-
-            for block, matrix in turns.answers(runner.blocks(path, size, watch, self._what), search, watch):
-                docs, values = candidates(matrix, self._cutoff)
-                atomic.write_bytes(block.file, save({"docs": docs, "values": np.stack(values)}))
-        return _joined(block_files(path, len(self.dataset.queries), size))
-
-    def _choose(self, matrix: ScoreMatrix) -> BestWeights:
-        """Try all weights of the grid."""
-        step, rows = grid(len(matrix.values))
-        ids = [query.query_id for query in self.dataset.queries]
-        means = []
-        self.runner.progress.start(self._what, "choose weights", len(rows), "weights")
-        for weights in rows:
-            hits = top_k(matrix.docs, weighted_sum(matrix, weights), self._cutoff)
-            scores = measures.score(Run.from_hits(ids, hits, self.runner.corpus.doc_ids), self.dataset.qrels, [self.measure])
-            means.append(round(scores.means[self.measure], 12))  # equal means of other orders differ in the last digits
-            self.runner.progress.advance()
-        self.runner.progress.end()
-        return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
+    plain = replace(retriever, weights=())
+    index = runner.artifacts.index(plain, name)
+    cutoff, what = min(measures.cutoff(measure) or depth, depth), f"{name} on {dataset.contract.id}"
+    facts: KeyFacts = {
+        "format": _FORMAT,
+        "index": key_of(index),
+        "retriever": describe(plain),
+        "queries": dataset.queries_sha256,
+        "qrels": dataset.qrels_sha256,
+        "self_match": dataset.contract.protocol.self_match,
+        "depth": depth,
+        "measure": measure,
+    }
+    with runner.workspace.draft("weights", f"{runner.dataset.contract.id} {what}", facts, resumable=True) as draft:
+        if draft.unfinished:
+            watch, path, tuned = Stopwatch(), draft.unfinished, replace(runner, dataset=dataset)
+            tuned.corpus = runner.corpus
+            with tuned.opened(plain, index, watch) as (searcher, turns):
+                if type(searcher).score_matrix is Searcher.score_matrix:
+                    raise LexbenchError(f"no weights can be chosen: {type(searcher).__name__} has no score_matrix(encoded, k)")
+                size = block_size(searcher)
+                search = partial(_score_matrix, tuned, searcher, depth)
+                for block, matrix in turns.answers(tuned.blocks(path, size, watch, what), search, watch):
+                    kept = candidates(matrix, cutoff)
+                    values = {f"{member:04d}": scores for member, scores in enumerate(kept.values)}
+                    atomic.write_bytes(block.file, save({"docs": kept.docs, **values}))
+            whole = joined([*map(load_file, block_files(path, len(dataset.queries), size))])
+            matrix = ScoreMatrix(whole.pop("docs"), [whole[member] for member in sorted(whole)])
+            with watch.time("choose"):
+                weights = _best_of_grid(matrix, tuned, measure, cutoff, what)
+            atomic.write_bytes(path / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
+            forget_blocks(path)
+            watch.write(path)
+    return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
 
 
-def _joined(paths: Sequence[Path]) -> ScoreMatrix:
-    """Read blocks and join them; rows with fewer documents are filled with -1."""
-    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
-    docs, values = padded([block["docs"] for block in blocks], -1), padded([block["values"] for block in blocks])
-    return ScoreMatrix(np.concatenate(docs), list(np.concatenate(values, axis=1)))
+def _score_matrix(runner: DatasetRunner, searcher: Searcher, depth: int, block: Block, watch: Stopwatch) -> ScoreMatrix:
+    """Search all members for a block of queries; return the scores to be weighted, with self-matches dropped as for a run."""
+    drop = runner.drops_self_matches
+    with watch.time("search"):
+        matrix = searcher.score_matrix(runner.encoded(searcher, block.queries), depth + drop)
+        own = own_positions(runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
+        return ScoreMatrix(np.where(matrix.docs == own[:, None], -1, matrix.docs), matrix.values)
+
+
+def _best_of_grid(matrix: ScoreMatrix, runner: DatasetRunner, measure: str, cutoff: int, what: str) -> BestWeights:
+    """Try all weights of the grid."""
+    step, rows = grid(len(matrix.values))
+    ids = [query.query_id for query in runner.dataset.queries]
+    means = []
+    runner.progress.start(what, "choose weights", len(rows), "weights")
+    for weights in rows:
+        hits = top_k(matrix.docs, weighted_sum(matrix, weights), cutoff)
+        scores = measures.score(Run.from_hits(ids, hits, runner.corpus.doc_ids), runner.dataset.qrels, [measure])
+        means.append(round(scores.means[measure], 12))  # equal means of other orders differ in the last digits
+        runner.progress.advance()
+    runner.progress.end()
+    return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
 
 
 # ---- the weights that are tried, and the documents that any of them can rank near the top ----------------------------------
@@ -260,21 +234,17 @@ _MOST = 1001  # combinations: five members in steps of 0.1
 _ROUNDING = 2.0**-21  # of the largest score: more than the rounding error of float32 sums
 
 
-class Grid(NamedTuple):
-    """Non-negative weights that add up to 1."""
+def grid(members: int) -> tuple[float, list[tuple[float, ...]]]:
+    """Return a step, 0.05 or more, and all non-negative weights of *members* in such steps that add up to 1, and equal weights.
 
-    step: float
-    weights: list[tuple[float, ...]]  # the most even first, then those with more weight on earlier members
-
-
-def grid(members: int) -> Grid:
-    """Return the weights of a number of *members* in steps of 0.05, or coarser if there were over 1,001, and equal weights."""
+    There are at most 1,002, the most even first, then those with more weight on earlier members.
+    """
     steps = next((steps for steps in _STEPS if comb(steps + members - 1, members - 1) <= _MOST), 1)
     # "Stars and bars": each choice of bar positions divides the steps among the members.
     ends = [(-1, *bars, steps + members - 1) for bars in combinations(range(steps + members - 1), members - 1)]
     weights = [tuple((after - before - 1) / steps for before, after in pairwise(bars)) for bars in ends]
     distinct = dict.fromkeys([(1 / members,) * members, *weights])
-    return Grid(1 / steps, sorted(distinct, key=lambda row: (round(sum(w * w for w in row), 9), [-w for w in row])))
+    return 1 / steps, sorted(distinct, key=lambda row: (round(sum(w * w for w in row), 9), [-w for w in row]))
 
 
 def candidates(matrix: ScoreMatrix, cutoff: int) -> ScoreMatrix:

@@ -25,7 +25,7 @@ from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
-from lexbench.runner.search import joined_hits
+from lexbench.runner.search import joined
 from lexbench.storage import atomic
 from lexbench.timing import machine, protocol
 from lexbench.timing.stored_timings import Durations
@@ -100,7 +100,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     if task.single and not task.on and "elsewhere" not in circumstances and (crowded := machine.crowded(cpu_per_wall)):
         noise.append(crowded)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
-    arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers)._asdict()
+    arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
     atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
     facts = protocol.Facts(
         warm_up=len(warm),
