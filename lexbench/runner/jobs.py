@@ -9,10 +9,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
-from functools import partial
 from itertools import compress, groupby
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -25,13 +24,13 @@ from lexbench.executors import executor as named_executor
 from lexbench.foreign import ForeignRetriever
 from lexbench.plugins import Executor
 from lexbench.progress import Progress
-from lexbench.results import Result, Timing, Vectors, Work
+from lexbench.results import Result, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import excluded, score_ranked, score_run, without_relevant
+from lexbench.runner.scoring import score_ranked, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
@@ -41,8 +40,6 @@ from lexbench.storage.store import Store, keep_traceback
 from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind
-
-T = TypeVar("T")
 
 _SCORER = 1  # raise it when a measure's code or the form of a result changes
 
@@ -59,36 +56,18 @@ class Outcome:
     timed: "TimedRun | None" = None  # what a timer measures
 
 
-# ---- timing ----------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TimedRun:
     """What is timed: a system whose index and run exist."""
 
     named: System  # as it was given
     system: System  # with its weights chosen
-    index: Path
-    parts: Sequence[Path]  # the folders that the index consists of
-    run: Path  # untimed
+    made: MadeRun  # untimed
     depth: int
 
 
-class Timer(Protocol):
-    """Measures speed, one process at a time, so that systems can take turns: `lexbench.timing.timer.Timer`."""
-
-    @property
-    def rounds(self) -> int:
-        """The number of processes that each system is timed in."""
-
-    def check(self, system: System) -> None:
-        """Raise CannotStart if *system* cannot be timed."""
-
-    def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
-        """Time one system in process *number*, from 0, of each scenario that has so many."""
-
-    def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
-        """Return the timing of each scenario, over all its processes, which have been measured."""
+# Times systems that have been scored, and yields their outcomes with timings: `lexbench.timing.timer.Timer`.
+Timer: TypeAlias = Callable[[Sequence[Outcome], DatasetRunner], Iterator[Outcome]]
 
 
 # ---- the jobs of a plan ----------------------------------------------------------------------------------------------------
@@ -109,8 +88,8 @@ def run(
         try:
             opened = open_dataset(jobs[0].contract, jobs[0].source)
             runner = DatasetRunner(opened, store, progress or Progress(), executor or named_executor())
-        except Exception as error:  # noqa: BLE001 - see _failure
-            failed = _failure(error, jobs[0], store)
+        except Exception as error:  # noqa: BLE001 - see failure
+            failed = failure(error, jobs[0], store)
             yield from (replace(failed, job=job) for job in jobs)
             continue
         yield from _timed(jobs, runner, timer) if timer else (_outcome(job, runner) for job in jobs)
@@ -129,9 +108,9 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
             runner.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
             runner.store.remember_place(outcome.result.digests, job.source.place("judgements"))
-        return next(_in_rounds([outcome], runner, timer)) if timer else outcome
-    except Exception as error:  # noqa: BLE001 - see _failure
-        return _failure(error, job, runner.store)
+        return next(timer([outcome], runner)) if timer else outcome
+    except Exception as error:  # noqa: BLE001 - see failure
+        return failure(error, job, runner.store)
     finally:
         if not job.system.reusable:
             for folder in runner.workspace.unshared:  # no later command can know that it is the same system
@@ -142,44 +121,14 @@ def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator
     """Score all *jobs*. Then time, by turns, the systems that `_outcome` has not timed already."""
     outcomes = [_outcome(job, runner, timer) for job in jobs]
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
-    timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
+    timed = timer(list(compress(outcomes, waits)), runner)
     yield from (next(timed) if wait else outcome for outcome, wait in zip(outcomes, waits, strict=True))
-
-
-def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
-    """Time systems that have been scored; an error in timing must not cost the scores.
-
-    Each round has one process per system, every second round in the opposite order. If something slows the machine down for a
-    while, it slows all systems down, and the range over a system's processes shows it.
-    """
-    failed: dict[int, str] = {}
-    ready: dict[int, TimedRun] = {}
-
-    def attempt(number: int, act: Callable[[], T]) -> T | None:
-        try:
-            return act()
-        except Exception as error:  # noqa: BLE001 - see _failure
-            failed[number] = str(_failure(error, outcomes[number].job, runner.store).error)
-            return None
-
-    for number, outcome in enumerate(outcomes):
-        attempt(number, partial(timer.check, outcome.job.system))
-        if number not in failed and outcome.timed:
-            ready[number] = outcome.timed
-    for turn in range(timer.rounds):
-        for number in sorted(ready, reverse=turn % 2 == 1):
-            if number not in failed:
-                attempt(number, partial(timer.measure, ready[number], runner, turn))
-    for number, outcome in enumerate(outcomes):
-        timings = None if number in failed else attempt(number, partial(timer.timings, ready[number], runner))
-        result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings or [])
-        yield replace(outcome, result=result, untimed=failed.get(number))
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------------
 
 
-def _failure(error: Exception, job: Job, store: Store) -> Outcome:
+def failure(error: Exception, job: Job, store: Store) -> Outcome:
     """Return the outcome of a job that raised *error*. The traceback of an unexpected error is saved in a file."""
     again = job.command
     if isinstance(error, LexbenchError):
@@ -207,8 +156,7 @@ def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
     system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
     made = runner.run(system, job.depth)
     result = _result(replace(job, system=system), runner, made, chosen)
-    own = sorted(own_folders(made.index))
-    return Outcome(job, result, timed=TimedRun(job.system, system, made.index, own, made.folder, job.depth))
+    return Outcome(job, result, timed=TimedRun(job.system, system, made, job.depth))
 
 
 def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str]) -> Result:
@@ -227,10 +175,10 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
                 *candidate_notes(system, runner, ranked.run),
                 *short_list_notes(system, runner, ranked.run, job.depth),
             ]
-        approximate = list(approximations(system, runner))  # not while scoring is timed
-        alone = len(approximate) == 1 and isinstance(system.retriever, Encoded)
-        found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
-        return msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
+        recalls = list(approximations(system, runner))  # not while scoring is timed
+        alone = isinstance(system.retriever, Encoded)
+        found = {str(k): share for _, recall in recalls for k, share in recall.items()} if alone else {}
+        return msgspec.structs.replace(result, notes=[*lines, *(note for note, _ in recalls)], found=found)
 
     # The same run with weights that were typed is another result: it has no note about a choice.
     inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": list(chosen)} if chosen else {})
@@ -243,7 +191,7 @@ def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
 
     def score(watch: Stopwatch) -> Result:
         with watch.time("score"):
-            return _scored(job, runner, retriever.read(name), None)
+            return _scored(job, runner, Filtered(retriever.read(name), 0), None)
 
     return _stored_result(job, runner, {"file": retriever.file_identity(name)}, score)
 
@@ -266,20 +214,12 @@ def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Cal
     return _read(draft.folder, job)
 
 
-def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: StoredCorpus | None) -> Result:
-    """Score a run under the job's contract; the result lacks only what its index and machine add.
-
-    A bare `Run` comes from a file: nothing has been dropped from it or cut.
-    """
+def _scored(job: Job, runner: DatasetRunner, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
+    """Score a run under the job's contract; the result lacks only what its index and machine add."""
     dataset = runner.dataset
     named = {"system": job.system.name, "dataset": job.contract.id, "contract": job.contract.stamp}
-    if isinstance(ranked, Run):
-        result = score_ranked(ranked, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
-        counts = result.counts
-    else:
-        kept = excluded(ranked.run, dataset.qrels, job.contract.protocol)
-        result = score_run(kept.run, dataset.qrels, job.measures, **named, depth=job.depth)
-        counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped, excluded=kept.dropped)
+    result = score_ranked(ranked.run, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
+    counts = msgspec.structs.replace(result.counts, self_matches=result.counts.self_matches + ranked.dropped)
     digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
@@ -403,21 +343,8 @@ def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int
     return [f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"] if short else []
 
 
-class Approximation(NamedTuple):
-    """The recall of exact of an approximate engine."""
-
-    engine: str
-    shares: dict[int, float]  # of the best k of exact search, by k
-    queries: int  # number of queries that were searched exactly
-
-    def __str__(self) -> str:
-        """Return a note."""
-        shares = " and ".join(f"{share:.3f} of the best {k}" for k, share in self.shares.items())
-        return f"{self.engine} finds {shares} of exact search, on {self.queries} of the queries"
-
-
-def approximations(system: System, runner: DatasetRunner) -> Iterator[Approximation]:
-    """Yield the recall of exact of each member of a system that searches dense or sparse vectors approximately.
+def approximations(system: System, runner: DatasetRunner) -> Iterator[tuple[str, dict[int, float]]]:
+    """Yield a note and the recall of exact, by k, of each member that searches dense or sparse vectors approximately.
 
     A sample of the queries is encoded and searched again, and multiplied with all stored vectors, a shard in memory at a time.
     """
@@ -435,4 +362,6 @@ def approximations(system: System, runner: DatasetRunner) -> Iterator[Approximat
         vectors = searcher.encode_queries(queries)
         hits = searcher.search(vectors, min(max(_DEPTHS), len(artifacts.corpus)))
         shards = (leaf.as_documents(shard) for shard in artifacts.encodings(leaf.encoder).shards())
-        yield Approximation(type(leaf.engine).__name__.lower(), overlap(shards, vectors, hits, _DEPTHS), len(queries))
+        recall = overlap(shards, vectors, hits, _DEPTHS)
+        found = " and ".join(f"{share:.3f} of the best {k}" for k, share in recall.items())
+        yield f"{type(leaf.engine).__name__.lower()} finds {found} of exact search, on {len(queries)} of the queries", recall

@@ -21,24 +21,6 @@ from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 _PLAIN = Protocol()
 
 
-def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, dataset: str, contract: str, depth: int) -> Result:
-    """Return the result of *run*: means over all queries of *qrels*, values per query, counts, and the effect of ties."""
-    scores = measures.score(run, qrels, named)
-    return Result(
-        system=system,
-        dataset=dataset,
-        contract=contract,
-        depth=depth,
-        means=scores.means,
-        query_ids=list(scores.query_ids),
-        per_query={name: values.tolist() for name, values in scores.values.items()},
-        counts=Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged),
-        ties=measures.tie_report(run, qrels, named),
-        incomplete=measures.incomplete_report(run, qrels, named),
-        precision=run.precision,
-    )
-
-
 class Judged(NamedTuple):
     """Judgements, their rules, and notes about them."""
 
@@ -92,11 +74,11 @@ def score_ranked(
     depth: int | None = None,
     precision: Precision = "double",
 ) -> Result:
-    """Return the result of a finished run from a file, whose scores are double.
+    """Return the result of *run*: means over all queries of *qrels*, values per query, counts, and the effect of ties.
 
     Documents that *protocol* leaves out are removed, then lists are cut to *depth*. If the order of scores as float32 gives
-    other means than as double, the result has both. Raises LexbenchError if no query of the run is judged, or if
-    *precision* is float32 and a score is too large for it.
+    other means than as double, which a run file has, the result has both. Raises LexbenchError if no query of the run is
+    judged, or if *precision* is float32 and a score is too large for it.
     """
     _check_queries(run, qrels, stamps["system"])
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
@@ -104,11 +86,22 @@ def score_ranked(
     chosen = kept.run if precision == "double" else kept.run.as_float32()
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
-    result = score_run(chosen.cut(limit), qrels, named, **stamps, depth=limit)
-    return msgspec.structs.replace(
-        result,
-        counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
-        other_precision=_other_precision(kept.run, result, qrels, limit),
+    lists = chosen.cut(limit)
+    scores = measures.score(lists, qrels, named)
+    counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged)
+    return Result(
+        system=stamps["system"],
+        dataset=stamps["dataset"],
+        contract=stamps["contract"],
+        depth=limit,
+        means=scores.means,
+        query_ids=list(scores.query_ids),
+        per_query={name: values.tolist() for name, values in scores.values.items()},
+        counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
+        ties=measures.tie_report(lists, qrels, named),
+        incomplete=measures.incomplete_report(lists, qrels, named),
+        precision=lists.precision,
+        other_precision=_other_precision(kept.run, lists.precision, scores.means, qrels, limit),
         notes=[*run.notes, *without_relevant(qrels), *_unjudged(run, qrels), *_short_lists(named, min(deepest, limit))],
     )
 
@@ -118,17 +111,16 @@ def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:
     return Filtered(run, 0) if protocol.drop_grade is None else without_grade(run, qrels, protocol.drop_grade)
 
 
-def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict[str, float]:
-    """Return the means of *result* that the order of scores in the other precision would change."""
+def _other_precision(run: Run, precision: Precision, means: dict[str, float], qrels: Qrels, depth: int) -> dict[str, float]:
+    """Return those of the *means* by *precision* that the order of scores in the other precision would change."""
     try:
         rounded = run.as_float32()
     except LexbenchError:  # a score is too large for float32: there is no such order
         return {}
     if np.array_equal(run.docs, rounded.docs):
         return {}
-    other = rounded if result.precision == "double" else run
-    means = measures.score(other.cut(depth), qrels, list(result.means)).means
-    return {name: mean for name, mean in means.items() if mean != result.means[name]}
+    other = measures.score((rounded if precision == "double" else run).cut(depth), qrels, list(means)).means
+    return {name: mean for name, mean in other.items() if mean != means[name]}
 
 
 def _check_queries(run: Run, qrels: Qrels, system: str) -> None:

@@ -79,10 +79,8 @@ def choices(expression: str, wanted: Mapping[str, Sequence[Value]]) -> Iterator[
     has: list[str] = [one.name for one in fields(encoder)] if is_dataclass(encoder) else []
     if unknown := [value for value in wanted["dtype"] if "dtype" in has and value not in DTYPES]:
         raise UnknownName("dtype", str(unknown[0]), DTYPES)
-    rows: list[dict[str, Value]] = [{}]
-    for name, values in wanted.items():
-        rows = [{**row, name: value} for row in rows for value in values] if name in has else rows
-    yield from rows
+    names = [name for name in wanted if name in has]
+    yield from (dict(zip(names, values, strict=True)) for values in product(*(wanted[name] for name in names)))
 
 
 def speeds(

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from lexbench.results import Latency, Timing
 from lexbench.storage.artifact_folder import digest, key_facts_of
 from lexbench.storage.store import Store, finished_files
-from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, VERSION, Facts
 from lexbench.types import Hits
 
 _NS = 1e9
@@ -55,27 +55,14 @@ def unsteady(durations: Durations) -> str | None:
 
 CONDITIONS_FILE = "conditions.json"
 _MOST_OVERHEAD = 0.05
-_SAME = (  # copied to `Timing`
-    "scenario", "k", "asked_seconds", "threads", "exact", "candidates", "queries", "disk", "fingerprint", "machine",
-)  # fmt: skip
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a timing that the process which starts the measuring process knows."""
 
-    scenario: str
-    threads: int
-    k: int
-    asked_seconds: float = 10.0
-    exact: bool
-    candidates: int = 0
-    queries: int
+    known: dict[str, Any]  # fields of `Timing`
     differing: int  # queries with other documents than in the untimed run
     baseline: dict[str, int]  # bytes of a process that imports the same modules and opens nothing
-    disk: dict[str, int]  # bytes of the index by file
-    fingerprint: str
-    machine: dict[str, Any]
-    taken: str  # UTC, ISO 8601
 
 
 def read_durations(folder: Path) -> dict[str, NDArray[np.int64]]:
@@ -97,27 +84,27 @@ def read_timing(folders: Sequence[Path]) -> Timing:
     conditions = [msgspec.json.decode((path / CONDITIONS_FILE).read_bytes(), type=Conditions) for path in folders]
     facts = [msgspec.json.decode((path / FACTS_FILE).read_bytes(), type=Facts) for path in folders]
     arrays = [read_durations(path) for path in folders]
-    folder, first, single = folders[0], conditions[0], conditions[0].scenario == SINGLE
+    folder, known = folders[0], conditions[0].known | {"taken": conditions[-1].known["taken"]}
+    queries, single = known["queries"], known["scenario"] == SINGLE
     stages = {stage: np.concatenate([part[stage] for part in arrays]) for stage in STAGES}
-    rates = {stage: [rate(part[stage], first.queries) for part in arrays] for stage in STAGES}
+    rates = {stage: [rate(part[stage], queries) for part in arrays] for stage in STAGES}
     # "null" has the durations of the loop without encoding and searching: the overhead of the harness.
     overhead = latency(arrays[0]["null"]).p50 / latency(arrays[0]["e2e"]).p50 if single else None
     flags = list(_flags(conditions, facts, unsteady(stages["e2e"]), overhead))
     return Timing(
-        **{name: getattr(first, name) for name in _SAME},
-        taken=conditions[-1].taken,
+        **known,
         passes=len(stages["e2e"]),
         processes=len(folders),
         qps_range={stage: (min(found), max(found)) for stage, found in rates.items()} if len(folders) > 1 else {},
         first_pass={stage: latency(arrays[0][f"warm_up.{stage}"][:1]) for stage in STAGES} if single else {},
         warm_up=facts[0].warm_up,
         stages={stage: latency(matrix) for stage, matrix in stages.items()} if single else {},
-        qps={stage: rate(matrix, first.queries) for stage, matrix in stages.items()},
+        qps={stage: rate(matrix, queries) for stage, matrix in stages.items()},
         overhead=overhead,
         cpu_per_wall=max(one.cpu_per_wall for one in facts),
         flags=list(dict.fromkeys(flag for flag, _ in flags)),
         checked=all(one.same for one in facts) and not any(one.differing for one in conditions),
-        memory=_memory(facts[0].memory, first.baseline),
+        memory=_memory(facts[0].memory, conditions[0].baseline),
         seconds=facts[0].seconds,
         notes=list(dict.fromkeys(note for _, note in flags)),
         folder=f"{folder.parent.name}/{folder.name}",
@@ -128,17 +115,17 @@ def _flags(
     conditions: Sequence[Conditions], facts: Sequence[Facts], unsteady: str | None, overhead: float | None
 ) -> Iterator[tuple[str, str]]:
     """Yield each flag with the reason for it."""
-    first, differing = conditions[0], max(one.differing for one in conditions)
+    known, differing = conditions[0].known, max(one.differing for one in conditions)
     busiest = max(one.cpu_per_wall for one in facts)
     for reason in [*(reason for one in facts for reason in one.noise), *([unsteady] if unsteady else [])]:
         yield "noisy", reason
     for line in dict.fromkeys(one.workers for one in facts if one.workers):
         yield "workers", line
     yield from facts[0].circumstances.items()
-    if first.scenario == SINGLE and busiest > ONE_THREAD:
+    if known["scenario"] == SINGLE and busiest > ONE_THREAD:
         yield f"threads≈{busiest:.1f}", f"it took {busiest:.2f} s of processor time per second, so more than one thread worked"
     if differing:
-        yield "differs", f"{differing} of {first.queries} queries got other documents than in the untimed run"
+        yield "differs", f"{differing} of {known['queries']} queries got other documents than in the untimed run"
     if not all(one.same for one in facts):
         yield "differs", "its passes did not all return the same documents"
     if overhead is not None and overhead > _MOST_OVERHEAD:
@@ -154,13 +141,16 @@ def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
 
 
 def timings_of_run(store: Store, key: str) -> list[Timing]:
-    """Return every intact timing of the run with that key, on any machine. Timings that lack a process are left out."""
+    """Return every intact timing of the run with that key, on any machine.
+
+    Timings that lack a process, or were measured by another protocol, are left out.
+    """
     processes: dict[str, dict[int, Path]] = {}
     wanted: dict[str, int] = {}  # how many processes each timing has, by the digest of its other key facts
     for file in finished_files(store, "timings", CONDITIONS_FILE):
         facts = key_facts_of(file.parent)
         number = int(facts.pop("process"))
-        if facts["run"] == key:
+        if (facts["run"], facts["protocol"]) == (key, VERSION):
             timing = digest(facts)
             processes.setdefault(timing, {})[number] = file.parent
             wanted[timing] = int(facts["processes"])

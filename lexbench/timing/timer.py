@@ -4,24 +4,24 @@ The timed passes must return the documents of the untimed run, so no system can 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
 from lexbench.results import Timing
-from lexbench.runner.jobs import TimedRun
+from lexbench.runner.jobs import Outcome, TimedRun, failure
 from lexbench.runner.search import DatasetRunner, own_positions, read_run
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
-from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, sizes
+from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, own_folders, sizes
 from lexbench.timing import protocol
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights, measure_here
@@ -30,7 +30,6 @@ from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
 
 STAGE = "timings"
-_PROTOCOL = 5  # goes up when the way of measuring, or what is stored, changes
 _ROUNDING = 1e-3  # of a list's largest score
 # The same in bfloat16 and float16. Between a query alone and in a batch, three models differed by at most .0144 in bfloat16,
 # and by 2e-6 in float32 (115 queries of pydoc, AMD EPYC, 2026-11-23).
@@ -52,35 +51,54 @@ class Timer:
                 f"{system.name} gets the corpus with every query, so its time is not that of a search: leave out time"
             )
 
-    @property
-    def rounds(self) -> int:
-        """The number of processes that each system is timed in."""
-        return self.settings.processes
+    def __call__(self, outcomes: Sequence[Outcome], runner: DatasetRunner) -> Iterator[Outcome]:
+        """Time the systems of *outcomes* on the dataset of *runner*, and yield each outcome with its timings.
 
-    def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
-        """Time process *number* (from 0) of each scenario with that many processes, unless this machine has done so before.
-
-        The system must have passed `check`. Raises LexbenchError if the measuring process fails.
+        Each round has one process per system, every second round in the opposite order. If something slows the machine down
+        for a while, it slows all systems down, and the range over a system's processes shows it. An outcome whose timing fails
+        keeps its scores.
         """
-        for one in self._measurements(timed, runner):
+        failed: dict[int, str] = {}
+        timings: dict[int, list[Timing]] = {}
+
+        @contextmanager
+        def errors_kept(number: int) -> Iterator[None]:
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - see jobs.failure
+                failed[number] = str(failure(error, outcomes[number].job, runner.store).error)
+
+        for number, outcome in enumerate(outcomes):
+            with errors_kept(number):
+                self.check(outcome.job.system)
+        for turn in range(self.settings.processes):
+            for number in sorted(range(len(outcomes)), reverse=turn % 2 == 1):
+                with errors_kept(number):
+                    if number not in failed:
+                        self._measure(outcomes[number], runner, turn)
+        for number, outcome in enumerate(outcomes):
+            with errors_kept(number):
+                if number not in failed:
+                    timings[number] = [read_timing(one.folders()) for one in self._measurements(outcome, runner)]
+            result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings.get(number, []))
+            yield replace(outcome, result=result, untimed=failed.get(number))
+
+    def _measure(self, outcome: Outcome, runner: DatasetRunner, number: int) -> None:
+        """Time process *number* (from 0) of each scenario with that many processes, unless this machine has done so before."""
+        for one in self._measurements(outcome, runner):
             if number < one.processes:
-                facts = one.key_facts(number)
-                label = f"{runner.dataset.contract.id} {timed.named.name} {one.scenario.name}"
-                folder = runner.store.produce(STAGE, label, facts, one.write, anew=self.settings.again)
-                if not timed.named.reusable:
+                label = f"{runner.dataset.contract.id} {one.timed.named.name} {one.scenario.name}"
+                folder = runner.store.produce(STAGE, label, one.key_facts(number), one.write, anew=self.settings.again)
+                if not one.timed.named.reusable:
                     runner.workspace.unshared.append(folder)
 
-    def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
-        """Return the timing of each scenario, over all its processes, which `measure` has measured."""
-        return [read_timing(one.folders()) for one in self._measurements(timed, runner)]
-
-    def _measurements(self, timed: TimedRun, runner: DatasetRunner) -> Iterator["_Measurement"]:
+    def _measurements(self, outcome: Outcome, runner: DatasetRunner) -> Iterator["_Measurement"]:
         """Yield a measurement for each k and each scenario."""
-        depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        timed, depths = outcome.timed, self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        assert timed is not None  # `check` has refused systems without a search
         drop = runner.drops_self_matches  # then one document more is asked for
-        for k in depths:
-            for scenario in protocol.scenarios(self.settings):
-                yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
+        for k, scenario in product(depths, protocol.scenarios(self.settings)):
+            yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
 
 
 @dataclass(frozen=True)
@@ -115,22 +133,19 @@ class _Measurement:
 
     def key_facts(self, number: int) -> KeyFacts:
         """Return the key facts of the durations of one process."""
-        return (
-            ({"on": self._on} if self._on else {})
-            | ({"here": True} if self.here else {})
-            | {
-                "protocol": _PROTOCOL,
-                "run": key_of(self.timed.run),
-                "scenario": self.scenario.name,
-                "k": self.k,
-                "queries": len(self._queries),
-                "seconds": self.settings.seconds,
-                "processes": self.processes,
-                "process": number,
-                "fingerprint": fingerprint(),
-                "lexbench": environment.versions().get("lexbench"),
-            }
-        )
+        where = ({"on": self._on} if self._on else {}) | ({"here": True} if self.here else {})
+        return where | {
+            "protocol": protocol.VERSION,
+            "run": key_of(self.timed.made.folder),
+            "scenario": self.scenario.name,
+            "k": self.k,
+            "queries": len(self._queries),
+            "seconds": self.settings.seconds,
+            "processes": self.processes,
+            "process": number,
+            "fingerprint": fingerprint(),
+            "lexbench": environment.versions().get("lexbench"),
+        }
 
     def folders(self) -> list[Path]:
         """Return the finished folder of each process. Raises LexbenchError if one has been removed."""
@@ -146,7 +161,7 @@ class _Measurement:
         task = protocol.Task(
             system=timed.named.expression or "",
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
-            index=str(timed.index),
+            index=str(timed.made.index),
             queries=[(query.query_id, query.text) for query in queries],
             own=own_positions(runner.corpus, queries).tolist() if runner.drops_self_matches else [],
             k=self.k,
@@ -167,21 +182,21 @@ class _Measurement:
         retriever = timed.system.retriever
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
         facts = msgspec.json.decode((draft / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
-        conditions = Conditions(
-            scenario=self.scenario.name,
-            threads=self.scenario.threads,
-            k=self.k,
-            asked_seconds=self.settings.seconds,
-            exact=all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
-            candidates=retriever.candidates,
-            queries=len(queries),
-            differing=self._differing(draft),
-            baseline=_import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {},
-            disk=_disk(timed.parts),
-            fingerprint=fingerprint(),
-            machine=performance() | pinned,
-            taken=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        known = {
+            "scenario": self.scenario.name,
+            "threads": self.scenario.threads,
+            "k": self.k,
+            "asked_seconds": self.settings.seconds,
+            "exact": all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
+            "candidates": retriever.candidates,
+            "queries": len(queries),
+            "disk": _disk(timed.made.index),
+            "fingerprint": fingerprint(),
+            "machine": performance() | pinned,
+            "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        baseline = _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
+        conditions = Conditions(known=known, differing=self._differing(draft), baseline=baseline)
         atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
 
     def _differing(self, draft: Path) -> int:
@@ -191,7 +206,7 @@ class _Measurement:
         compared = without_self_matches(run, self.timed.depth).run if drop else run
         dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.timed.system.retriever)}
         rounding = _HALF_ROUNDING if dtypes & {"bfloat16", "float16"} else _ROUNDING
-        return differing(compared, read_run(self.timed.run).run, self.k - drop, rounding)
+        return differing(compared, read_run(self.timed.made.folder).run, self.k - drop, rounding)
 
 
 def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:
@@ -203,38 +218,30 @@ def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> 
     """
     rows = {query: row for row, query in enumerate(untimed.query_ids)}
     return sum(
-        not _agree(*_list(timed, row), *_list(untimed, rows[query]), k, rounding) for row, query in enumerate(timed.query_ids)
+        not _agree(_list(timed, row), _list(untimed, rows[query]), k, rounding) for row, query in enumerate(timed.query_ids)
     )
 
 
-def _list(run: Run, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def _list(run: Run, row: int) -> dict[int, float]:
+    """Return the scores of the documents in a list, by position in the corpus, best first."""
     entries = slice(int(run.offsets[row]), int(run.offsets[row + 1]))
-    return run.docs[entries], run.scores[entries]
+    return dict(zip(run.docs[entries].tolist(), run.scores[entries].tolist(), strict=True))
 
 
-def _agree(
-    docs: NDArray[np.int32],
-    scores: NDArray[np.float32],
-    known: NDArray[np.int32],
-    true: NDArray[np.float32],
-    k: int,
-    share: float,
-) -> bool:
-    """Whether the list *docs* with *scores* begins like the list *known* with the scores *true*."""
-    if len(docs) > len(known) or len(docs) < min(k, len(known)):
+def _agree(timed: dict[int, float], untimed: dict[int, float], k: int, share: float) -> bool:
+    """Whether the list *timed* begins like the list *untimed*; both are as `_list` returns them."""
+    count = len(timed)
+    if not min(k, len(untimed)) <= count <= len(untimed):
         return False
-    if np.array_equal(docs, known[: len(docs)]):
+    first = dict(islice(untimed.items(), count))
+    if list(timed) == list(first):
         return True
     # The order differs: each document must have its score except for rounding, and a document that is in only one of the lists
     # must score like the last one.
-    rounding = share * float(np.abs(true).max())
-    last = true[len(docs) - 1]
-    order = np.argsort(known)
-    ranks = order[np.minimum(np.searchsorted(known, docs, sorter=order), len(known) - 1)]
-    is_known = known[ranks] == docs
-    close = np.abs(scores - np.where(is_known, true[ranks], last)) <= rounding
-    gone = ~np.isin(known[: len(docs)], docs)
-    return bool(close.all() and (np.abs(true[: len(docs)][gone] - last) <= rounding).all())
+    rounding, last = share * max(map(abs, untimed.values())), [*first.values()][-1]
+    pairs = [(score, untimed.get(document, last)) for document, score in timed.items()]
+    pairs += [(score, last) for document, score in first.items() if document not in timed]
+    return all(abs(one - other) <= rounding for one, other in pairs)
 
 
 @cache
@@ -245,8 +252,9 @@ def _import_memory(modules: frozenset[str]) -> dict[str, int]:
         return msgspec.json.decode((Path(folder) / protocol.FACTS_FILE).read_bytes(), type=dict[str, int])
 
 
-def _disk(parts: Sequence[Path]) -> dict[str, int]:
+def _disk(index: Path) -> dict[str, int]:
     """Return the bytes of each file of an index; if the index has several folders, file names begin with theirs."""
+    parts = sorted(own_folders(index))
     bytes_by_file: dict[str, int] = {}
     for part in parts:
         name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
