@@ -19,7 +19,7 @@ from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
-from lexbench.runner.soundness import read_stored, refusal, violations
+from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
@@ -61,8 +61,16 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
     yield from sorted(rows, key=lambda row: (row.result.dataset, row.result.system))
 
 
-def current_results(store: Store) -> Iterator[StoredResult]:
-    """Yield the results of `stored_results` that follow the contracts of this lexbench; leave others out with a warning."""
+def results_at(store: Store, folder: Path | None) -> Iterator[StoredResult]:
+    """Yield the results in *folder*, a folder of results, or else in the store, sorted by dataset and system.
+
+    In a folder, a system that two suites have on one dataset comes once. Results of the store that do not follow the contracts
+    of this lexbench are left out with a warning.
+    """
+    if folder:
+        by_name = {(one.dataset, one.system): one for file in read_folder(folder) for one in file.results}
+        yield from (StoredResult(by_name[name], None) for name in sorted(by_name))
+        return
     for entry in stored_results(store):
         if fault := next(violations(entry.result), None):
             store.warn(f"left out: {refusal(entry.result, fault)}")
@@ -190,9 +198,10 @@ def find_systems(
     return {label: group for label, group in found.items() if group}
 
 
-def chosen_systems(texts: Sequence[str], entries: Sequence[StoredResult]) -> list[StoredResult]:
-    """Return the *entries* of the systems *texts*. Raises UnknownName for a system without an entry."""
-    chosen: list[StoredResult] = []
+def chosen_systems(texts: Sequence[str], results: Iterable[StoredResult]) -> list[StoredResult]:
+    """Return the *results* of the systems *texts*, or all if there are no *texts*. Raises UnknownName if one has no result."""
+    entries = list(results)
+    chosen: list[StoredResult] = [] if texts else entries
     for text in texts:
         found = find_systems(text, entries)
         if not found:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, results_at
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
-from lexbench.results import Result, file_name
-from lexbench.runner.soundness import read_folder
+from lexbench.results import file_name
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import write_qrels
 from lexbench.trec.runs import Run, write_run
@@ -32,9 +31,8 @@ def export(
     thing that cannot be written. Raises CannotStart if there is no such result, LexbenchError if nothing was written.
     """
     form = exports()[format_name]
-    there = list(_folder_results(results) if results else current_results(store))
     wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
-    chosen = chosen_systems(systems, there) if systems else there
+    chosen = chosen_systems(systems, results_at(store, results))
     selected = [entry for entry in chosen if not wanted or entry.result.dataset in wanted]
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
@@ -53,14 +51,6 @@ def export(
             yield path
     if not written:
         raise LexbenchError(f"nothing was written: none of these results can become {form.name}")
-
-
-def _folder_results(folder: Path) -> Iterator[StoredResult]:
-    """Yield the results in a folder of results; a system that two suites have on one dataset comes once."""
-    by_name: dict[tuple[str, str], Result] = {}
-    for entry in read_folder(folder):
-        by_name |= {(result.dataset, result.system): result for result in entry.results}
-    yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 
 def import_file(format_name: str, source: Path, target: Path, on_note: Callable[[str], None] = lambda _line: None) -> str:

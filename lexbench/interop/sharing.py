@@ -210,37 +210,32 @@ class Place:
     def __init__(self, url: str) -> None:
         """Connect to *url*."""
         require(_COMMAND, ("fsspec",), "remote")
-        import fsspec
+        from fsspec.core import url_to_fs
+        from fsspec.implementations.dirfs import DirFileSystem
 
         self.url = url.rstrip("/")
         with _one_line(self.url):
-            self._files, self._root = fsspec.core.url_to_fs(self.url)
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+            files, root = url_to_fs(self.url)
+            self._files = DirFileSystem(root, files)
 
     def names(self, pattern: str) -> list[str]:
-        """Return the files that match *pattern*, e.g. "results/*/*.json", sorted; names have as many parts as the pattern."""
+        """Return the files that match *pattern*, e.g. "results/*/*.json", sorted."""
         with _one_line(self.url):
             self._files.invalidate_cache()
-            found = self._files.glob(self._path(pattern))
-        return sorted("/".join(PurePosixPath(path).parts[-len(PurePosixPath(pattern).parts) :]) for path in found)
+            return sorted(self._files.glob(pattern))
 
     def sizes(self, name: str) -> dict[str, int]:
         """Return the bytes of each file below a folder, by its name there."""
         with _one_line(self.url):
             self._files.invalidate_cache()
-            if not self._files.exists(self._path(name)):
-                return {}
-            found = self._files.find(self._path(name), detail=True)
-        prefix = f"{self._path(name).strip('/')}/"
-        return {path.strip("/").removeprefix(prefix): int(facts["size"]) for path, facts in found.items()}
+            found = self._files.find(name, detail=True) if self._files.exists(name) else {}
+        return {path.removeprefix(f"{name}/"): int(facts["size"]) for path, facts in found.items()}
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file, or None if there is no such file."""
         with _one_line(self.url):
             try:
-                content: bytes = self._files.cat_file(self._path(name))
+                content: bytes = self._files.cat_file(name)
             except FileNotFoundError:
                 return None
         return content
@@ -248,8 +243,8 @@ class Place:
     def write(self, name: str, source: Path, progress: Progress) -> str:
         """Copy the file *source* there; return the SHA-256 of what was read."""
         with _one_line(self.url), source.open("rb") as file:
-            self._files.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
-            with self._files.open(self._path(name), "wb") as out:
+            self._files.makedirs(str(PurePosixPath(name).parent), exist_ok=True)
+            with self._files.open(name, "wb") as out:
                 return _copy(file, out, progress)
 
     def fetch(self, name: str, target: Path, facts: tuple[int, str], progress: Progress) -> int:
@@ -260,7 +255,7 @@ class Place:
             return 0
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic.atomic_path(target) as unfinished, unfinished.open("wb") as out:
-            with _one_line(self.url), self._files.open(self._path(name), "rb") as file:
+            with _one_line(self.url), self._files.open(name, "rb") as file:
                 found = _copy(file, out, progress)
             if found != sha256:
                 raise InvalidFile(f"{self.url}/{name} is not what its manifest says: it was cut or changed; push it again")

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results, run_behind, stored_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, results_at, run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart
 from lexbench.results import Result
-from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.table import DIGITS, Table, heading
@@ -131,15 +130,12 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
 
     Raises CannotStart if there are none, and UnknownName for a system without results.
     """
-    there: Iterable[StoredResult] = current_results(store)
-    if folder:
-        there = (StoredResult(result, None) for file in read_folder(folder) for result in file.results)
-    entries = [entry for entry in there if entry.result.dataset in suite.datasets]
+    entries = [entry for entry in results_at(store, folder) if entry.result.dataset in suite.datasets]
     if not entries:
         raise CannotStart(
             f"no results of the suite {suite.id} in {folder or store.root}; make some: lexbench run suite {suite.id}"
         )
-    return [entry.result for entry in (chosen_systems(systems, entries) if systems else entries)]
+    return [entry.result for entry in chosen_systems(systems, entries)]
 
 
 def tables(verification: Verification) -> list[Table]:

@@ -9,7 +9,6 @@ query's own id also on FEVER and FiQA, the contracts (like BEIR) only on ArguAna
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 MAIN = "nDCG@10"  # of every retrieval task
 _DIGITS = 6  # like mteb
+_SPLIT = "test"  # of every task below
 _NO_REVISION = "no_revision_available"  # mteb's name for a missing revision
 
 
@@ -36,7 +36,6 @@ class Task(NamedTuple):
     name: str
     path: str  # of the data on the Hugging Face hub
     revision: str  # of these data, as mteb loads them
-    split: str = "test"
 
 
 # From mteb's task definitions (embeddings-benchmark/mteb, mteb/tasks/retrieval/eng). ClimateFEVER is left out because mteb's
@@ -68,20 +67,18 @@ class TaskFile(msgspec.Struct):
 # trec_eval, and its hit rate is what DPR calls recall. Checked with MTEB 2.20.
 _NAMES = {"nDCG": "ndcg", "AP": "map", "R": "recall", "P": "precision", "RR": "mrr", "Success": "hit_rate"}
 _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
-_PLAIN = re.compile(r"(\w+)@(\d+)")
-_THEIRS = re.compile(r"([a-z_]+)_at_(\d+)")
 
 
 def to_mteb(measure: str) -> str | None:
     """Return MTEB's name for *measure*; None if it has none, e.g. for `RR(rel=2)@10`, which has a threshold."""
-    parts = _PLAIN.fullmatch(measure)
-    return f"{_NAMES[parts[1]]}_at_{parts[2]}" if parts and parts[1] in _NAMES else None
+    name, _, cutoff = measure.partition("@")
+    return f"{_NAMES[name]}_at_{cutoff}" if name in _NAMES and cutoff else None
 
 
 def from_mteb(name: str) -> str | None:
     """Return our name for the MTEB measure *name*; None if we have none, e.g. for `nauc_ndcg_at_10_max`."""
-    parts = _THEIRS.fullmatch(name)
-    return f"{_OURS[parts[1]]}@{parts[2]}" if parts and parts[1] in _OURS else None
+    theirs, _, cutoff = name.partition("_at_")
+    return f"{_OURS[theirs]}@{cutoff}" if theirs in _OURS and cutoff.isdigit() else None
 
 
 def write(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
@@ -105,7 +102,7 @@ def _document(result: Result) -> dict[str, Any]:
         "dataset_revision": task.revision,
         "task_name": task.name,
         "mteb_version": None,
-        "scores": {task.split: [scores]},
+        "scores": {_SPLIT: [scores]},
         "evaluation_time": sum(result.measured.seconds.values()),
         "kg_co2_emissions": None,
         "date": datetime.fromisoformat(started).timestamp() if started else None,
@@ -138,7 +135,7 @@ def write_model_index(entries: "Sequence[StoredResult]", target: Target) -> Iter
                     task_type="text-retrieval",  # the hub's name
                     dataset_type=task.path if task else result.dataset,
                     dataset_name=result.dataset,
-                    dataset_split=task.split if task else None,
+                    dataset_split=_SPLIT if task else None,
                     dataset_revision=task.revision if task else None,
                     metric_type=to_mteb(measure) or measure,
                     metric_name=measure,
