@@ -105,7 +105,7 @@ def _parts(text: str) -> tuple[str, dict[str, Any], Any]:
     """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation."""
     if other := _OTHER_TOOLS.fullmatch(text):
         text = f"{other[1]}@{other[2]}"
-    wrong = NotationError(f"measure {echoed(text)} does not read; write it like nDCG@10 or RR(rel=2)@10")
+    wrong = NotationError(f"measure {echoed(text)} is not valid; write it like nDCG@10 or RR(rel=2)@10")
     try:
         node = read_expression(text)
         at = None

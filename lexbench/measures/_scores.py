@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 from lexbench.measures import _external
 from lexbench.measures._external import External
-from lexbench.measures._notation import AnyMeasure, parse, parse_native
+from lexbench.measures._notation import parse, parse_native
 from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
 from lexbench.trec.judged_run import JudgedRun, join, judged_queries
@@ -33,18 +33,17 @@ class Scores:
     means: dict[str, float]  # by the measure's text
     missing: int  # queries without any document in the run
     unjudged: int  # queries of the run without judgements, which are left out
-    judged: int  # judged documents in the lists, down to the largest cutoff of our measures
 
 
-def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Scores:
-    """Score *run* with *measures*, given as text (`nDCG@10`) or as values. The result keeps their order.
+def score(run: Run, qrels: Qrels, measures: Iterable[str]) -> Scores:
+    """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order.
 
     Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.
     Raises LexbenchError if there are no judgements.
     """
     if not len(qrels):
         raise LexbenchError("there are no judgements to score with")
-    by_text = {str(measure): measure for measure in _parsed(measures)}
+    by_text = {str(measure): measure for measure in map(parse, measures)}
     ours = {text: measure for text, measure in by_text.items() if not isinstance(measure, External)}
     cutoffs = [measure.cutoff for measure in ours.values()]
     # None: a measure looks at whole lists
@@ -61,22 +60,16 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Score
         means={text: means[text] for text in by_text},
         missing=int(np.count_nonzero(judged.retrieved == 0)),
         unjudged=len(set(run.query_ids) - set(qrels.query_ids)),
-        judged=len(judged.rank),
     )
 
 
-def _parsed(measures: Iterable[str | AnyMeasure]) -> list[AnyMeasure]:
-    return [parse(measure) if isinstance(measure, str) else measure for measure in measures]
-
-
-def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Tie]:
+def tie_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Tie]:
     """Return for each of our measures, by text, the interval of its mean over all orders of documents with tied scores.
 
     Both bounds are attained: the best order of a tied group has higher grades first and unjudged documents last, the worst is
     the reverse, and no measure of ours gains from putting a lower grade first. Documents that tie with the last one of a list
     but are not in the run are unknown, so they are not counted. Measures of ir-measures have no entry.
     """
-    parsed = _parsed(measures)
     judged = join(run, qrels)
     worst, best = _extremes(run, judged)
     return {
@@ -85,7 +78,7 @@ def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> 
             highest=float(measure.per_query(best).mean()),
             queries=_across(run, qrels, measure.cutoff),
         )
-        for measure in parsed
+        for measure in map(parse, measures)
         if not isinstance(measure, External)
     }
 
@@ -131,14 +124,14 @@ def _tie(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArr
 # ---- unjudged documents ------------------------------------------------------------------------------------------------------
 
 
-def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Incomplete]:
+def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Incomplete]:
     """Return for each of our measures with a cutoff up to 20, except `Judged`, how much depends on unjudged documents.
 
     Judgements cover what some systems found, the pool. A system outside the pool finds unjudged documents, which are scored as
     irrelevant. `condensed` is the mean on lists without unjudged documents (Sakai, SIGIR 2007), which often flatters.
     `highest` is the mean if all unjudged documents had the best grade. The truth is between the usual mean and `highest`.
     """
-    native = [(str(measure), parse_native(str(measure))) for measure in measures]
+    native = [(measure, parse_native(measure)) for measure in measures]
     shallow = [
         (text, one) for text, one in native if one and one.cutoff and one.cutoff <= _DEEPEST and not isinstance(one, Judged)
     ]

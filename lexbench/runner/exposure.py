@@ -121,8 +121,7 @@ def _exposure_of_models(part: plugins.Model, contract: Contract, named: dict[str
         found += [exposure_to(one, contract, called) for one in data]
         if not data:
             found.append(Exposure(status=UNKNOWN, because=[f"nothing says what {called} was trained on"]))
-    worst = max((one.status for one in found), key=EXPOSURES.index, default=ZERO_SHOT)
-    return Exposure(status=worst, because=[line for one in found for line in one.because])
+    return joint_exposure(found or [Exposure(status=ZERO_SHOT)])
 
 
 def _stated_training(entry: Model | None) -> TrainingData | None:

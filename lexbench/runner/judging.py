@@ -99,7 +99,7 @@ def judge(text: str) -> Judge:
         made: Judge = registry.create("judges", parse(text).head)
     except NotationError:
         example = 'endpoint_judge(url="http://localhost:8000")'
-        raise CommandError(f"the judge {echoed(text)} does not read; write e.g. {example}; see: lexbench list judges") from None
+        raise CommandError(f"{echoed(text)} is not a valid judge; write e.g. {example}; see: lexbench list judges") from None
     return made
 
 

@@ -203,7 +203,11 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise CommandError(f"give a list of retrievers, e.g. ['bm25'], not {given!r}")
     items = given.items() if isinstance(given, Mapping) else ((None, item) for item in given)
-    listed = [system_of(one, name) for given_name, item in items for name, one in _pairs(item, given_name)]
+    listed: list[System] = []
+    for name, item in items:
+        checked = None if name is None else checked_name(name)
+        found = named_systems(str(item)) if isinstance(item, str | PathLike) else [(None, item)]
+        listed += [system_of(one, checked or own) for own, one in found]
     by_name: dict[str, str] = {}
     for system in listed:
         expression = system.expression or "an object"
@@ -212,14 +216,6 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
             raise CommandError(f"two systems are called {both}; name one: -r 'other = …', or {{'other': …}} in Python")
         by_name[system.name] = expression
     return listed
-
-
-def _pairs(item: Any, name: str | None) -> list[tuple[str | None, Any]]:
-    """Return the name, if any, and the expression of each system in a text or path; for an object the object itself."""
-    checked = None if name is None else checked_name(name)
-    if isinstance(item, str | PathLike):
-        return [(checked or found, expression) for found, expression in named_systems(str(item))]
-    return [(checked, item)]
 
 
 def _job(

@@ -18,7 +18,8 @@ from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreRead
 from lexbench.analysis.compare.result_choice import SelectedSystem, common_datasets, on_data, select
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
-from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
+from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.noninferiority import NoWorse, noninferiority
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
@@ -56,15 +57,6 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
 
 
-class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a system is worse than the baseline by at most the margin."""
-
-    bound: float  # all differences of the comparison are above their bounds with 95 % confidence together
-    p: float  # of a loss of the margin or more
-    corrected: float  # p by Holm over all tests of the comparison
-    holds: bool  # whether the corrected p is at most .05
-
-
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One system against the baseline on one dataset."""
 
@@ -77,7 +69,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     ties: int
     losses: int
     detectable: float | None  # the smallest difference that a test with these queries finds with power .8; None for one query
-    no_worse: NoWorse | None = None  # with a margin
+    no_worse: NoWorse | None = None  # with a margin; all bounds of a comparison hold together with 95 % confidence
     over_seeds: tuple[float, float] | None = None  # 95 %, Welch's, over seeds; None if both systems are one training
 
 
@@ -267,10 +259,6 @@ def _difference(
 ) -> Difference:  # fmt: skip
     p = randomisation.p_value(differences, resamples=resamples)
     detectable = randomisation.minimum_detectable(differences, level=LEVEL)
-    no_worse = None
-    if margin:
-        test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin[0], level=margin[1])
-        no_worse = NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds)
     seeds, of_baseline = (one.seeds.means[measure] if one.seeds else [one.means[measure]] for one in (result, baseline))
     return Difference(
         system=result.system,
@@ -282,7 +270,7 @@ def _difference(
         ties=int((differences == 0).sum()),
         losses=int((differences < 0).sum()),
         detectable=detectable if math.isfinite(detectable) and differences.any() else None,
-        no_worse=no_worse,
+        no_worse=noninferiority(np.clip(differences, -1, 1), margin[0], level=margin[1]) if margin else None,
         over_seeds=interval_over_seeds(seeds, of_baseline),
     )
 

@@ -214,7 +214,7 @@ def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Ta
     for system in comparison.systems[1:]:
         changes = [change for change in comparison.query_changes if change.system == system]
         if changes:
-            rows = (_row(change, several=several) for change in changes)
+            rows = (change_row(change, several=several) for change in changes)
             notes = tuple(dict.fromkeys(map(_unknown, changes)))
             header = ("query", "A", names[system], "document", "rank")
             shown = len(header) if any(change.moved for change in changes) else len(header) - 2
@@ -222,7 +222,8 @@ def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Ta
             yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
 
 
-def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
+def change_row(change: QueryChange, *, several: bool = False) -> tuple[str, ...]:
+    """Return a query as cells: itself, with its dataset if there are *several*; both values; the document that moved; ranks."""
     text = shortened(" ".join((change.text or "").split()), _TEXT)
     query = f"{change.dataset} {change.query}" if several else change.query
     moved = ("", "")

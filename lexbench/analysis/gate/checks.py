@@ -9,8 +9,8 @@ change fails with probability 1 - confidence at most, whether or not the commits
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -211,16 +211,12 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
 
 def _imported(text: str, folder: Path) -> Any:
     """Return the object `module:name`. Modules in *folder* can be imported. Raises CannotStart if the import fails."""
-    module, _, name = text.partition(":")
     if str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
     try:
-        found = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        return resolve_name(text)
     except Exception as error:  # any mistake of the user's module becomes one line
-        raise CannotStart(f"{text} does not import: {type(error).__name__}: {error}") from error
-    return found
+        raise CannotStart(f"{text} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def check(

@@ -89,7 +89,7 @@ def read_gates(path: Path) -> GateFile:
 
 
 def read_baselines(path: Path) -> dict[str, Baseline]:
-    """Return the baselines of a file by gate, {} if the file is missing. Raises InvalidFile if it does not read."""
+    """Return the baselines of a file by gate, {} if the file is missing. Raises InvalidFile if it is malformed."""
     if not path.is_file():
         return {}
     try:

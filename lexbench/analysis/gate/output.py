@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from xml.etree import ElementTree as ET
 
+from lexbench.analysis.compare.tables import change_row
 from lexbench.analysis.gate.checks import Report, changes, worst
 from lexbench.analysis.gate.files import Baseline
-from lexbench.errors import shortened, visible
+from lexbench.errors import visible
 from lexbench.table import Table, escape, interval_cell, markdown, number
 
-_TEXT = 70  # characters of a query
 _SIGNS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
 
 
@@ -44,10 +44,7 @@ def detail(report: Report) -> Table | None:
     """Return the queries that lost most; None if none did."""
     if not report.worst_queries:
         return None
-    rows = tuple(
-        (shortened(" ".join(f"{one.query}: {one.text}".split()), _TEXT), number(one.baseline_value), number(one.value))
-        for one in report.worst_queries
-    )
+    rows = tuple(change_row(one)[:3] for one in report.worst_queries)
     quality = report.quality
     spread = f"queries: {quality.better} better, {quality.worse} worse; 95 % {interval_cell(quality.interval, '+.3f')}"
     return Table(f"{report.gate}: the queries that lost most", ("query", "baseline", "now"), rows, (spread, *report.notes))

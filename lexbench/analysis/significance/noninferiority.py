@@ -12,8 +12,8 @@ lost, and half evenly on other shares. Source: Waudby-Smith and Ramdas, JRSS B 8
 import math
 from bisect import bisect_left
 from functools import cache
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,22 +24,23 @@ _STAKES = np.append(np.full(63, 0.5 / 63), 0.5)  # on each share; they sum to 1
 _STEPS = 40  # of a bisection of [-1, 1]: down to 2e-12
 
 
-class NonInferiority(NamedTuple):
-    """The result of a test with a margin."""
+class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a system is worse than the baseline by at most the margin."""
 
     bound: float  # the true difference, in the measure's units, is above it with confidence 1 - level
-    p: float  # of a true difference of -margin or less; positive differences are better
-    holds: bool  # whether p is at most the level
+    p: float  # of a loss of the margin or more
+    corrected: float  # p by Holm over all tests of a comparison; equal to p for a single test
+    holds: bool  # whether the corrected p is at most the level
 
 
-def noninferiority(differences: NDArray[np.float64], margin: float, *, level: float = LEVEL) -> NonInferiority:
+def noninferiority(differences: NDArray[np.float64], margin: float, *, level: float = LEVEL) -> NoWorse:
     """Test that the mean of *differences* (queries,), system minus baseline, is above -*margin*, between 0 and 1.
 
     Differences are in the measure's units, from -1 to 1. Unlike a test for a difference, which finds nothing with few queries,
     few queries make this claim harder; see `fewest_queries`.
     """
     p = float(np.exp(-max(_log_wealth(differences, -margin), 0.0)))
-    return NonInferiority(lower_bound(differences, level=level), p, p <= level)
+    return NoWorse(bound=lower_bound(differences, level=level), p=p, corrected=p, holds=p <= level)
 
 
 def lower_bound(differences: NDArray[np.float64], *, level: float = LEVEL) -> float:

@@ -156,14 +156,14 @@ class Ranking(NamedTuple):
     floor: float  # the smallest corrected p that these resamples can show
 
 
-def ranking(scores: NDArray[np.float64], *, resamples: int | None = None) -> Ranking:
+def ranking(scores: NDArray[np.float64]) -> Ranking:
     """Test every two rows of *scores* (systems, queries), of one dataset or `stratified`, and return their ranks.
 
     p is that of the paired randomisation test, corrected by Holm over all pairs, so all ranks hold together with probability
-    .95. The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
+    .95. The number of resamples suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
     """
     pairs = list(combinations(range(len(scores)), 2))
-    drawn = resamples or resamples_for(len(pairs))
+    drawn = resamples_for(len(pairs))
     ps = pairwise(scores, resamples=drawn)
     for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
         ps[first, second] = ps[second, first] = p
