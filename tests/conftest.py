@@ -19,9 +19,10 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from tiny import install  # noqa: E402 - threads first
+from tiny import enter, install  # noqa: E402 - threads first
 
 from lexbench import contracts  # noqa: E402
+from lexbench.storage.store import Store  # noqa: E402
 
 _LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
 DATA = Path(__file__).parent / "data"
@@ -61,6 +62,14 @@ def _suites_in(monkeypatch, folders):
     contracts.all_contracts.cache_clear()
     yield
     contracts.all_contracts.cache_clear()
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> Store:
+    """Return an empty store in *tmp_path*, which becomes the current folder; the command line uses it and has 100 columns."""
+    enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Store(tmp_path / "store")
 
 
 @pytest.fixture(scope="session")

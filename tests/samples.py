@@ -1,8 +1,11 @@
-"""Results and timings made by hand, for tests of comparisons and reports."""
+"""Results, timings, runs, judgements and an encoder made by hand, for tests."""
 
 import numpy as np
 
 from lexbench.results import Counts, Latency, Result, Timing
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
+from lexbench.types import Judgement
 
 
 def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **facts):
@@ -30,3 +33,24 @@ def timing(rate, **facts):
         "fingerprint": "f",
     }  # fmt: skip
     return Timing(**(given | facts))
+
+
+def ranked(**lists):
+    """Make a run of the documents of each query, best first; in a text, each letter is a document."""
+    entries = [(query, document, -rank) for query, documents in lists.items() for rank, document in enumerate(documents)]
+    return Run.from_entries(*([entry[column] for entry in entries] for column in range(3)))
+
+
+def judged(**grades):
+    """Make judgements: the grade of each document, by query."""
+    return Qrels.from_judgements(Judgement(query, *item) for query, given in grades.items() for item in given.items())
+
+
+class Length:
+    """An encoder object of a user: no kind, no settings, no identity."""
+
+    def encode_document(self, texts):
+        """Return the length of each text."""
+        return np.array([[len(text)] for text in texts], np.float32)
+
+    encode_query = encode_document

@@ -3,8 +3,8 @@
 import json
 
 import msgspec
-import numpy as np
 import pytest
+from samples import Length
 from tiny import answer
 
 import lexbench
@@ -20,16 +20,6 @@ from lexbench.storage.stopwatch import Measurement
 def data(bread):
     """Return the folder of a small collection."""
     return str(bread)
-
-
-class Length:
-    """An encoder object."""
-
-    def encode_document(self, texts):
-        """Return the length of each text."""
-        return np.array([[len(text)] for text in texts], np.float32)
-
-    encode_query = encode_document
 
 
 def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):

@@ -6,10 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 import samples
-from tiny import answer, ended, enter, run
+from samples import ranked
+from tiny import answer, ended, run
 
 from lexbench import suites
 from lexbench.analysis.compare.comparison import compare, config_diff
+from lexbench.analysis.compare.tables import verdict
 from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
@@ -17,7 +19,6 @@ from lexbench.results import BOUND, Measurement, write_results
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
-from lexbench.trec.runs import Run
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -30,14 +31,6 @@ def result(system, values, dataset="pydoc/test", **facts):
     """Make a result of BM25."""
     recipe = {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}
     return samples.result(system, values, dataset, **{"recipe": recipe} | facts)
-
-
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    """Return an empty store that the command line also uses."""
-    enter(tmp_path, monkeypatch)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Store(tmp_path / "store")
 
 
 def saved(folder, *found):
@@ -53,9 +46,10 @@ def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):
 
     assert err == "worse than old: new on pydoc/test\n"
     assert "-0.1000  [-0.100, -0.100]  0.0001" in out
+    assert " worse\n" in out
     assert "0/0/40" in out
     assert max(map(len, out.splitlines())) <= 100
-    assert run(capsys, "compare", "new", "old", folder, "--fail-if-worse")[0] == 0
+    assert " better\n" in ended(capsys, 0, "compare", "new", "old", folder, "--fail-if-worse").out
     assert run(capsys, "compare", "old", "new", folder)[0] == 0
 
 
@@ -79,10 +73,10 @@ def test_p_is_corrected_over_all_systems_and_datasets(store, tmp_path):
     systems = {"a": BASE, "b": lower, "c": BASE}.items()
     found = [result(name, values, dataset) for dataset in ("pydoc/test", "pydoc/dev") for name, values in systems]
     made = compare([saved(tmp_path / "saved", *found)], store=store)
-    ps = [(one.p, one.corrected) for on in made.datasets for one in on.differences]
+    ps = [(one.p, one.corrected, verdict(one)) for on in made.datasets for one in on.differences]
 
     assert [one.dataset for one in made.datasets] == ["pydoc/dev", "pydoc/test"]
-    assert ps == [(pytest.approx(1 / 10_001), pytest.approx(4 / 10_001)), (1.0, 1.0)] * 2
+    assert ps == [(pytest.approx(1 / 10_001), pytest.approx(4 / 10_001), "worse"), (1.0, 1.0, "same")] * 2
 
 
 def test_every_setting_that_differs_is_listed(store, tmp_path, capsys):
@@ -109,16 +103,6 @@ def test_digests_are_not_in_the_table(store, tmp_path, capsys):
     assert "aaaaaaaa" not in out
     assert "1 more, e.g. digests of files and settings of only some systems: see --json" in " ".join(out.split())
     assert "a" * 64 in everything
-
-
-@pytest.mark.parametrize(
-    ("loss", "said"), [(np.full(QUERIES, 0.1), "worse"), (np.full(QUERIES, -0.1), "better"), (np.zeros(QUERIES), "same")]
-)
-def test_the_verdict_is_in_words(store, tmp_path, capsys, loss, said):
-    """A loss on every query is "worse", a gain "better", and no difference on any query "same"."""
-    out = run(capsys, "compare", "a", "b", saved(tmp_path / "saved", result("a", BASE), result("b", BASE - loss)))[1]
-
-    assert next(line.split()[-1] for line in out.splitlines() if line.startswith("B ")) == said
 
 
 def test_notes_name_left_out_datasets_and_upper_bounds(store, tmp_path, capsys):
@@ -278,12 +262,6 @@ def test_extrapolated_rbo_is_that_of_another_implementation(one, two, p, expecte
     """For lists of equal and different length, equal, reversed and disjoint, in both orders."""
     assert rbo(letters(one), letters(two), p) == pytest.approx(expected, abs=1e-12)
     assert rbo(letters(two), letters(one), p) == pytest.approx(expected, abs=1e-12)
-
-
-def ranked(**lists):
-    """Make a run from lists of documents, one letter each, best first."""
-    entries = [(query, doc, -rank) for query, docs in lists.items() for rank, doc in enumerate(docs)]
-    return Run.from_entries(*map(list, zip(*entries, strict=True)))
 
 
 def test_overlap_is_a_mean_over_the_queries_of_either():

@@ -1,5 +1,6 @@
 """Terms of queries and documents, and how much they add to scores."""
 
+from functools import partial
 from math import log
 
 import fruit
@@ -11,15 +12,9 @@ from lexbench.storage.store import Store
 
 
 @pytest.fixture
-def store(tmp_path):
-    """Return an empty store."""
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Return a dataset's folder."""
-    return str(fruit.write(tmp_path / "fruit"))
+def explained(tmp_path):
+    """Return a function that explains a query on the fruit dataset."""
+    return partial(explain, dataset=str(fruit.write(tmp_path / "fruit")), store=Store(tmp_path / "store"))
 
 
 @pytest.fixture
@@ -28,9 +23,9 @@ def vectors(tmp_path):
     return fruit.write_vectors(tmp_path)
 
 
-def test_the_products_of_the_weights_are_the_score(store, folder, vectors):
+def test_the_products_of_the_weights_are_the_score(explained, vectors):
     """On csr, apple 1.5 x 3 and fig 0.25 x 0.5 add up to 4.625, the score of a3."""
-    found = explain("qid:qa", f"{vectors}@csr", folder, k=2, store=store)
+    found = explained("qid:qa", f"{vectors}@csr", k=2)
 
     assert found.query == "apple"
     assert [(one.doc_id, one.score, one.total) for one in found.documents] == [("a4", 6.0, 6.0), ("a3", 4.625, 4.625)]
@@ -39,18 +34,22 @@ def test_the_products_of_the_weights_are_the_score(store, folder, vectors):
     assert "apple" in {term.term for term in found.terms}
 
 
-def test_weights_are_those_that_the_engine_has(store, folder, vectors):
+def test_weights_are_those_that_the_engine_has(explained, vectors):
     """On impact, weights are integers: quantised by 4, apple is 6 and 12, fig 1 and 2, and the score is 74."""
-    found = explain("qid:qa", f"{vectors}|quantize(4)@impact", folder, documents=["a3"], store=store)
+    found = explained("qid:qa", f"{vectors}|quantize(4)@impact", documents=["a3"])
 
     (one,) = found.documents
     assert [(term.term, term.query, term.document) for term in one.terms] == [("apple", 6, 12), ("fig", 1, 2)]
     assert one.score == one.total == 74
 
 
-def test_bm25_by_hand(store, folder):
-    """A term adds idf x tf / (tf + k1) if all documents have the mean length; unknown words are listed."""
-    found = explain("apple fig apple kiwi", "bm25", folder, k=2, store=store)
+def test_bm25_by_hand(explained):
+    """A term adds idf x tf / (tf + k1) if all documents have the mean length; unknown words are listed.
+
+    The id of a query stands for the query, with and without qid:.
+    """
+    assert explained("qa", "bm25") == explained("qid:qa", "bm25")
+    found = explained("apple fig apple kiwi", "bm25", k=2)
 
     idf = {"appl": log(1 + (6 - 4 + 0.5) / (4 + 0.5)), "fig": log(1 + (6 - 3 + 0.5) / (3 + 0.5))}
     assert found.unknown == ("kiwi",)
@@ -63,15 +62,10 @@ def test_bm25_by_hand(store, folder):
     assert best.score == pytest.approx(best.total, rel=1e-6)
 
 
-def test_a_query_by_its_id(store, folder):
-    """The id of a query stands for the query, with and without qid:."""
-    assert explain("qa", "bm25", folder, store=store) == explain("qid:qa", "bm25", folder, store=store)
-
-
-def test_the_command(folder, monkeypatch, tmp_path, capsys):
+def test_the_command(monkeypatch, tmp_path, capsys):
     """The tables show the terms and the score; --json has everything."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-
+    folder = fruit.write(tmp_path / "fruit")
     told = ended(capsys, 0, "explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1").out
     assert "bm25: apple fig" in told
     assert "1. a2: score" in told

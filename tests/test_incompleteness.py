@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import samples
+from samples import judged, ranked
 from tiny import answer
 
 from lexbench.analysis.judgements import is_contributor, judged_gaps, leave_one_out
@@ -13,14 +14,13 @@ from lexbench.measures import incomplete_report, score
 from lexbench.report import leaderboard
 from lexbench.results import Incomplete, write_results
 from lexbench.runner.scoring import score_ranked
-from lexbench.trec.qrels import Qrels, write_qrels
-from lexbench.trec.runs import Run, write_run
-from lexbench.types import Judgement
+from lexbench.trec.qrels import write_qrels
+from lexbench.trec.runs import write_run
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
-QRELS = Qrels.from_judgements([Judgement("q", "a", 2), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "a", 1)])
-RUN = Run.from_entries(["q"] * 5 + ["other"], [*"xbayc", "a"], [5, 4, 3, 2, 1, 1])  # x and y were not judged; r has no list
+QRELS = judged(q={"a": 2, "b": 0, "c": 1}, r={"a": 1})
+RUN = ranked(q="xbayc", other="a")  # x and y were not judged; r has no list
 
 
 def test_condensed_lists_and_the_most_by_hand():
@@ -37,7 +37,7 @@ def test_condensed_lists_and_the_most_by_hand():
 
 def test_where_all_is_judged_nothing_is_open():
     """If everything is judged, both figures equal the mean."""
-    run = Run.from_entries(["q", "q", "r"], ["b", "a", "a"], [2, 1, 1])
+    run = ranked(q="ba", r="a")
     means = score(run, QRELS, ["nDCG@10", "RR@10"]).means
 
     for measure, one in incomplete_report(run, QRELS, ["nDCG@10", "RR@10"]).items():
@@ -88,16 +88,10 @@ def test_documents_of_the_dropped_grade_are_removed():
     assert (contract_of("cranfield").stamp, contract_of("cranfield").protocol.drop_grade) == ("cranfield@2", 0)
 
 
-def pooled(**lists):
-    """Return runs of the query q, one document per letter, best first."""
-    return {name: Run.from_entries(["q"] * len(docs), [*docs], range(len(docs), 0, -1)) for name, docs in lists.items()}
-
-
 def test_a_contributor_is_left_out_by_hand():
     """The first finds a and b, the second c: without the judgement of c, the second has found nothing and is last."""
-    rows = [("q", "a", 1), ("q", "b", 0), ("q", "c", 1), ("r", "z", 1)]
-    qrels = Qrels.from_judgements([Judgement(*row) for row in rows])
-    rows = leave_one_out(pooled(one="axb", two="cy", late="xa"), qrels, "RR@10", ["one", "two"], depth=2)
+    runs = {"one": ranked(q="axb"), "two": ranked(q="cy"), "late": ranked(q="xa")}
+    rows = leave_one_out(runs, judged(q={"a": 1, "b": 0, "c": 1}, r={"z": 1}), "RR@10", ["one", "two"], depth=2)
     by_name = {row.system: row for row in rows}
     one, two, late = by_name["one"], by_name["two"], by_name["late"]
 
@@ -111,13 +105,14 @@ def test_a_contributor_is_left_out_by_hand():
 
 def test_documents_of_two_contributors_are_not_unique():
     """Equal lists have no unique documents, so nothing changes; a contributor must have a run."""
-    rows = leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["one", "two"], depth=10)
+    equal = {"one": ranked(q="a"), "two": ranked(q="a")}
+    rows = leave_one_out(equal, QRELS, "nDCG@10", ["one", "two"], depth=10)
 
     assert [(row.unique, row.mean_without == row.mean, row.rank_without) for row in rows] == [(0, True, 1)] * 2
     with pytest.raises(CommandError, match="'three' has no run here; there are runs of: one, two"):
-        leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["three"], depth=10)
+        leave_one_out(equal, QRELS, "nDCG@10", ["three"], depth=10)
     with pytest.raises(CommandError, match="needs at least two systems"):
-        leave_one_out(pooled(one="a"), QRELS, "nDCG@10", ["one"], depth=10)
+        leave_one_out({"one": ranked(q="a")}, QRELS, "nDCG@10", ["one"], depth=10)
 
 
 def test_contributors_are_in_the_contract():
@@ -135,8 +130,8 @@ def test_contributors_are_in_the_contract():
 
 def test_the_command_takes_run_files(tmp_path, capsys):
     """With a qrels file, every run contributes."""
-    for name, run in pooled(one="axb", two="cy").items():
-        write_run(run, tmp_path / name)
+    for name, documents in {"one": "axb", "two": "cy"}.items():
+        write_run(ranked(q=documents), tmp_path / name)
     write_qrels(QRELS, tmp_path / "qrels")
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import ended, lines
@@ -16,7 +17,7 @@ from lexbench.interop.conversion import export, import_file
 from lexbench.interop.formats import Target, exports, imports, mteb
 from lexbench.interop.formats.mteb import from_mteb, to_mteb
 from lexbench.interop.formats.runs import read_ranx_run, write_ranx_run
-from lexbench.results import Counts, Measurement, Result, write_results
+from lexbench.results import Measurement, write_results
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
@@ -32,15 +33,8 @@ QRELS = Qrels.from_judgements([Judgement("q1", "a", 2), Judgement("q1", "b", -1)
 def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
     """Make a result of two queries."""
     per_query = {measure: [mean, mean] for measure, mean in means.items()}
-    measured = Measurement(
-        seconds={"build": 1.5, "search": 0.5}, started="2026-11-21T05:05:02+00:00", versions={"numpy": "2.4.6"},
-        machine={"processor": "P", "cores": "2", "memory_gib": "24", "system": "Linux x86_64"},
-    )  # fmt: skip
-    return Result(
-        system=system, dataset=dataset, contract=f"{dataset}@1", depth=1000, means=means, query_ids=["q1", "q2"],
-        per_query=per_query, counts=Counts(queries=2, documents=4), digests={"corpus": "c0"}, measured=measured,
-        recipe={"plugin": "retrievers/bm25"},
-    )  # fmt: skip
+    measured = Measurement(seconds={"build": 1.5, "search": 0.5}, started="2026-11-21T05:05:02+00:00")
+    return samples.result(system, dataset=dataset, means=means, per_query=per_query, measured=measured)
 
 
 def order(run):

@@ -168,7 +168,7 @@ def test_an_unusable_answer_is_one_line(place, server, capsys, answer, said):
         ({"settings": ', prompt="gone.txt"'}, 3, "the prompt cannot be read"),
         ({"output": "a.run"}, 3, "not of this judge"),
         ({"settings": ", tokens=0"}, 2, "tokens"),
-        ({"settings": ", tokens="}, 2, "does not read; write e.g. endpoint_judge("),
+        ({"settings": ", tokens="}, 2, "is not a valid judge; write e.g. endpoint_judge("),
     ],
 )
 def test_mistakes_are_refused_before_any_request(place, server, capsys, more, ends, said):

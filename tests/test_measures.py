@@ -12,14 +12,13 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import judged, ranked
 
 from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import parse, score, tie_report, with_threshold
-from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, strictly_decreasing
-from lexbench.types import Judgement
 
 PYTREC_EVAL = {
     "ndcg": "nDCG", "ndcg_cut_3": "nDCG@3", "map": "AP", "map_cut_3": "AP@3", "recip_rank": "RR", "P_3": "P@3",
@@ -29,20 +28,10 @@ OTHERS = ["RR@3", "Judged@3", "Judged"]  # pytrec_eval has none of these; other 
 EVERY = [*PYTREC_EVAL.values(), *OTHERS, "RCap@3"]
 
 
-def qrels_of(grades):
-    """Make qrels of {query: {document: grade}}."""
-    return Qrels.from_judgements(Judgement(q, d, grade) for q, docs in grades.items() for d, grade in docs.items())
-
-
 def run_of(ranked):
     """Make a run of {query: {document: score}}."""
     rows = [(q, d, s) for q, docs in ranked.items() for d, s in docs.items()]
     return Run.from_entries([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
-
-
-def ranking(*documents):
-    """Make a run of one query that returns *documents* in this order."""
-    return run_of({"q": {document: -float(rank) for rank, document in enumerate(documents)}})
 
 
 def strict(run):
@@ -86,39 +75,39 @@ RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_fr
 )
 def test_values_by_hand(measure, expected):
     """Each measure has the value that its docstring defines."""
-    qrels = qrels_of({"q": {"a": 1, "b": 3, "c": 2, "x": 0}})
+    qrels = judged(q={"a": 1, "b": 3, "c": 2, "x": 0})
 
-    assert score(ranking("x", "a", "u", "b"), qrels, [measure]).means[measure] == pytest.approx(expected, abs=1e-15)
+    assert score(ranked(q="xaub"), qrels, [measure]).means[measure] == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_mean_is_over_the_judged_queries():
     """A query that the run lacks scores 0; a query without judgements is left out. Both are counted."""
-    qrels = qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
+    qrels = judged(a={"x": 1}, b={"x": 1}, c={"x": 0})
     scores = score(run_of({"a": {"x": 1.0}, "z": {"x": 1.0}}), qrels, ["RR", "NumRet"])
 
     assert scores.query_ids == ("a", "b", "c")
     assert scores.values["RR"].tolist() == [1, 0, 0]
     assert scores.means["RR"] == pytest.approx(1 / 3)
-    assert (scores.missing, scores.unjudged, scores.judged) == (2, 1, 1)
+    assert (scores.missing, scores.unjudged) == (2, 1)
 
 
 @pytest.mark.parametrize("measure", EVERY)
 def test_a_run_without_anything_scores_nothing(measure):
     """An empty run is scored like any other: 0 everywhere."""
-    assert score(run_of({}), qrels_of({"a": {"x": 1}}), [measure]).means == {measure: 0.0}
+    assert score(run_of({}), judged(a={"x": 1}), [measure]).means == {measure: 0.0}
 
 
 def test_without_judgements_there_is_nothing_to_score():
     """A mean over no query is an error, not NaN."""
     with pytest.raises(LexbenchError, match="no judgements"):
-        score(ranking("a"), qrels_of({}), ["RR"])
+        score(ranked(q="a"), judged(), ["RR"])
 
 
 @settings(max_examples=100, deadline=None)
 @given(GRADES, RANKED)
 def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
     """With ties, missing and unknown queries, negative grades: equal to 1e-12, at either threshold."""
-    run, qrels = run_of(ranked), qrels_of(grades)
+    run, qrels = run_of(ranked), judged(**grades)
     survivable = {q: docs if max(docs.values()) >= 0 else dict.fromkeys(docs, 0) for q, docs in grades.items()}
     for rel in (1, 2):
         theirs = pytrec_eval.RelevanceEvaluator(survivable, set(PYTREC_EVAL), relevance_level=rel).evaluate(ranked)
@@ -130,7 +119,7 @@ def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
 
 def test_grades_that_crash_pytrec_eval_do_not_crash_us():
     """pytrec_eval hangs or crashes if all grades of a query are negative, so it never sees such a query."""
-    qrels = qrels_of({"p": {"a": -2}, "q": {"a": 3, "b": 3}})
+    qrels = judged(p={"a": -2}, q={"a": 3, "b": 3})
 
     assert score(run_of({"p": {"a": 1.0}, "q": {"a": 1.0}}), qrels, ["Rprec"]).values["Rprec"].tolist() == [0, 0.5]
 
@@ -139,7 +128,7 @@ def test_grades_that_crash_pytrec_eval_do_not_crash_us():
 @given(GRADES, RANKED)
 def test_random_runs_score_as_in_ir_measures(grades, ranked):
     """Our values equal those of ir_measures if no scores tie."""
-    run, qrels = run_of(ranked), qrels_of(grades)
+    run, qrels = run_of(ranked), judged(**grades)
     scores = score(run, qrels, OTHERS)
     for metric in ir_measures.iter_calc([ir_measures.parse_measure(one) for one in OTHERS], grades, strict(run)):
         ours = scores.values[repr(metric.measure)][qrels.query_ids.index(metric.query_id)]
@@ -193,7 +182,7 @@ OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
         ("BPM@10", NotationError, "measure 'BPM@10' needs max_rel"),
     ],
 )
-def test_what_does_not_read_is_refused(text, error, message):
+def test_malformed_measures_are_refused(text, error, message):
     """The error has an example, a similar name, the unknown setting, or the missing one."""
     with pytest.raises(error, match=message):
         parse(text)
@@ -240,11 +229,11 @@ def orders(ranked):
     st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-2, 3), min_size=1),
     st.dictionaries(st.sampled_from([*DOCUMENTS[:3], "u1", "u2"]), st.sampled_from([1.0, 2.0])),
 )
-def test_the_tie_interval_is_that_of_all_orders(grades, ranked):
+def test_the_tie_interval_is_that_of_all_orders(grades, scored):
     """Its bounds are the smallest and largest value over every order of tied documents, for every measure."""
-    qrels = qrels_of({"q": grades})
-    found = [score(ranking(*order), qrels, EVERY).means for order in orders(ranked)]
-    for measure, tie in tie_report(run_of({"q": ranked} if ranked else {}), qrels, EVERY).items():
+    qrels = judged(q=grades)
+    found = [score(ranked(q=order), qrels, EVERY).means for order in orders(scored)]
+    for measure, tie in tie_report(run_of({"q": scored} if scored else {}), qrels, EVERY).items():
         assert tie.lowest == pytest.approx(min(means[measure] for means in found), abs=1e-12), measure
         assert tie.highest == pytest.approx(max(means[measure] for means in found), abs=1e-12), measure
 
@@ -253,7 +242,7 @@ def test_the_share_of_queries_with_a_tie_across_the_cutoff():
     """Counted over the judged queries, at the measure's own cutoff; without a cutoff nothing is across it."""
     lists = {"a": (3.0, 2.0, 2.0), "b": (3.0, 2.0), "c": (1.0, 1.0, 1.0), "unjudged": (1.0, 1.0)}
     run = run_of({query: dict(zip("xyz", scores, strict=False)) for query, scores in lists.items()})
-    report = tie_report(run, qrels_of({q: {"x": 1} for q in "abcd"}), ["P@1", "P@2", "P@3", "AP", "Rprec"])
+    report = tie_report(run, judged(**{q: {"x": 1} for q in "abcd"}), ["P@1", "P@2", "P@3", "AP", "Rprec"])
 
     assert {name: tie.queries for name, tie in report.items()} == {"P@1": 1 / 4, "P@2": 2 / 4, "P@3": 0, "AP": 0}
 
@@ -280,7 +269,7 @@ def test_scores_that_were_lowered_to_break_a_tie_still_tie():
     lowered = np.nextafter(np.float32(7), np.float32(0))
     exact = run_of({"q": {"a": 7.0, "b": 7.0, "c": 1.0}})
     broken = run_of({"q": {"a": 7.0, "b": float(lowered), "c": 1.0}})
-    judged = qrels_of({"q": {"b": 1}})
+    relevant = judged(q={"b": 1})
 
-    assert tie_report(broken, judged, ["RR@1"]) == tie_report(exact, judged, ["RR@1"])
-    assert tie_report(broken, judged, ["RR@1"])["RR@1"].highest == 1
+    assert tie_report(broken, relevant, ["RR@1"]) == tie_report(exact, relevant, ["RR@1"])
+    assert tie_report(broken, relevant, ["RR@1"])["RR@1"].highest == 1

@@ -44,34 +44,25 @@ def finish(process):
     return process.returncode
 
 
-def hammer(command, environment, tmp_path, kills, seed):
-    """Kill the command *kills* times at random moments, then let it end; return the number of artifacts."""
-    chance = random.Random(seed)
-    calm = tmp_path / "calm"
-    begin = time.monotonic()
-    assert finish(start(command, environment, calm)) == 0
-    whole = time.monotonic() - begin
-    hurried, known = tmp_path / "hurried", {}
-    for _ in range(kills):
-        process = start(command, environment, hurried)
-        time.sleep(chance.uniform(0.1, whole))
-        os.killpg(process.pid, signal.SIGKILL)
-        finish(process)
-        now = sealed(hurried)
-        assert {path: now.get(path) for path in known} == known, "an artifact was made again"
-        known = now
-    assert finish(start(command, environment, hurried)) == 0
-    after = sealed(hurried)
-
-    assert {path: after.get(path) for path in known} == known, "an artifact was made again"
-    assert tree(hurried) == tree(calm)
-    return len(after)
-
-
 def test_random_kills(plugin_environment, folder, tmp_path):
     """Three kills at random moments cost no artifact, and the store ends with the same bytes."""
     command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *SYSTEMS]
-    assert hammer(command, plugin_environment, tmp_path, kills=3, seed=1) == 8  # corpus, encoding, and two of each later kind
+    chance, hurried, known = random.Random(1), tmp_path / "hurried", {}
+    begin = time.monotonic()
+    assert finish(start(command, plugin_environment, tmp_path / "calm")) == 0
+    whole = time.monotonic() - begin
+    for kill in (True, True, True, False):
+        process = start(command, plugin_environment, hurried)
+        if kill:
+            time.sleep(chance.uniform(0.1, whole))
+            os.killpg(process.pid, signal.SIGKILL)
+        assert finish(process) == 0 or kill
+        now = sealed(hurried)
+        assert {path: now.get(path) for path in known} == known, "an artifact was made again"
+        known = now
+
+    assert tree(hurried) == tree(tmp_path / "calm")
+    assert len(known) == 8  # corpus, encoding, and two of each later kind
 
 
 def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path):

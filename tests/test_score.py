@@ -43,27 +43,6 @@ def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsy
     assert read_slices(files / "x.slices").sha256[:12] in out
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("x.slices", b"", "no slices"),
-        ("x.slices", b"q1\n", "1 columns, not 2"),
-        ("x.slices", b"q1 a\nq1 a\n", "twice"),
-        ("x.slices", b"q9 a\n", "not among the 4 judged queries"),
-        ("x.run", b"\x28\xb5\x2f\xfd" + bytes(range(90)), "zstd -d x.run"),
-        ("x.run", b"PK\x03\x04" + bytes(range(90)), "unzip x.run"),
-        ("x.run", b"q1 Q0 a 1 9 x\rq2 Q0 b 1 9 x\r", "x.run:1: a carriage return inside a line"),  # one long line
-    ],
-)
-def test_files_that_do_not_read_are_refused(files, capsys, name, content, said):
-    """Faulty slices, other kinds of compression and lines that end in a carriage return alone give one line each."""
-    (files / name).write_bytes(content)
-    err = ended(capsys, 2, "score", "x.run", "--qrels", "x.qrels", "--slices", "x.slices").err
-
-    assert said in err
-    assert err.count("\n") == 1
-
-
 def test_compare_tests_every_slice_and_corrects_for_all_of_them(files, tmp_path, monkeypatch, capsys):
     """For two runs on two slices, p is corrected by Holm over both."""
     folder = tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])

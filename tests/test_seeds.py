@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import samples
 from scipy.stats import ttest_ind
-from tiny import answer, ended, enter
+from tiny import answer, ended
 
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.errors import CannotStart, CommandError, UnknownName
@@ -14,7 +14,6 @@ from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.results import Exposure, write_results
-from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -26,14 +25,6 @@ def result(system, values, dataset="pydoc/test", **facts):
 
 
 SEEDS = [result("n42", [0.25, 0.75]), result("n43", [0.5, 1.0]), result("n44", [0.75, 0.0])]  # means .5, .75, .375
-
-
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    """Return an empty store that the command line also uses."""
-    enter(tmp_path, monkeypatch)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Store(tmp_path / "store")
 
 
 def test_a_system_of_seeds_has_means_and_a_deviation():
@@ -75,7 +66,7 @@ def test_seeds_are_read_by_commas_outside_of_brackets():
 
 
 @pytest.mark.parametrize("text", ["nano", "nano = a", "nano = a, ", "nano = a, a", "= a, b"])
-def test_seeds_that_do_not_read_are_refused(text):
+def test_malformed_seeds_are_refused(text):
     """A group has a name and at least two different members."""
     with pytest.raises(CommandError):
         seed_groups([text])

@@ -2,24 +2,14 @@
 
 import json
 
-import numpy as np
 import pytest
+from samples import Length
 
 from lexbench import registry
 from lexbench.errors import CommandError, MissingExtra, require
 from lexbench.notation import parse
 from lexbench.runner.plan import systems_of
 from lexbench.runner.systems import describe, named_systems, system
-
-
-class Dense:
-    """A user's encoder object: no kind, no settings."""
-
-    def encode_document(self, texts):
-        """Return the length of each text."""
-        return np.array([[len(text)] for text in texts], np.float32)
-
-    encode_query = encode_document
 
 
 def test_one_system_has_one_recipe():
@@ -40,22 +30,22 @@ def test_a_setting_of_the_search_on_one_engine_can_be_one_of_the_index_on_anothe
 def test_an_object_is_never_taken_for_another():
     """Two objects have two recipes, also if they are equal or have no hash, unless `identity()` says that they are one."""
 
-    class Same(Dense):
+    class Same(Length):
         __hash__ = None
 
         def __eq__(self, other):
             return True
 
-    class Known(Dense):
+    class Known(Length):
         def identity(self):
             return {"weights": "abc"}
 
     first, second = Same(), Same()
     assert system(first).recipe != system(second).recipe
-    assert not system(Dense()).reusable
+    assert not system(Length()).reusable
     assert system("bm25").reusable
     assert describe(Known()) == describe(Known())
-    assert [found.name for found in systems_of({"mine": Dense(), "base": "bm25"})] == ["mine", "base"]
+    assert [found.name for found in systems_of({"mine": Length(), "base": "bm25"})] == ["mine", "base"]
 
 
 def test_a_missing_extra_names_what_to_type():

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import expected_figures as tool
+import numpy as np
 import pytest
 import tiny
+from samples import judged, ranked
 from tiny import answer, ended
 
 from lexbench import catalog, contracts, measures
@@ -15,9 +17,7 @@ from lexbench.analysis.verify.verdicts import Verdict, causes, verify
 from lexbench.contracts import all_contracts
 from lexbench.results import Counts, Result
 from lexbench.runner.systems import describe, system
-from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, without_self_matches
-from lexbench.types import Judgement
+from lexbench.trec.runs import without_self_matches
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -195,52 +195,33 @@ def test_one_measure_is_never_taken_for_another(measure, other):
     assert [of for _, of in found.unmatched] == [measure]
 
 
-def ranked(*lists):
-    """Return a run from (query, documents) lists, the best first."""
-    rows = [(query, document, -rank) for query, documents in lists for rank, document in enumerate(documents)]
-    return Run.from_entries(*map(list, zip(*rows, strict=True)))
+ONE_OF_TWO = ranked(q="ax")
+SELF = ranked(d1=["d1", "d2", "d3"], d2=["d2", "d1", "d3"])  # each query is a document, and finds itself first
+OTHER_OF_TWO = judged(d1={"d2": 1}, d2={"d1": 1})
+GRADE = "instead of {} as the lowest relevant grade"
+GAIN = round((1 + 7 / np.log2(3)) / (7 + 1 / np.log2(3)), 4)  # instead of (1 + 3 / log2 3) / (3 + 1 / log2 3)
 
 
-def test_a_wrong_threshold_is_named():
-    """The document of grade 1 is first and that of grade 2 is third, so RR is 1 or 1/3; and the other way round."""
-    run = ranked(("q", ["a", "x", "b"]))
-    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 2)])
-    (cause,) = causes(run, qrels, figure(0.3333, "RR"))
-    (back,) = causes(run, qrels, figure(1.0, "RR(rel=2)"))
-
-    assert cause == "would be 0.3333 with 2 instead of 1 as the lowest relevant grade"
-    assert back == "would be 1.0000 with 1 instead of 2 as the lowest relevant grade"
-
-
-def test_a_kept_self_match_is_named():
-    """The relevant document is second behind the query itself, so RR is 1/2 instead of 1; and the other way round."""
-    run = ranked(("d1", ["d1", "d2", "d3"]), ("d2", ["d2", "d1", "d3"]))
-    qrels = Qrels.from_judgements([Judgement("d1", "d2", 1), Judgement("d2", "d1", 1)])
-    (kept,) = causes(run, qrels, figure(1.0, "RR@10"))
-    (dropped,) = causes(without_self_matches(run).run, qrels, figure(0.5, "RR@10"))
-
-    assert kept == "would be 1.0000 with the query's own document dropped"
-    assert dropped == "would be 0.5000 with the query's own document kept at the first rank"
-
-
-def test_another_recall_is_named():
-    """With one of two relevant documents found, R is 1/2 and Success 1; at cutoff 1, RCap is also 1; nothing else is blamed."""
-    run = ranked(("q", ["a", "x"]))
-    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 1)])
-
-    assert causes(run, qrels, figure(1.0, "R@2")) == ["would be 1.0000 as Success@2"]
-    assert causes(run, qrels, figure(1.0, "R@1")) == ["would be 1.0000 as RCap@1", "would be 1.0000 as Success@1"]
-    assert causes(run, qrels, figure(0.9, "RR@10")) == []
-
-
-def test_an_exponential_gain_is_named():
-    """With grades 1 and 3 in the wrong order: (1 + 7/log2 3) / (7 + 1/log2 3) instead of (1 + 3/log2 3) / (3 + 1/log2 3)."""
-    run = ranked(("q", ["a", "b"]))
-    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 3)])
-    log = 1.5849625
-    (cause,) = causes(run, qrels, figure(round((1 + 7 / log) / (7 + 1 / log), 4)))
-
-    assert cause.endswith(" with a gain of 2^grade - 1")
+@pytest.mark.parametrize(
+    ("run", "qrels", "measure", "value", "expected"),
+    [
+        # The document of grade 1 is first and that of grade 2 is third, so RR is 1 or 1/3.
+        (ranked(q="axb"), judged(q={"a": 1, "b": 2}), "RR", 0.3333, ["0.3333 with 2 " + GRADE.format(1)]),
+        (ranked(q="axb"), judged(q={"a": 1, "b": 2}), "RR(rel=2)", 1.0, ["1.0000 with 1 " + GRADE.format(2)]),
+        # The relevant document is second behind the query itself, so RR is 1/2 or 1.
+        (SELF, OTHER_OF_TWO, "RR@10", 1.0, ["1.0000 with the query's own document dropped"]),
+        (without_self_matches(SELF).run, OTHER_OF_TWO, "RR@10", 0.5,
+         ["0.5000 with the query's own document kept at the first rank"]),
+        # With one of two relevant documents found, R is 1/2 and Success 1; at cutoff 1, RCap is also 1.
+        (ONE_OF_TWO, judged(q={"a": 1, "b": 1}), "R@2", 1.0, ["1.0000 as Success@2"]),
+        (ONE_OF_TWO, judged(q={"a": 1, "b": 1}), "R@1", 1.0, ["1.0000 as RCap@1", "1.0000 as Success@1"]),
+        (ONE_OF_TWO, judged(q={"a": 1, "b": 1}), "RR@10", 0.9, []),
+        (ranked(q="ab"), judged(q={"a": 1, "b": 3}), "nDCG@10", GAIN, [f"{GAIN:.4f} with a gain of 2^grade - 1"]),
+    ],
+)  # fmt: skip
+def test_another_rule_is_named(run, qrels, measure, value, expected):
+    """A wrong threshold, a kept or dropped self-match, another recall or another gain is named, and nothing else is blamed."""
+    assert causes(run, qrels, figure(value, measure)) == [f"would be {cause}" for cause in expected]
 
 
 EXPECTED = """\
