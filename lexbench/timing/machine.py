@@ -6,6 +6,7 @@ Most facts are read from /proc and /sys of Linux. Facts that the kernel does not
 import gc
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -120,13 +121,12 @@ def _gpus() -> list[str]:
 # ---- memory ----------------------------------------------------------------------------------------------------------------
 
 
-class _Mapping(NamedTuple):
-    """One mapping of a process, in bytes that are in memory."""
-
-    file: str  # "" for anonymous memory
-    executable: bool
-    anonymous: int  # pages that belong to no file
-    proportional: int  # PSS: a page that n processes share counts 1/n
+# A mapping in /proc/PID/smaps, see proc(5): permissions, inode, file, and the KiB of Pss (a page that n processes share counts
+# 1/n) and Anonymous (pages that belong to no file). Anonymous memory has the inode 0.
+_MAPPING = re.compile(
+    r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ (\d+) *(.*)\n(?:\w+: .*\n)*?Pss: +(\d+) kB\n(?:\w+: .*\n)*?Anonymous: +(\d+) kB$",
+    re.MULTILINE,
+)
 
 
 def memory(folder: Path = _SELF) -> dict[str, int]:
@@ -135,26 +135,13 @@ def memory(folder: Path = _SELF) -> dict[str, int]:
     Libraries do not count, because how much of their code is in memory does not depend on the measured system. {} if the
     kernel does not report it.
     """
-    mappings = list(_mappings(_text(folder / "smaps")))
+    mappings = _MAPPING.findall(_text(folder / "smaps"))
     if not mappings:
         return {}
-    libraries = {mapping.file for mapping in mappings if mapping.executable}
-    files = sum(one.proportional - one.anonymous for one in mappings if one.file and one.file not in libraries)
-    return {"pss_anonymous": sum(mapping.anonymous for mapping in mappings), "pss_file": max(0, files)}
-
-
-def _mappings(smaps: str) -> Iterator[_Mapping]:
-    """Yield the mappings in /proc/PID/smaps, see proc(5)."""
-    file, permissions, proportional = "", "", 0
-    for line in smaps.splitlines():
-        first, _, rest = line.partition(" ")
-        if first == "Pss:":
-            proportional = int(rest.split()[0]) * _KIB
-        elif first == "Anonymous:":
-            yield _Mapping(file, "x" in permissions, int(rest.split()[0]) * _KIB, proportional)
-        elif not first.endswith(":"):  # the first line of a mapping: address, permissions, offset, device, inode, file
-            permissions, _offset, _device, inode, *name = rest.split(maxsplit=4)
-            file = name[0] if name and inode != "0" else ""
+    libraries = {file for permissions, _, file, _, _ in mappings if "x" in permissions}
+    indexes = [(pss, own) for _, inode, file, pss, own in mappings if inode != "0" and file not in libraries]
+    files = sum(int(pss) - int(own) for pss, own in indexes)
+    return {"pss_anonymous": sum(int(own) for *_, own in mappings) * _KIB, "pss_file": max(0, files) * _KIB}
 
 
 def peak_memory() -> int:

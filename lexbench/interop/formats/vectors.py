@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.interop.formats import Export, Target, Writer
+from lexbench.interop.formats import Export, Target
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
@@ -15,47 +16,41 @@ if TYPE_CHECKING:
     from lexbench.vector_formats.blocks import Block
 
 
-def _writer(layout: str) -> Writer:
-    """Return a writer that puts documents and queries of a result's system into one file each.
+def _write(layout: str, results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    """Write the documents and the queries of a result's system into one file each.
 
-    It raises CannotStart if the system has no sparse vectors, CommandError if the format cannot hold them.
+    Raises CannotStart if the system has no sparse vectors, CommandError if the format cannot hold them.
     """
+    from lexbench.datasets.dataset import open_dataset
+    from lexbench.datasets.location import find_again
+    from lexbench.progress import Progress
+    from lexbench.retrievers.encoded import Encoded
+    from lexbench.runner.search import DatasetRunner
+    from lexbench.runner.systems import system
+    from lexbench.types import Kind
+    from lexbench.vector_formats.blocks import Block, Vocabulary
+    from lexbench.vector_formats.json_lines import FORMATS
 
-    def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        from lexbench.datasets.dataset import open_dataset
-        from lexbench.datasets.location import find_again
-        from lexbench.progress import Progress
-        from lexbench.retrievers.encoded import Encoded
-        from lexbench.runner.search import DatasetRunner
-        from lexbench.runner.systems import system
-        from lexbench.types import Kind
-        from lexbench.vector_formats.blocks import Block, Vocabulary
-        from lexbench.vector_formats.json_lines import FORMATS
-
-        result = results[0].result
-        retriever = system(result.system).retriever
-        if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
-            raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
-        runner = DatasetRunner(
-            open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Progress()
-        )
-        queries = list(runner.dataset.queries)
-        vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
-        if not retriever.encoder.names_terms:
-            raise LexbenchError(
-                f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)"
-            )
-        vocabulary = Vocabulary([retriever.encoder.token(term) for term in range(vectors.shape[1])])
-        files = (
-            ("documents", layout, _documents(retriever, runner)),
-            ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
-        )
-        for what, form, blocks in files:
-            path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
-            FORMATS[form].write(blocks, path, vocabulary)
-            yield path
-
-    return write
+    result = results[0].result
+    retriever = system(result.system).retriever
+    if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
+        raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
+    runner = DatasetRunner(
+        open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Progress()
+    )
+    queries = list(runner.dataset.queries)
+    vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
+    if not retriever.encoder.names_terms:
+        raise LexbenchError(f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)")
+    vocabulary = Vocabulary([retriever.encoder.token(term) for term in range(vectors.shape[1])])
+    files = (
+        ("documents", layout, _documents(retriever, runner)),
+        ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
+    )
+    for what, form, blocks in files:
+        path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
+        FORMATS[form].write(blocks, path, vocabulary)
+        yield path
 
 
 def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block]":
@@ -70,6 +65,6 @@ def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block
 
 _LOST = "everything but the vectors"
 EXPORTS = tuple(
-    Export(name, f"vectors of a sparse system: {content}", _LOST, _writer(name))
+    Export(name, f"vectors of a sparse system: {content}", _LOST, partial(_write, name))
     for name, content in (("anserini", "a JsonVectorCollection, its topics as TSV"), ("seismic", "JSON lines"))
 )
