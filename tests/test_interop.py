@@ -1,6 +1,7 @@
 """Runs, judgements and results in other tools' formats: what is written reads back, and what is lost is said."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -184,18 +185,20 @@ def test_a_table_is_imported_as_a_run(tmp_path, name, text):
         read_run(tmp_path / name)
 
 
-@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "qrels"])
+WRITERS = {
+    "trec": partial(write_run, RUN),
+    "msmarco": partial(write_msmarco_run, RUN),
+    "scored": lambda path: path.write_text("q1\tü\t2.5\nq1\tb\t1\nq1\ta\t1\nq2\ta\t-3\n"),
+    "ranx": partial(write_ranx_run, RUN),
+    "qrels": partial(write_beir_qrels, QRELS),
+}
+
+
+@pytest.mark.parametrize("layout", WRITERS)
 def test_an_imported_file_is_ours(tmp_path, layout):
     """From every format the TREC file has the same lists or judgements; the line has the next command."""
     source, target = tmp_path / layout, tmp_path / "new folder" / "out"
-    if layout == "scored":
-        write_run(RUN, tmp_path / "trec")
-        lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
-        source.write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
-    elif layout == "qrels":
-        write_beir_qrels(QRELS, source)
-    else:
-        {"trec": write_run, "msmarco": write_msmarco_run, "ranx": write_ranx_run}[layout](RUN, source)
+    WRITERS[layout](source)
     following = import_file(layout, source, target)
 
     if layout == "qrels":
