@@ -171,14 +171,14 @@ class Writer(ServedModel):
 
     def queries(self, texts: Sequence[Text], path: Path) -> Iterator[MadeQuery]:
         """Yield a query for each of *texts*, no two alike; answers are kept in the file *path*, and not asked for again."""
-        stamp, server = digest({"server": self.identity(), "prompt": _PROMPT}), self.connection
+        stamp = digest({"server": self.identity(), "prompt": _PROMPT})
         known = {row["document"]: row["answer"] for row in atomic.read_rows(path) if row["writer"] == stamp}
         seen: set[str] = set()
         for start in range(0, len(texts), self.parallel):
             block = texts[start : start + self.parallel]
             left = [text for text in block if text.text_id not in known]
             prompts = [_PROMPT.replace("{document}", text.whole[:_CHARACTERS]) for text in left]
-            said = in_batches(prompts, 1, self.parallel, lambda one: server.chat(self.model, one[0], _TOKENS))
+            said = in_batches(prompts, 1, self.parallel, lambda one: self.chat(self.model, one[0], _TOKENS))
             known |= {text.text_id: one for text, one in zip(left, said, strict=True)}
             atomic.append_rows(path, ({"document": t.text_id, "answer": known[t.text_id], "writer": stamp} for t in left))
             for text in block:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
-from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.models.served import ServedModel, in_batches
 from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
@@ -51,9 +51,8 @@ class Endpoint(ServedModel, Encoder):
         return self._encode([self.query_prompt + text for text in texts])
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        server = self.connection
         asked = texts or [""]  # without texts, one request finds out the width
-        parts = in_batches(asked, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
+        parts = in_batches(asked, self.batch, self.parallel, self._vectors)
         if len(widths := {part.shape[1] for part in parts}) > 1:
             raise LexbenchError(f"{self.url}: its vectors have {sorted(widths)} dimensions in one run")
         vectors = np.concatenate(parts)[: len(texts)]
@@ -61,12 +60,12 @@ class Endpoint(ServedModel, Encoder):
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return vectors
 
-    def _vectors(self, server: Server, texts: list[str]) -> NDArray[np.float32]:
+    def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the vectors of one request. Raises LexbenchError unless the answer has one vector of numbers per text."""
         if self.server == "tei":
-            rows = server.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
+            rows = self.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
         else:
-            rows = _in_order(server.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"}))
+            rows = _in_order(self.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"}))
         try:
             vectors = np.array(rows, np.float32)
         except (TypeError, ValueError):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.models.served import ServedModel, in_batches
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Kind
@@ -36,8 +36,7 @@ class EndpointSparse(ServedModel, Encoder):
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return one vector per text (texts, vocabulary), in order, indices sorted."""
-        server = self.connection
-        parts = in_batches(texts, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
+        parts = in_batches(texts, self.batch, self.parallel, self._vectors)
         if not parts:
             return sparse.csr_array(np.zeros((0, self.vocabulary), np.float32))
         stacked: Any = sparse.vstack(parts, format="csr")
@@ -47,9 +46,9 @@ class EndpointSparse(ServedModel, Encoder):
         """Return the vectors (texts, vocabulary), in order."""
         return self.encode_document(texts)
 
-    def _vectors(self, server: Server, texts: list[str]) -> sparse.csr_array:
+    def _vectors(self, texts: list[str]) -> sparse.csr_array:
         """Return the vectors of one request. Raises LexbenchError unless the answer has weights above 0 for each text."""
-        answer = server.post("/embed_sparse", {"inputs": texts, "truncate": True})
+        answer = self.post("/embed_sparse", {"inputs": texts, "truncate": True})
         try:
             rows = [sorted((int(entry["index"]), float(entry["value"])) for entry in row) for row in answer]
         except (TypeError, KeyError, ValueError):

@@ -73,12 +73,12 @@ class EndpointJudge(ServedModel, Judge):
 
     def judge(self, query: str, documents: Sequence[Document]) -> list[Verdict]:
         """Return a verdict on each document, in order; one request per document, *parallel* at a time."""
-        server, template = self.connection, self.template()
+        template = self.template()
 
         def verdict(batch: Sequence[str]) -> Verdict:
             # In one pass, so that a field inside query or passage is left as it is.
             prompt = _FIELD.sub(lambda place: query if place[1] == "query" else batch[0], template)
-            said = server.chat(self.model, prompt, self.tokens)
+            said = self.chat(self.model, prompt, self.tokens)
             *_, grade = _GRADE.findall(said) or [said.strip()]
             return Verdict(int(grade) if grade in {"0", "1", "2", "3"} else None, said)
 

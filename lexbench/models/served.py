@@ -1,4 +1,4 @@
-"""Models behind an address: requests with retries, and the base class of plug-ins that send them.
+"""Models that a server runs: the base class of plug-ins that send requests to one, with retries.
 
 What a server runs cannot be pinned, and may change between two requests. So its description of itself (`/info` of Text
 Embeddings Inference, `/v1/models` of other servers) is read once per process, and its digest is in the key of everything
@@ -65,29 +65,14 @@ class ServedModel(Model):
         if self.servers and (server := getattr(self, "server", "")) not in self.servers:
             raise CommandError(f"{name}(server={server!r}): there is {', '.join(self.servers)}")
 
-    @property
-    def connection(self) -> "Server":
-        """The server."""
-        return Server(self.url, self.key, self.retries, self.timeout)
-
     def identity(self) -> dict[str, Any]:
         """Return the server's description of itself, and its digest."""
-        return dict(server_identity(self.connection, getattr(self, "model", "")))
+        return dict(server_identity(self))
 
     def notes(self) -> list[str]:
         """Return a note with the server's description of itself."""
         said = self.identity()["said"]
         return [f"a server computed the {self.made}, and its model cannot be pinned; it describes itself as: {said}"]
-
-
-@dataclass(frozen=True)
-class Server:
-    """An address, and how requests are sent to it. The settings are explained in `ServedModel`."""
-
-    url: str
-    key_variable: str = ""
-    retries: int = 5
-    timeout: float = 60.0
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the server's answer to *body*, both as JSON. If the server is busy, the request is repeated.
@@ -131,11 +116,11 @@ class Server:
 
     def _ask_once(self, address: str, body: bytes | None) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self.key_variable:
-            if self.key_variable not in os.environ:
-                raise CannotStart(f'{address} wants a key, and the environment has no {self.key_variable}; set it, or key=""')
-            headers["Authorization"] = f"Bearer {os.environ[self.key_variable]}"
-        request = urllib.request.Request(address, body, headers)  # noqa: S310 - `ServedModel` checks the scheme
+        if self.key:
+            if self.key not in os.environ:
+                raise CannotStart(f'{address} wants a key, and the environment has no {self.key}; set it, or key=""')
+            headers["Authorization"] = f"Bearer {os.environ[self.key]}"
+        request = urllib.request.Request(address, body, headers)  # noqa: S310 - the scheme is checked above
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:  # noqa: S310
                 text = answer.read(_LONGEST_ANSWER + 1)
@@ -187,18 +172,19 @@ def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callabl
 
 
 @lru_cache  # once per process
-def server_identity(server: Server, model: str) -> Mapping[str, str]:
-    """Return the description of itself by *server* ("said") and its digest.
+def server_identity(served: ServedModel) -> Mapping[str, str]:
+    """Return how the server describes itself ("said"), and the digest of that.
 
-    For OpenAI-like servers it is their entry for *model*. Without a description the digest differs in every process.
+    For OpenAI-like servers it is their entry for the model. Without a description the digest differs in every process.
     """
-    said: Any = server.get("/info")
+    model = getattr(served, "model", "")
+    said: Any = served.get("/info")
     if said is None:
-        listed = server.get("/v1/models")
+        listed = served.get("/v1/models")
         entries = listed.get("data", []) if isinstance(listed, dict) else []
         said = next((entry for entry in entries if isinstance(entry, dict) and entry.get("id") == model), None)
     if not isinstance(said, dict):
-        return {"said": "nothing", "digest": hashlib.sha256(f"{_SESSION} {server.url} {model}".encode()).hexdigest()}
+        return {"said": "nothing", "digest": hashlib.sha256(f"{_SESSION} {served.url} {model}".encode()).hexdigest()}
     lasting = {name: value for name, value in said.items() if name not in ("created", "permission")}  # they change at its start
     text = json.dumps(lasting, sort_keys=True)
     return {"said": shortened(text, 300), "digest": hashlib.sha256(text.encode()).hexdigest()}

@@ -47,10 +47,10 @@ class EndpointReranker(ServedModel, Reranker):
     def _scores(self, query: str, texts: list[str]) -> NDArray[np.float32]:
         """Return the scores of one request. Raises LexbenchError unless the answer has one number per text."""
         if self.server == "tei":
-            answer = self.connection.post("/rerank", {"query": query, "texts": texts, "raw_scores": True, "truncate": True})
+            answer = self.post("/rerank", {"query": query, "texts": texts, "raw_scores": True, "truncate": True})
             entries, value = answer, "score"
         else:
-            answer = self.connection.post("/rerank", {"model": self.model, "query": query, "documents": texts})
+            answer = self.post("/rerank", {"model": self.model, "query": query, "documents": texts})
             entries, value = answer.get("results") if isinstance(answer, dict) else None, "relevance_score"
         try:
             scores = np.full(len(texts), np.nan, np.float32)

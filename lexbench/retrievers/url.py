@@ -43,12 +43,11 @@ class Url(ServedModel, ForeignRetriever):
 
     def asker(self) -> Ask:
         """Return a function that sends requests."""
-        server = self.connection
 
         def ask(queries: Mapping[str, str], k: int) -> dict[str, Any]:
             waiting, answers = iter(queries.items()), dict[str, Any]()
             while batch := [{"qid": query, "text": text} for query, text in islice(waiting, self.batch)]:
-                answers |= answers_by_query(self.url, server.post("", {"queries": batch, "k": k}))
+                answers |= answers_by_query(self.url, self.post("", {"queries": batch, "k": k}))
             return answers
 
         return ask
