@@ -1,9 +1,9 @@
 """Models that a server runs: the base class of plug-ins that send requests to one, with retries.
 
 What a server runs cannot be pinned, and may change between two requests. So its description of itself (`/info` of Text
-Embeddings Inference, `/v1/models` of other servers) is read once per process, and its digest is in the key of everything
-made with it. If it describes nothing, nothing is shared with another process. The key of an account is read from an environment
-variable and sent as a bearer token; it is in no key, result, error or log. Loads no torch.
+Embeddings Inference, `/v1/models` of other servers) is read once per plug-in and process, and its digest is in the key of
+everything made with it. If it describes nothing, nothing is shared with another process. The key of an account is read from an
+environment variable and sent as a bearer token; it is in no key, result, error or log. Loads no torch.
 """
 
 import hashlib
