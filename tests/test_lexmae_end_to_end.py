@@ -120,12 +120,12 @@ def test_finished_parts_are_not_made_again(trained, place, capfd):
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("pretrain.learning_rate=0.5", ("pretrained", "pretrain.learning_rate: there 0.01, asked 0.5")),
-        ("encoding.query_length=8", ("pretrained", "encoding.query_length: there 12, asked 8")),
-        ("stage1.depth=9", ("stage1", "stage1.depth: there 20, asked 9")),
-        ("selection.every=7", ("stage1", "selection.every: there 10, asked 7")),
-        ("stage3.teacher=model", ("stage3", "stage3.teacher: there 'teacher', asked 'model'")),
-        ("seed=1", ("pretrained", "seed: there 42, asked 1")),
+        ("pretrain.learning_rate=0.5", ("pretrained", "pretrain.learning_rate: 0.01 there, 0.5 in the recipe")),
+        ("encoding.query_length=8", ("pretrained", "encoding.query_length: 12 there, 8 in the recipe")),
+        ("stage1.depth=9", ("stage1", "stage1.depth: 20 there, 9 in the recipe")),
+        ("selection.every=7", ("stage1", "selection.every: 10 there, 7 in the recipe")),
+        ("stage3.teacher=model", ("stage3", "stage3.teacher: 'teacher' there, 'model' in the recipe")),
+        ("seed=1", ("pretrained", "seed: 42 there, 1 in the recipe")),
     ],
 )
 def test_a_folder_of_another_recipe_is_refused(place, capfd, setting, said):

@@ -120,12 +120,11 @@ def test_a_finished_start_is_not_made_again(tmp_path):
     assert made(tmp_path, model=given) == place
     assert (place / "model.safetensors").read_text() == "mark"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["start"]
-    others = {"weights: there 'keep', asked 'fresh'": {"weights": "fresh"}, "seed: there 42, asked 7": {"seed": 7}}
-    for difference, settings in others.items():
-        with pytest.raises(CommandError, match=rf"another recipe \({difference}\); remove it"):
+    for settings, difference in ({"weights": "fresh"}, "weights: 'keep' there, 'fresh'"), ({"seed": 7}, "seed: 42 there, 7"):
+        with pytest.raises(CommandError, match=rf"another recipe \({difference} in the recipe\); remove it"):
             made(tmp_path, model=given, **settings)
     (place / "start.json").unlink()
-    with pytest.raises(CommandError, match="is no start that lexbench made; remove it"):
+    with pytest.raises(CommandError, match=r"has no valid start\.json, so lexbench did not make it; remove it"):
         made(tmp_path, model=given)
 
 

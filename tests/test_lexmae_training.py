@@ -341,7 +341,7 @@ def test_one_training_per_folder(place, monkeypatch):
         locked = resuming.locked(state, asked, "pretrained")
         with pytest.raises(CannotStart, match=r"another process trains in .*claimed; wait for it"):
             locked.__enter__()
-    said = r"claimed was made by another recipe \(pretrain.decoder_share: there 0.9, asked 0.5\)"
+    said = r"claimed was made by another recipe \(pretrain.decoder_share: 0.9 there, 0.5 in the recipe\)"
     with pytest.raises(CommandError, match=said), resuming.locked(state, other, "pretrained"):
         pass
     with resuming.locked(state, asked, "pretrained"):

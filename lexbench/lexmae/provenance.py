@@ -69,22 +69,17 @@ def is_recorded(folder: Path) -> bool:
 
 def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
     """Raise CommandError unless *recipe* made *folder* as the model *what*. The message names the first difference."""
-    compare(folder, read(folder / _RECIPE, "none"), _deciding(recipe, what))
+    compare(folder / _RECIPE, _deciding(recipe, what))
 
 
-def read(path: Path, kind: str) -> dict[str, Any]:
-    """Return the settings recorded in the file *path*. Raises CommandError if there are none; *kind* words the message."""
+def compare(path: Path, expected: dict[str, Any]) -> None:
+    """Raise CommandError unless the settings recorded in the file *path* are those *expected*. Names the first difference."""
     try:
-        settings: dict[str, Any] = json.loads(path.read_bytes())
+        recorded = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        raise CommandError(f"{path.parent} is {kind} that lexbench made; {_REMEDY}") from None
-    return settings
-
-
-def compare(folder: Path, recorded: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Raise CommandError if the settings *recorded* in a folder differ from those *expected*. Names the first difference."""
+        raise CommandError(f"{path.parent} has no valid {path.name}, so lexbench did not make it; {_REMEDY}") from None
     if difference := _difference(recorded, expected):
-        raise CommandError(f"{folder} was made by another recipe ({difference}); {_REMEDY}")
+        raise CommandError(f"{path.parent} was made by another recipe ({difference}); {_REMEDY}")
 
 
 def write(folder: Path, recipe: Recipe, what: str) -> None:
@@ -107,7 +102,7 @@ def _deciding(recipe: Recipe, what: str) -> dict[str, Any]:
 def _difference(recorded: Any, expected: Any, name: str = "") -> str:
     """Return the first setting that differs, with both values, or "". A missing setting counts as None."""
     if not (isinstance(recorded, dict) and isinstance(expected, dict)):
-        return "" if recorded == expected else f"{name}: there {recorded!r}, asked {expected!r}"
+        return "" if recorded == expected else f"{name}: {recorded!r} there, {expected!r} in the recipe"
     keys = sorted({*recorded, *expected})
     differences = (_difference(recorded.get(key), expected.get(key), f"{name}.{key}" if name else key) for key in keys)
     return next(filter(None, differences), "")

@@ -60,7 +60,8 @@ def project_by_words(model: Any, reader: TextReader, rows: Rows) -> None:
     """
     encoder = LexiconEncoder(model.eval())
     vectors, embeddings = _word_vectors(encoder, reader), encoder.embeddings.detach()
-    weight = torch.from_numpy(np.sqrt(1.0 + _document_frequencies(rows, len(embeddings))))[:, None]
+    counts = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=len(embeddings))
+    weight = torch.from_numpy(np.sqrt(1.0 + counts))[:, None]
     left, right = (_centred(table.double(), weight) for table in (embeddings, vectors))
     products = (left * weight).T @ left
     products.diagonal().add_(_RIDGE * products.diagonal().mean())
@@ -117,10 +118,6 @@ def _states(encoder: LexiconEncoder, reader: TextReader, rows: Rows) -> Tensor:
     """Return the last layer's states at all pooled positions of the texts *rows* (tokens, width)."""
     batches = [Texts(**reader.tensors(rows[start : start + _TOGETHER])) for start in range(0, len(rows), _TOGETHER)]
     return torch.cat([encoder.hidden(texts.ids, texts.real)[texts.pools] for texts in batches])
-
-
-def _document_frequencies(rows: Rows, vocabulary: int) -> NDArray[np.int64]:
-    return np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=vocabulary)
 
 
 def _dense_and_norm(model: Any) -> tuple[Any, Any]:

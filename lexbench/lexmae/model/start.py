@@ -48,7 +48,7 @@ def make(recipe: Recipe, progress: Progress) -> Path:
     folder = Paths(recipe).start
     settings = _settings(recipe)
     if folder.exists():
-        provenance.compare(folder, provenance.read(folder / _SETTINGS, "no start"), settings)
+        provenance.compare(folder / _SETTINGS, settings)
         return folder
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(recipe.seed)
