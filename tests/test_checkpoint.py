@@ -380,10 +380,10 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "more tokens than columns": (put("vocab.txt", MORE), "numbers its tokens up to 200 and the model has 200"),
         "two keys for one": (tensors(lambda state: {f"module.{BIAS}": state[BIAS].clone()}), f"{BIAS} and .*{BIAS}"),
         "quantised": (tensors(lambda _state: {BIAS: torch.ones(200, dtype=torch.int8)}), f"{BIAS} has the type torch.int8"),
-        "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "model.bin: it is no table of tensors by name"),
+        "nested tensors": (pickled({"state_dict": {"a": torch.ones(1)}}), "model.bin: expected a table of tensors by name"),
         "cut pickle": (pickled({"a": torch.ones(999)}, 0.5), "pytorch_model.bin: torch cannot read it"),
         "empty pickle": (pickled({}, 0), "pytorch_model.bin: torch cannot read it"),
-        "endless layers": (config(num_hidden_layers=10**9), "it says 1,000,000,000 layers"),
+        "endless layers": (config(num_hidden_layers=10**9), "it has 1,000,000,000 layers"),
         "endless positions": (config(max_position_embeddings=10**13), "max_position_embeddings is 10,000,000,000,000"),
         "nested without end": (put("config.json", DEEP), "config.json: not valid JSON"),
         "model_type is a list": (config(model_type=["bert"]), "makes no sense"),
@@ -422,7 +422,7 @@ def test_keys_that_do_not_fit_are_listed(tmp_path):
     with pytest.raises(InvalidFile) as raised:
         load(rewrite(folder, wrong))
     message = str(raised.value)
-    start = f"{folder}: config.json says model_type bert (BertForMaskedLM), and its weights do not fit that: 32 missing ("
+    start = f"{folder}: config.json says model_type bert (BertForMaskedLM), but its weights do not fit: 32 missing ("
     end = "; 1 unexpected (classifier.bias); 1 of another shape (cls.predictions.transform.dense.bias (31,) for (32,))"
     assert message.startswith(start)
     assert message.endswith(" and 20 more)" + end)

@@ -176,7 +176,7 @@ DAMAGED = {
     ),
     "a layer less than config.json says": (
         lambda state: {key: value for key, value in state.items() if "layer.1." not in key},
-        "it says 2 layers, and the weights are of 1",
+        "it has 2 layers, but the weights have 1",
     ),
     "a layer more": (
         lambda state: state | {key.replace("layer.1.", "layer.2."): value.clone() for key, value in state.items()},

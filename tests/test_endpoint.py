@@ -48,7 +48,7 @@ def test_requests_to_a_busy_server_are_repeated(serve):
     assert Endpoint(server.url, "m").encode_query(["a"]).shape == (1, 8)
     assert len(server.requests) == 4
     server.fail = [503] * 9
-    with pytest.raises(CannotStart, match=r"/v1/embeddings: status 503, 3 times; is the server up"):
+    with pytest.raises(CannotStart, match=r"/v1/embeddings: status 503, 3 times; is the server running"):
         Endpoint(server.url, "m", retries=2).encode_query(["a"])
 
 
@@ -63,9 +63,9 @@ def test_an_unreachable_server_is_one_line(serve):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ({"data": []}, "asked for the vectors of 2 texts, it answered something else"),
-        ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "it answered something else"),
-        ({"data": [{"index": at, "embedding": [float("nan")]} for at in (0, 1)]}, "it answered something else"),
+        ({"data": []}, "expected the vectors of 2 texts, but the answer is something else"),
+        ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "the answer is something else"),
+        ({"data": [{"index": at, "embedding": [float("nan")]} for at in (0, 1)]}, "the answer is something else"),
         (b"<html>", "the answer is no JSON"),
     ],
 )

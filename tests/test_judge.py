@@ -146,7 +146,7 @@ def test_texts_are_put_into_the_prompt_once(server):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"choices": []}, "it answered something else"),
+        ({"choices": []}, "the answer is something else"),
         (b"<html>", "no JSON"),
         ({"choices": [{"message": {"content": None}}]}, "else"),
         ({"choices": [{"message": {"content": "As a model I cannot judge."}}]}, "none of 5 answers has a grade"),

@@ -105,7 +105,7 @@ def test_other_architectures_are_refused(tmp_path):
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if ".layer.1." not in key})
     with pytest.raises(CommandError, match="there is: bert, distilbert, roberta"):
         made(tmp_path, model=str(modern))
-    with pytest.raises(InvalidFile, match="it says 2 layers, and the weights are of 1"):
+    with pytest.raises(InvalidFile, match="it has 2 layers, but the weights have 1"):
         made(tmp_path, model=str(cut))
 
 

@@ -100,7 +100,7 @@ def test_unsupported_settings_and_models_are_refused(tmp_path):
         (folder, {"document_length": 65}, CommandError, "takes at most 64 tokens; type document_length=64"),
         (checkpoints.masked_lm(tmp_path / "bert"), {}, CommandError, supported),
         (tmp_path / "adapter", {}, MissingData, r"no adapter_model\.safetensors"),
-        (misfit, {}, InvalidFile, "its weights do not fit that"),
+        (misfit, {}, InvalidFile, "its weights do not fit"),
     ):
         with pytest.raises(error, match=message):
             encoder(model, **settings).encode_document(TEXTS)

@@ -71,7 +71,7 @@ class Endpoint(ServedModel, Encoder):
         except (TypeError, ValueError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():  # noqa: PLR2004
-            raise LexbenchError(f"{self.url}: asked for the vectors of {len(texts)} texts, it answered something else")
+            raise LexbenchError(f"{self.url}: expected the vectors of {len(texts)} texts, but the answer is something else")
         return vectors
 
 

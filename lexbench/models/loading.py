@@ -71,7 +71,7 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
     except (RuntimeError, EOFError, OSError, ValueError) as error:
         raise InvalidFile(f"{path}: torch cannot read it ({first_line(error)}), so it is cut or damaged; {AGAIN}") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise InvalidFile(f"{path}: it is no table of tensors by name; save the model by save_pretrained")
+        raise InvalidFile(f"{path}: expected a table of tensors by name; save the model by save_pretrained")
     return tensors
 
 
@@ -140,7 +140,7 @@ def check_names_and_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str,
         "of another shape": wrong,
     }
     if lists := [f"{len(names)} {kind} ({listed(names, _LISTED)})" for kind, names in misfits.items() if names]:
-        raise InvalidFile(f"{model}, and its weights do not fit that: {'; '.join(lists)}")
+        raise InvalidFile(f"{model}, but its weights do not fit: {'; '.join(lists)}")
 
 
 # ---- tensors into a model --------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def check_sizes(config: Mapping[str, Any], names: Iterable[str], folder: Path) -
     numbered = [int(layer[1]) for name in names if (layer := _LAYER.search(f".{name}"))]
     layers = next((config[name] for name in _LAYERS if type(config.get(name)) is int), 0)
     if numbered and layers > max(numbered) + 1:
-        raise InvalidFile(f"{folder / CONFIG}: it says {layers:,} layers, and the weights are of {max(numbered) + 1}; {AGAIN}")
+        raise InvalidFile(f"{folder / CONFIG}: it has {layers:,} layers, but the weights have {max(numbered) + 1}; {AGAIN}")
     for name, value in config.items():
         if type(value) is int and _SIZE.search(name) and value > _LARGEST:
             raise InvalidFile(f"{folder / CONFIG}: {name} is {value:,}, which no model has; {AGAIN}")
@@ -258,9 +258,7 @@ def load_encoding_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     try:
         tokenizer(_UNKNOWN_TEXT)
     except Exception as error:  # tokenizers raises plain Exception
-        raise InvalidFile(
-            f"{folder}: the tokenizer fails at a text that it does not know ({first_line(error)}); {_MODEL_AGAIN}"
-        ) from error
+        raise InvalidFile(f"{folder}: the tokenizer fails at an unknown word ({first_line(error)}); {_MODEL_AGAIN}") from error
     return tokenizer
 
 

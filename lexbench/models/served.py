@@ -91,7 +91,7 @@ class ServedModel(Model):
         except (TypeError, KeyError, IndexError):
             said = None
         if not isinstance(said, str):
-            raise LexbenchError(f"{self.url}: asked for a chat completion, it answered something else")
+            raise LexbenchError(f"{self.url}: expected a chat completion, but the answer is something else")
         return said
 
     def get(self, path: str) -> Any:
@@ -109,7 +109,7 @@ class ServedModel(Model):
             except _BusyError as busy:
                 if attempt == self.retries:
                     raise CannotStart(
-                        f"{address}: {busy}, {attempt + 1} times; is the server up, and not overloaded?"
+                        f"{address}: {busy}, {attempt + 1} times; is the server running, and is it overloaded?"
                     ) from None
                 time.sleep(min(busy.seconds if busy.seconds is not None else 0.5 * 2**attempt, _LONGEST_WAIT))
         raise AssertionError("the last attempt returns or raises")
@@ -161,7 +161,7 @@ def _status_error(address: str, error: urllib.error.HTTPError) -> Exception:
         return _NotFoundError(
             f"{address}: status {error.code}, there is nothing of that name; does the server have this route? {said}"
         )
-    return LexbenchError(f"{address}: status {error.code}: {said or 'it says no more'}")
+    return LexbenchError(f"{address}: status {error.code}: {said or 'no message'}")
 
 
 def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callable[[list[str]], T]) -> list[T]:

@@ -59,5 +59,5 @@ class EndpointReranker(ServedModel, Reranker):
         except (TypeError, KeyError, ValueError, IndexError):
             scores = np.full(1, np.nan, np.float32)
         if not np.isfinite(scores).all():
-            raise LexbenchError(f"{self.url}: asked for the scores of {len(texts)} documents, it answered something else")
+            raise LexbenchError(f"{self.url}: expected the scores of {len(texts)} documents, but the answer is something else")
         return scores
