@@ -83,7 +83,7 @@ def test_a_table_of_weights_in_the_folder_of_a_model(bert, tmp_path):
     [
         ("[1, 2]", 'it is no table {"token": weight}'),
         ('{"query": "much"}', 'it is no table {"token": weight}'),
-        ('{"nowhere": 1.0}', "none of its 1 tokens is in the model's vocabulary"),
+        ('{"nowhere": 1.0}', "none of its 1 tokens is in the vocabulary"),
         ('{"query": -1.0}', "a weight of a token is negative or no number"),
     ],
 )

@@ -57,8 +57,8 @@ class EndpointSparse(ServedModel, Encoder):
         weights = np.array([weight for row in rows for _, weight in row], np.float32)
         if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or not (weights > 0).all():
             raise LexbenchError(
-                f"{self.url}: expected the sparse vectors of {len(texts)} texts, but the answer is something else, or has terms "
-                f"beyond vocabulary={self.vocabulary}"
+                f"{self.url}: expected the sparse vectors of {len(texts)} texts, but the answer is something else, "
+                f"or has terms beyond vocabulary={self.vocabulary}"
             )
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         return sparse.csr_array((weights, terms, offsets), shape=(len(texts), self.vocabulary))

@@ -191,9 +191,7 @@ def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
         raise InvalidFile(f'{path}: it is no table {{"token": weight}} ({error})') from None
     known = [(vocabulary[token], weight) for token, weight in table.items() if token in vocabulary]
     if not known:
-        raise InvalidFile(
-            f"{path}: none of its {len(table)} tokens is in the model's vocabulary; give a table for this tokenizer"
-        )
+        raise InvalidFile(f"{path}: none of its {len(table)} tokens is in the vocabulary; give a table for this tokenizer")
     weights = np.zeros(max(vocabulary.values()) + 1, np.float32)
     weights[[number for number, _ in known]] = [weight for _, weight in known]
     return weights
