@@ -1,4 +1,4 @@
-"""A stage of fine-tuning: its data, its loss, and scoring a model in training."""
+"""A stage of fine-tuning: its data, its teachers, its loss, and scoring a model in training."""
 
 import msgspec
 import numpy as np
@@ -8,7 +8,7 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 
 import tiny_recipes
 import torch
-from checkpoints import random_model
+from checkpoints import cross_encoder, masked_lm, random_model, sentence_transformer
 from tiny import enter
 from topics import VOCABULARY, write
 
@@ -20,12 +20,14 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
-from lexbench.lexmae.recipe.settings import TextHead
+from lexbench.lexmae.recipe.settings import Hardware, TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, Ranking
 from lexbench.models.added_terms import ExactTerms
 from lexbench.progress import Progress
+from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.storage.store import Store
+from lexbench.types import Document
 
 SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
 
@@ -147,6 +149,35 @@ def test_a_stage_trains_on_a_part_of_the_queries(place):
 def test_a_teacher_is_a_system_or_a_reranker(teacher, is_system):
     """An expression is a teaching system; any other name is a reranker."""
     assert (negatives.teaching_system(teacher) is not None) == is_system
+
+
+QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
+DOCUMENTS = [
+    Document("a", "neural search dense term weight model", body_at=14),  # titled: neural search
+    Document("b", "lexical"),
+    Document("c", "the of and in is sparse dense retrieval neural search term", body_at=4),  # titled: the
+    Document("d", "w8 w9 document"),
+]
+
+
+def test_a_cross_encoder_teaches_by_its_logits(tmp_path):
+    """The scores are those of the reranker `cross_encoder` for 192 tokens, with a separator behind titles."""
+    folder = str(cross_encoder(tmp_path, max_position_embeddings=512))
+    pairs = [*QUERIES, "query " * 30], [*DOCUMENTS, Document("e", "the " + "dense " * 400, body_at=4)]
+    scores = finetune.load_teacher(folder, Hardware(device="cpu"))(*pairs)
+
+    assert scores.tolist() == CrossEncoder(folder, length=192, titles="string", device="cpu").score(*pairs).tolist()
+    assert scores.std() > 0.01, "the pairs can be told apart"
+
+
+@pytest.mark.parametrize(("pooling", "layers"), [("mean", ["Normalize"]), ("cls", [])])
+def test_a_dual_encoder_teaches_by_cosine(tmp_path, pooling, layers):
+    """The score is 20 times the cosine of sentence-transformers' vectors."""
+    model = sentence_transformer(tmp_path / "saved", masked_lm(tmp_path / "body"), pooling=pooling, layers=layers, length=10)
+    queries, documents = (torch.from_numpy(model.encode(texts)) for texts in (QUERIES, [one.text for one in DOCUMENTS]))
+    scores = finetune.load_teacher(str(tmp_path / "saved"), Hardware(device="cpu"))(QUERIES, DOCUMENTS)
+
+    torch.testing.assert_close(scores, 20 * torch.cosine_similarity(queries, documents), atol=1e-4, rtol=0)
 
 
 def batch(generator, lengths):
