@@ -123,7 +123,7 @@ def test_documents_have_no_vectors_of_punctuation(model, skip):
 
 
 def test_lengths_count_the_marker(model):
-    """Lengths include [CLS], marker and [SEP]; cut documents are counted; queries that are not filled stay as they are."""
+    """Lengths include [CLS], marker and [SEP]; cut documents are counted; queries can stay unfilled."""
     made = encoder(model, document_length=8, query_length=8, mask_queries_to=0)
     tokens = made.tokenise_documents([Document("", text) for text in ("w w w w w", "w w w w w w")])
 

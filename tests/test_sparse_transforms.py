@@ -132,7 +132,7 @@ def test_pruning_comes_before_quantising():
     ],
 )
 def test_prune_query_by_hand(k, expected):
-    """The k largest weights of a query stay; documents stay as they are."""
+    """The k largest weights of a query stay; documents stay unchanged."""
     vectors = matrix([4, 1, 2, 0, 1, 2], [0, 0, 0, 0, 0, 0])
 
     assert rows(PruneQuery(k).query(vectors)) == [expected, [0] * 6]
