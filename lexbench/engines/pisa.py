@@ -1,6 +1,6 @@
 """Exact sparse search on whole weights by PISA, compressed by block_simdbp.
 
-A. Mallia, M. Siedlaczek, J. Mackenzie, T. Suel, "PISA: Performant Indexes and Search for Academia", OSIRRC@SIGIR 2019; the
+A. Mallia, M. Siedlaczek, J. Mackenzie, T. Suel, "PISA: Performant Indexes and Search for Academia", OSIRRC at SIGIR 2019; the
 compiled part of the package pyterrier_pisa, without PyTerrier and without Java.
 
 PISA compresses an uncompressed collection, which this module writes in memory that grows with a shard, not with the documents.

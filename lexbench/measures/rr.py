@@ -13,7 +13,7 @@ from lexbench.trec.judged_run import JudgedRun
 class RR(Measure):
     """1 / rank of the first document of grade *rel* or better; its mean is MRR. 0 if there is none within the cutoff.
 
-    Use it if one answer is enough: RR@10 is the official measure of MS MARCO passage ranking, RR@100 of documents.
+    Use it if one answer is enough: `RR@10` is the official measure of MS MARCO passage ranking, `RR@100` of documents.
     trec_eval's `recip_rank -M k`. Kantor and Voorhees, Information Retrieval 2, 2000.
     """
 
