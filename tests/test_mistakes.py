@@ -22,7 +22,6 @@ RESULTS = {
     "later": samples.result("b", dataset="pydoc/test", contract="pydoc/test@2"),
 }
 FILES = {  # into folders that are otherwise right
-    "twice/corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n',
     "several/qrels/one.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
     "several/qrels/two.tsv": "query-id\tcorpus-id\tscore\nqa\ta3\t1\n",
 }
@@ -227,7 +226,6 @@ NOT_THERE = {  # exit code 3
     "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
     "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
     "run dataset ./nofolder": "./nofolder",
-    "run dataset empty": "empty is no dataset: no documents in it; put corpus.jsonl",
     "run dataset scifact": "did you mean 'beir/scifact/test'",
     "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
     "show dataset ./nofolder": "no dataset or folder './nofolder'",
@@ -254,7 +252,6 @@ NOT_THERE = {  # exit code 3
     "show dataset scifact": "did you mean 'beir/scifact/test'",
     "show result x": "no result 'x'",
     "show model lexmae_nan": "did you mean 'lexmae_nano'",
-    "train all nothing": "no recipe or file 'nothing'; there is: lexmae_mini",
     "judge pool bm25 -d good": "run it: lexbench run dataset good",
     "gate": "make it: lexbench gate init -d DATASET -r SYSTEM",
     "gate init -d good": "Missing option '-r'",
@@ -276,7 +273,6 @@ NOT_THERE = {  # exit code 3
 }
 FAILED = {  # exit code 1
     "run dataset good -r 'command(\"false\")'": "it ended with exit code 1 before it answered",
-    "run dataset twice": "two documents have the id 'a'",
     "run dataset good -r bad.run": "'x' is not a number; a line of a run is: query Q0 document rank score tag",
     "run dataset good -r nan.run": "a score that is not a finite number",
     "run dataset good -r foreign.run": "is of another dataset: no query of it is judged; its ids look like 'zz'",

@@ -72,14 +72,9 @@ class Dataset:
         return Qrels.from_judgements(self.topics.judgements)
 
     @property
-    def queries_sha256(self) -> str:
-        """Digest of the judged queries."""
-        return self.topics.facts.queries_sha256 or ""
-
-    @property
-    def qrels_sha256(self) -> str:
-        """Digest of the judgements."""
-        return self.topics.facts.qrels_sha256 or ""
+    def digests(self) -> dict[str, str]:
+        """The digests of the judged queries and of the judgements, as results have them."""
+        return {"queries": self.topics.facts.queries_sha256 or "", "qrels": self.topics.facts.qrels_sha256 or ""}
 
     def check_corpus(self, corpus: StoredCorpus) -> int:
         """Return how many judged documents *corpus* lacks. Raises ContractMismatch if it is not the expected corpus."""

@@ -201,7 +201,7 @@ def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Cal
     facts = {
         **inputs,
         "contract": job.contract.stamp,
-        "qrels": runner.dataset.qrels_sha256,
+        "qrels": runner.dataset.digests["qrels"],
         "measures": list(job.measures),
         "depth": job.depth,
         "scorer": _SCORER,
@@ -220,7 +220,7 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered, corpus: StoredCor
     named = {"system": job.system.name, "dataset": job.contract.id, "contract": job.contract.stamp}
     result = score_ranked(ranked.run, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
     counts = msgspec.structs.replace(result.counts, self_matches=result.counts.self_matches + ranked.dropped)
-    digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
+    digests = dataset.digests
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint

@@ -224,7 +224,7 @@ class DatasetRunner:
             "format": FORMAT,
             "index": key_of(index),
             "retriever": system.recipe,
-            "queries": self.dataset.queries_sha256,
+            "queries": self.dataset.digests["queries"],
             "depth": depth,
             "self_match": "drop" if self.drops_self_matches else "keep",
         }

@@ -133,7 +133,7 @@ class StoreReader:
             if contract is not None and (source or is_here(contract)):
                 with suppress(LexbenchError):
                     data = open_dataset(contract, source)
-                    if (data.queries_sha256, data.qrels_sha256) == (result.digests.get("queries"), result.digests.get("qrels")):
+                    if data.digests.items() <= result.digests.items():
                         self.by_dataset[result.dataset] = data
         return self.by_dataset[result.dataset]
 

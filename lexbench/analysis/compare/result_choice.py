@@ -162,9 +162,9 @@ def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem
 
     Raises CannotStart if no result is left.
     """
-    name, wanted = data.contract.id, (data.queries_sha256, data.qrels_sha256)
+    name = data.contract.id
     every = system.results.get(name, [])
-    kept = [entry for entry in every if (entry.result.digests.get("queries"), entry.result.digests.get("qrels")) == wanted]
+    kept = [entry for entry in every if data.digests.items() <= entry.result.digests.items()]
     if every and not kept:
         raise CannotStart(
             f"{system.label} has results on other data called {name}, none on {typed}; "

@@ -92,8 +92,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
         "depth": mining.depth,
         "dataset": contract.stamp,
         "corpus": training_set.corpus.fingerprint,
-        "queries": training_set.dataset.queries_sha256,
-        "qrels": training_set.dataset.qrels_sha256,
+        **training_set.dataset.digests,
         "part": training_set.part,
     }
     if system.retriever.finished:
