@@ -397,13 +397,18 @@ Doc = namedtuple("Doc", "doc_id title text")  # noqa: PYI024 - as in ir_datasets
 Qrel = namedtuple("Qrel", "query_id doc_id relevance")  # noqa: PYI024
 
 
-def as_dicts():
+def as_dicts(_folder=None):
     """Return BEIR's three mappings."""
     corpus = {doc_id: {"title": title, "text": text} for doc_id, (title, text) in TEXTS.items()}
     return {"name": "mine", "corpus": corpus, "queries": QUERIES, "qrels": QRELS}
 
 
-def as_frames():
+def as_texts(_folder):
+    """Return the mappings with documents as plain texts."""
+    return as_dicts() | {"corpus": {key: f"{title} {text}" for key, (title, text) in TEXTS.items()}}
+
+
+def as_frames(_folder):
     """Return three data frames, one with numbers of NumPy."""
     pd = pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'")
     corpus = pd.DataFrame(DOC_ROWS, columns=["doc_id", "title", "text"])
@@ -411,7 +416,7 @@ def as_frames():
     return {"corpus": corpus, "queries": pd.DataFrame(QUERIES.items(), columns=["qid", "query"]), "qrels": qrels}
 
 
-def as_object():
+def as_object(_folder):
     """Return an object with the iterators of ir_datasets."""
     return SimpleNamespace(
         docs_iter=lambda: (Doc(*row) for row in DOC_ROWS),
@@ -420,31 +425,22 @@ def as_object():
     )
 
 
-def as_beir(tmp_path):
+def as_beir(folder):
     """Return what beir's loader returns for a folder."""
     pytest.importorskip("beir", reason="beir is not installed; pip install 'lexbench[beir]'")
     from beir.datasets.data_loader import GenericDataLoader
 
-    return GenericDataLoader(str(write(tmp_path / "loaded", BEIR))).load("test")
+    return GenericDataLoader(str(folder)).load("test")
 
 
-@pytest.mark.parametrize("form", ["dicts", "texts", "frames", "object", "beir", "folder", "path"])
+@pytest.mark.parametrize("form", [as_dicts, as_texts, as_frames, as_object, as_beir, str, Path])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # beir leaves files open
 def test_python_and_shell_give_the_same_numbers(form, tmp_path, capsys):
     """Data in memory have the values per query and the digests that the command line has for the same data in files."""
     folder = write(tmp_path / "mine", BEIR)
-    forms = {
-        "dicts": as_dicts,
-        "texts": lambda: as_dicts() | {"corpus": {key: f"{title} {text}" for key, (title, text) in TEXTS.items()}},
-        "frames": as_frames,
-        "object": as_object,
-        "beir": lambda: as_beir(tmp_path),
-        "folder": lambda: str(folder),
-        "path": lambda: folder,
-    }
     measures = ["nDCG@10", "AP@1000"]
     (shell,) = answer(capsys, "run", folder, "-m", "nDCG@10", "-m", "AP@1000", "--json")["results"]
-    results = lexbench.run(forms[form](), ["bm25"], measures=measures)
+    results = lexbench.run(form(folder), ["bm25"], measures=measures)
     (found,) = results
 
     assert (found.per_query, found.digests) == (shell["per_query"], shell["digests"])
