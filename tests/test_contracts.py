@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from lexbench import suites
+from lexbench import registry, suites
 from lexbench.contracts import Contract, Expected, all_contracts, suite_folders
 from lexbench.datasets import digests
 from lexbench.datasets.dataset import check, judgement_facts
@@ -65,6 +65,7 @@ def test_a_contract_agrees_with_itself_and_with_the_suites(dataset_id):
     wanted = 2 if passage or dataset_id.startswith("pydoc/") else 1
 
     assert (suite_folders()[0] / "datasets" / f"{dataset_id.replace('/', '_').replace('-', '_')}.toml").is_file()
+    assert contract.source.loader in registry.names("sources")
     assert not expected.grades or sum(expected.grades.values()) == expected.judgements
     assert {contract.threshold(name) for name in ("RR", "R", "AP", "P", "Success", "RCap")} == {wanted}
     assert contract.tuning is None or CONTRACTS[contract.tuning].corpus == contract.corpus

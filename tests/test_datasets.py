@@ -11,11 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 from conftest import DATA
+from tiny import contract, write_files
 from tiny import write as write_folder
-from tiny import write_files
 
-from lexbench import registry
-from lexbench.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
+from lexbench.contracts import Contract, Expected, SourceFacts, contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.dataset import Topics, absent_documents, check, read_topics
 from lexbench.datasets.location import find_folder, find_source, status
@@ -36,11 +35,9 @@ def _nothing_of_the_user(monkeypatch, ir_datasets_home):
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
 
 
-def tiny(dataset_id="tiny/test", corpus="tiny", split="test", document="title_text"):
+def tiny(dataset_id="tiny/test", split="test", document="title_text"):
     """Return a contract of files only."""
-    source = SourceFacts(loader="files", split=split)
-    text = TextPolicy(document=document)
-    return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=text)
+    return contract(dataset_id, "files", document, corpus="tiny", split=split)
 
 
 def bread_of_the_library(home, split="test"):
@@ -60,14 +57,14 @@ def test_ms_marco_files(tmp_path, monkeypatch):
     topics = {"queries.dev.small.tsv": "7\twhat is one\n", "dev/small/qrels.tsv": "7\t0\t1\t1\n"}
     write_files(tmp_path / "tiny", documents | topics)
     monkeypatch.setenv("LEXBENCH_DATA", f"/nowhere:{tmp_path}")
-    contract = tiny("tiny/dev/small", split="dev/small", document="text")
-    source = find_source(contract)
-    assert status(contract) == f"here: {tmp_path}/tiny/collection.tsv.gz"
+    small = tiny("tiny/dev/small", "dev/small", "text")
+    source = find_source(small)
+    assert status(small) == f"here: {tmp_path}/tiny/collection.tsv.gz"
     assert list(source.documents()) == [Document("0", "zero"), Document("1", "one")]
     assert list(source.queries()) == [Query("7", "what is one")]
     assert list(source.judgements()) == [Judgement("7", "1", 1)]
     write_files(tmp_path / "tiny", {"collection.tsv.gz": "0\tZero\tnothing\n1\t-\tone\n"})
-    titled = find_source(tiny("tiny/dev/small", split="dev/small", document="title_line_text"))
+    titled = find_source(tiny("tiny/dev/small", "dev/small", "title_line_text"))
     assert [one.text for one in titled.documents()] == ["Zero\nnothing", "one"]
 
 
@@ -249,8 +246,3 @@ def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     line = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"
     assert printed(MOVED) == [line]
-
-
-def test_every_loader_of_a_contract_is_a_plugin():
-    """The loader that a contract names is a source that the registry has."""
-    assert {one.source.loader for one in all_contracts().values()} <= set(registry.names("sources"))

@@ -5,6 +5,7 @@ import hashlib
 import json
 
 from lexbench.cli import code
+from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.corpus import write_corpus
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED
 from lexbench.storage.atomic import UNFINISHED
@@ -68,6 +69,13 @@ def install(site, name, entry_points, **modules):
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
     info = {f"{name}-1.dist-info/METADATA": metadata, f"{name}-1.dist-info/entry_points.txt": groups}
     write_files(site, info | {f"{module}.py": text for module, text in modules.items()})
+
+
+def contract(dataset_id, loader, document="title_text", corpus="", **facts):
+    """Return a contract for *loader*; *facts* are others about its source, *corpus* is by default the id without the split."""
+    source, corpus = SourceFacts(loader=loader, **facts), corpus or dataset_id.rpartition("/")[0]
+    named = {"schema": 1, "id": dataset_id, "version": 1, "name": "", "description": "", "corpus": corpus}
+    return Contract(**named, source=source, text=TextPolicy(document=document))
 
 
 def corpus(path, texts):

@@ -9,21 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import DATA
+from tiny import contract
 
 from lexbench import registry
-from lexbench.contracts import Contract, SourceFacts, TextPolicy, contract_of
+from lexbench.contracts import TextPolicy, contract_of
 from lexbench.plugins import Source
 from lexbench.testing.sources import SourceCase, SourceContract
 
 EXAMPLE = "lexbench-example: numerals"  # of the package in tests/plugin
-
-
-def contract(dataset_id: str, loader: str, **facts: object) -> Contract:
-    """Return a contract of the default policies."""
-    source = SourceFacts(loader=loader, **facts)
-    policy = TextPolicy(document="title_text")
-    corpus = dataset_id.rpartition("/")[0]
-    return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=policy)
 
 
 def example_class() -> type[Source]:
