@@ -128,11 +128,11 @@ def _equally_long(lengths: list[int]) -> Iterator[tuple[slice, slice, tuple[int,
 
 
 def _largest(logits: Tensor) -> Tensor:
-    """Return the largest of *logits* (texts, length, terms) over each text's length; any of them if none is above 0.
+    """Return the largest logit of each text and term (texts, terms) in *logits* (texts, length, terms), float32.
 
-    The bits of positive numbers, read as whole numbers, have their order, and those of negative numbers are below 0. Processors
-    compare whole numbers of 16 bits nine times as fast as bfloat16. A NaN may be lost to a positive logit of the same text and
-    term, but not to another.
+    If none is above 0, the result is any of them. Positive numbers have the same order if their bits are read as whole numbers,
+    and negative ones are then below 0; processors compare whole numbers of 16 bits nine times as fast as bfloat16. A NaN may
+    lose to a positive logit of the same text and term only.
     """
     if logits.dtype == torch.bfloat16 and logits.device.type == "cpu":
         return logits.view(torch.int16).amax(1).view(torch.bfloat16).float()
