@@ -355,7 +355,7 @@ def test_a_package_without_its_module_is_named(install, value, said):
         (('encoder = "sparse_mlm"\n', ""), "settings are those of an encoder, and none is named"),
         (('encoder = "sparse_mlm"', 'encoder = "sparse_mlm"\nsystem = "bm25"'), "encoder and system exclude each other"),
         (('family = "sparse"', 'family = "spare"'), "$.family"),
-        (('weights = "public"', 'weights = "public"\nasks = { query_model = "FOLDER" }'), "why something is asked"),
+        (('weights = "public"', 'weights = "public"\nasks = { query_model = "FOLDER" }'), "give the settings in `asks`"),
         (('"https://example.org"', '""'), "$.source"),
         (('paper = "none"', 'paper = ""'), "$.paper"),
         (('weights = "public"', 'weights = "bring"\nwhy = "x"\nlicense = "mit"'), "license is that of weights"),

@@ -33,8 +33,6 @@ LONE = {
     "good.run": "qa Q0 a3 1 2.0 t\n",
     "foreign.run": "zz Q0 nope 1 2.0 t\n",
     "empty.run": "",
-    "broken.toml": "schema = 1\n[suite\n",
-    "wrong.toml": 'schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n',
     "result.json": "{}",
     **{f"{name}.json": msgspec.json.encode(result).decode() for name, result in RESULTS.items()},
     "stray/results/pydoc/b.json": msgspec.json.encode({"suite": "pydoc", "system": "b", "results": [RESULTS["b"]]}).decode(),
@@ -61,8 +59,6 @@ LONE = {
 CANNOT_BE = {  # exit code 2
     # the command
     "comapre a b": "no command 'comapre'; did you mean 'lexbench compare'?",
-    "run suite broken.toml": "broken.toml: Expected ']'",
-    "run suite wrong.toml": "wrong.toml: Object contains unknown field `exclude` - at `$.aggregates[0]`",
     "run suite pydoc --depth 0": "0 is not in the range",
     "run suite pydoc --time-k 10": "need --time",
     "run suite pydoc --time --time-single --time-threads 2": "which --time-single leaves out",

@@ -202,7 +202,7 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
     (2, {"corpus.csv": "id,text\nd1,x\n"}, "are two tables of one kind for mine; keep one"),
     (1, {"corpus.jsonl": None, "docs.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n"}, "a <DOC> without <DOCNO>"),
     (3, {"corpus.jsonl": None}, "make a test collection of texts: lexbench collect"),
-    *([(2, {"corpus.jsonl": None, "corpus.parquet": b"PAR0"}, "it does not read as Parquet")] if find_spec("pyarrow") else []),
+    *([(2, {"corpus.jsonl": None, "corpus.parquet": b"PAR0"}, "it is not a Parquet file")] if find_spec("pyarrow") else []),
     *(
         (ends, {"corpus.jsonl": content}, said)
         for ends, content, said in (

@@ -4,7 +4,7 @@ A model is one TOML file in the form of `Model`, with the model's name. It can b
 if it is one. Systems that are neither, e.g. BM25 over expanded documents, also have a file, which says what to type for them;
 models that cannot be run have a file with the reason. Ours are in `lexbench/catalog/`. A user's are in the folders of the
 variable LEXBENCH_MODELS (separated as in PATH), another package's beside the module of its entry point in the group
-`lexbench.models`. A file is read when its model is asked for, so a broken file affects no other model.
+`lexbench.models`. A file is read only when its model is used, so a broken file affects no other model.
 
 Other packages look models up (`names`, `model`, `listing`), and replace a model's name by a call of its plug-in (`expand`).
 """
@@ -99,7 +99,7 @@ class Model(Strict, frozen=True, kw_only=True):
             'weights = "none" has no settings.model, and no system': self.weights == "none" and (self.system or model),
             f'weights = "{self.weights}" needs an encoder or a system': self.weights != "none" and not runnable,
             'weights = "unneeded" is for a system; an encoder needs some': self.weights == "unneeded" and not self.system,
-            "the key `why` must say why something is asked": self.asks and not self.why,
+            "the key `why` must say why users have to give the settings in `asks`": self.asks and not self.why,
             "without settings.model the key `why` must say why there is none": (
                 self.weights in ("bring", "none") and not self.why and not model
             ),
@@ -138,7 +138,7 @@ def names() -> list[str]:
 
 
 def model(name: str) -> Model:
-    """Return a model. Raises UnknownName, or InvalidFile if its file does not read or its name is taken."""
+    """Return a model. Raises UnknownName, or InvalidFile if its file cannot be read or its name is taken."""
     return _read(name, _paths())
 
 
@@ -161,7 +161,7 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
 
 
 def listing() -> dict[str, Model | LexbenchError]:
-    """Return every model by name, sorted; the error instead of a model whose file does not read."""
+    """Return every model by name, sorted; the error instead of a model whose file cannot be read."""
     paths, found = _paths(), dict[str, Model | LexbenchError]()
     for name in sorted(paths):
         try:

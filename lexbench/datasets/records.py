@@ -18,6 +18,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -63,7 +64,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
 class Record(NamedTuple):
-    """A document or query as it is in its file."""
+    """A document or query with the fields that its file has."""
 
     record_id: str
     fields: dict[str, str]
@@ -315,16 +316,24 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
+    with parquet_file(path) as file:
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def parquet_file(path: Path) -> Iterator[Any]:
+    """Open a Parquet file with pyarrow. Raises InvalidFile, also during reading, if it is damaged or of another format."""
     require("reading Parquet", ["pyarrow"], "parquet")
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
         with ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                yield from batch.to_pylist()
+            yield file
     except (ArrowException, OSError) as error:
-        raise InvalidFile(f"{path}: it does not read as Parquet ({str(error).partition(chr(10))[0]})") from None
+        reason = str(error).partition("\n")[0]
+        raise InvalidFile(f"{path}: it is not a Parquet file, or a damaged one ({reason})") from None
 
 
 def _separated(path: Path, shapes: Shapes, known: Collection[str], ids: Collection[str]) -> Iterator[tuple[int, Row]]:

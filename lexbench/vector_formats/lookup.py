@@ -20,7 +20,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError, listed, require
+from lexbench.datasets.records import parquet_file
+from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.storage.reading import lines
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats.blocks import Block, Vocabulary
@@ -152,17 +153,10 @@ def _json_lines(file: Path) -> Iterator[DenseRows]:
 
 
 def _parquet(file: Path) -> Iterator[DenseRows]:
-    require("reading Parquet", ["pyarrow"], "parquet")
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(file) as table:
-            names = _columns(table.schema_arrow.names, str(file))
-            for batch in table.iter_batches(batch_size=_ROWS, columns=list(names)):
-                yield DenseRows([str(name) for name in batch[names[0]].to_pylist()], _from_arrow(batch[names[1]], file))
-    except (ArrowException, OSError) as error:
-        raise InvalidFile(f"{file}: it does not read as Parquet ({str(error).partition(chr(10))[0]})") from None
+    with parquet_file(file) as table:
+        names = _columns(table.schema_arrow.names, str(file))
+        for batch in table.iter_batches(batch_size=_ROWS, columns=list(names)):
+            yield DenseRows([str(name) for name in batch[names[0]].to_pylist()], _from_arrow(batch[names[1]], file))
 
 
 def _from_arrow(column: Any, file: Path) -> NDArray[np.float32]:
