@@ -1,10 +1,7 @@
 """Progress on stderr."""
 
 import io
-import os
-import pty
 import re
-import subprocess
 import sys
 
 import pytest
@@ -109,35 +106,11 @@ def test_bars_fit_the_terminal(monkeypatch, width):
     assert " 1234/5000 " in shown.getvalue()
 
 
-PROGRAM = """
-from lexbench.cli._progress import shown
-with shown("beir", 2) as progress:
-    progress.start("a on b", "search", 5, "queries")
-    progress.advance(5)
-    progress.note("a note")
-    progress.end()
-    progress.job_done()
-"""
-
-
-def in_terminal(program, **variables):
-    """Run a program whose stderr is a terminal, and return its output there."""
-    ours, theirs = pty.openpty()
-    ruling = {"NO_COLOR", "TERM", "COLUMNS", "FORCE_COLOR"}
-    environment = {name: value for name, value in os.environ.items() if name not in ruling}
-    subprocess.run([sys.executable, "-c", program], stderr=theirs, env={**environment, **variables}, check=True)
-    os.close(theirs)
-    seen = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    return seen
-
-
-def test_a_dumb_terminal_gets_lines_and_others_bars():
-    """A terminal that cannot move its cursor gets lines; one without colours gets bars without colours."""
-    assert in_terminal(PROGRAM, TERM="dumb") == "a note\r\n"
-    coloured, plain = in_terminal(PROGRAM, TERM="xterm-256color"), in_terminal(PROGRAM, TERM="xterm-256color", NO_COLOR="1")
-
-    assert re.search(r"a on b: search: 5 queries in \d+\.\d s", coloured.replace("\x1b[2m", "").replace("\x1b[0m", ""))
-    assert "\x1b[38;5" in coloured or "\x1b[32m" in coloured or "\x1b[36m" in coloured or "\x1b[35m" in coloured
-    assert "\x1b[3" not in plain.replace("\x1b[39", "")
-    assert "a note" in plain
+@pytest.mark.parametrize(("term", "kind"), [("dumb", _progress.Plain), ("xterm-256color", _progress.Live)])
+def test_a_dumb_terminal_gets_lines_and_others_bars(term, kind, monkeypatch):
+    """A terminal that cannot move its cursor gets lines, and so does a log; others get bars."""
+    monkeypatch.setenv("TERM", term)
+    for is_terminal, expected in ((False, _progress.Plain), (True, kind)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        with _progress.shown("beir", 2) as progress:
+            assert type(progress) is expected
