@@ -1,12 +1,8 @@
 """`lexbench collect` and `judge page`: from a folder of texts to a collection that other commands use."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -214,8 +210,11 @@ def test_other_web_pages_cannot_use_the_page(served):
     assert not re.search(r"(src|href)=|https?://|@import", text)
 
 
-def test_a_kill_loses_no_judgement(place):
-    """After an end between two judgements, with half a line in the file, the command continues after the last whole one."""
+def test_a_kill_loses_no_judgement(place, monkeypatch, capsys):
+    """After a kill between two judgements, with half a line in the file, judging continues after the last whole one.
+
+    Ctrl-C ends the command without an error.
+    """
     assert code(collect("--queries", "asked.txt")) == 0
     folder = place / "docs-collection"
     with serving(Collection(folder), "judge-1") as url:
@@ -223,23 +222,15 @@ def test_a_kill_loses_no_judgement(place):
         ask(url, "grade", {"query": state["query"], "document": state["document"]["text_id"], "grade": 1})
     log = folder / "judgements" / "judge-1.jsonl"
     log.write_bytes(log.read_bytes() + b'\n{"query": "q1", "docu')
-    program = (
-        "import signal, sys\nfrom lexbench.cli import code\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs of a shell ignore it
-        "sys.exit(code(['judge', 'page', 'docs-collection']))"
-    )
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        line, url = process.stdout.readline(), process.stdout.readline().strip()
-        assert line.startswith("1 of ")
+    with serving(Collection(folder), "judge-1") as url:
+        assert ask(url)[1]["done"] == 1
         judge_all(url, lambda query, text: 0)
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert "are judged, by judge-1" in rest
-    assert process.returncode == 0
+
+    def interrupt(_server):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PageServer, "serve_forever", interrupt)
+    assert "are judged, by judge-1" in ended(capsys, 0, "judge", "page", "docs-collection").out
 
 
 def test_the_page_in_a_browser(place):
