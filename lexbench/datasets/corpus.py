@@ -58,12 +58,10 @@ class StoredCorpus:
         self.empty: int = facts["empty"]  # documents without any text
         self.text_bytes: int = facts["text_bytes"]
         self.doc_ids: NDArray[np.bytes_] = np.load(path / "ids.npy", mmap_mode="r")
-        self._offsets: NDArray[np.int64] = np.load(path / "offsets.npy", mmap_mode="r")
 
     @cached_property
-    def _bodies(self) -> NDArray[np.uint32]:
-        bodies: NDArray[np.uint32] = np.load(self.path / "bodies.npy", mmap_mode="r")
-        return bodies
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:  # not in __init__: a stored run needs ids only
+        return np.load(self.path / "offsets.npy", mmap_mode="r"), np.load(self.path / "bodies.npy", mmap_mode="r")
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -72,15 +70,16 @@ class StoredCorpus:
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
         """Yield the documents at positions *start* up to *stop* (default: the end)."""
         stop = len(self) if stop is None else min(stop, len(self))
+        offsets, body_starts = self._places
         with (self.path / "texts.bin").open("rb") as texts:
             for begin in range(start, stop, _READ_AT_ONCE):
                 end = min(begin + _READ_AT_ONCE, stop)
                 ids = self.doc_ids[begin:end].tolist()
-                bounds = self._offsets[begin : end + 1]
+                bounds = offsets[begin : end + 1]
                 first, *ends = (bounds - bounds[0]).tolist()
                 texts.seek(bounds[0])
                 block = texts.read(ends[-1])
-                bodies = self._bodies[begin:end].tolist()
+                bodies = body_starts[begin:end].tolist()
                 for doc_id, left, right, body_at in zip(ids, [first, *ends], ends, bodies, strict=False):
                     yield Document(doc_id.decode(), block[left:right].decode(), body_at)
 
