@@ -189,11 +189,11 @@ def included(entry: Model) -> dict[str, Any]:
 
 
 def expand(call: Call) -> Call:
-    """Return the plug-in's call for the name of a model, unchanged for other names. Settings of *call* win over the file's.
+    """Return *call* with the name of a model replaced by its plug-in and settings. Other calls are returned unchanged.
 
-    If *call* names a folder as the model, the lengths that the folder states also win, because the file's are for other
-    weights. Raises CommandError if *call* lacks a required setting or names a system, CannotStart if the model cannot be run,
-    MissingData if included weights are missing.
+    Settings of *call* win over those in the model's file. If *call* names a folder as the model, the lengths that the folder
+    states also win, because the file's are for other weights. Raises CommandError if *call* lacks a required setting or names a
+    system, CannotStart if the model cannot be run, MissingData if included weights are missing.
     """
     if call.name not in _paths():
         return call
