@@ -20,7 +20,7 @@ from lexbench.cli._output import open_store, print_json, print_lines
 def command(what: str, name: str | None, *, as_json: bool) -> None:
     """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine, as YAML.
 
-    A model is a name in the catalog, or a folder. For a folder, the output has the system and the settings that its files state.
+    A model is a name in the catalog, or a folder. For a folder, the system and the settings that its files state are shown.
     """
     if name is None and what != "machine":
         raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
