@@ -152,8 +152,8 @@ def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[fl
     for _ in range(given.rounds):
         timing, _ = timed(system, given, store)
         (outcome,) = jobs.run(planned, store)
-        assert outcome.timed
-        task = json.dumps([system, str(outcome.timed.index), queries, timing.k])
+        assert outcome.made
+        task = json.dumps([system, str(outcome.made.index), queries, timing.k])
         command, environment = [sys.executable, "-c", PLAIN], {**os.environ, **one_thread}
         done = subprocess.run(command, input=task, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         plain, measured = float(done.stdout), timing.qps["e2e"]

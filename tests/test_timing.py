@@ -307,7 +307,7 @@ def test_systems_take_turns(fruit, tmp_path, monkeypatch):
     order = []
 
     def measured(measurement, _draft):
-        order.append(measurement.timed.named.name)
+        order.append(measurement.job.system.name)
         if order.count("bm25(k1=2.0)") == 2 and order[-1] != "bm25":
             raise LexbenchError("it broke")
         return 0

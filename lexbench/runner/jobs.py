@@ -53,17 +53,8 @@ class Outcome:
     error: str | None = None
     again: str | None = None  # the command that repeats only this job; None if it would fail in the same way
     untimed: str | None = None  # why timing failed, if the job was to be timed
-    timed: "TimedRun | None" = None  # what a timer measures
-
-
-@dataclass(frozen=True)
-class TimedRun:
-    """What is timed: a system whose index and run exist."""
-
-    named: System  # as it was given
-    system: System  # with its weights chosen
-    made: MadeRun  # untimed
-    depth: int
+    system: System | None = None  # what a timer measures: the system with its weights chosen
+    made: MadeRun | None = None  # its untimed run, and its index
 
 
 # Times systems that have been scored, and yields their outcomes with timings: `lexbench.timing.timer.Timer`.
@@ -156,7 +147,7 @@ def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
     system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
     made = runner.run(system, job.depth)
     result = _result(replace(job, system=system), runner, made, chosen)
-    return Outcome(job, result, timed=TimedRun(job.system, system, made, job.depth))
+    return Outcome(job, result, system=system, made=made)
 
 
 def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str]) -> Result:

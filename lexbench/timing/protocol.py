@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -95,30 +95,10 @@ class Facts(msgspec.Struct, kw_only=True):
     modules: list[str]  # imported ones
 
 
-class Scenario(NamedTuple):
-    """One way to send queries."""
-
-    name: str
-    threads: int
-
-    @property
-    def single(self) -> bool:
-        """Whether queries are answered one by one."""
-        return self.name == SINGLE
-
-
-def scenarios(settings: Settings) -> list[Scenario]:
-    """Return the scenarios to measure: one query in flight on one core and, if wanted, all queries at once on all cores."""
+def scenarios(settings: Settings) -> dict[str, int]:
+    """Return the threads of each scenario: one query in flight on one core and, if wanted, all queries at once on all cores."""
     threads = settings.threads or len(cores())
-    return [Scenario(SINGLE, 1), *([Scenario(f"{OFFLINE}-{threads}t", threads)] if settings.offline else [])]
-
-
-def last_core() -> int | None:
-    """Return the last core that this process may use, because the system's own work is mostly on the first.
-
-    None if the system cannot pin processes.
-    """
-    return cores()[-1] if hasattr(os, "sched_setaffinity") else None
+    return {SINGLE: 1} | ({f"{OFFLINE}-{threads}t": threads} if settings.offline else {})
 
 
 def sample(items: Sequence[T], most: int) -> list[T]:

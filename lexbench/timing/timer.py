@@ -3,6 +3,7 @@
 The timed passes must return the documents of the untimed run, so no system can be fast in one and good in the other.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,11 +18,13 @@ import msgspec
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
 from lexbench.results import Timing
-from lexbench.runner.jobs import Outcome, TimedRun, failure
-from lexbench.runner.search import DatasetRunner, own_positions, read_run
+from lexbench.runner.jobs import Outcome, failure
+from lexbench.runner.plan import Job
+from lexbench.runner.search import DatasetRunner, MadeRun, own_positions, read_run
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, own_folders, sizes
+from lexbench.storage.environment import cores
 from lexbench.timing import protocol
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights, measure_here
@@ -87,39 +90,44 @@ class Timer:
         """Time process *number* (from 0) of each scenario with that many processes, unless this machine has done so before."""
         for one in self._measurements(outcome, runner):
             if number < one.processes:
-                label = f"{runner.dataset.contract.id} {one.timed.named.name} {one.scenario.name}"
+                label = f"{runner.dataset.contract.id} {one.job.system.name} {one.scenario}"
                 folder = runner.store.produce(STAGE, label, one.key_facts(number), one.write, anew=self.settings.again)
-                if not one.timed.named.reusable:
+                if not one.job.system.reusable:
                     runner.workspace.unshared.append(folder)
 
     def _measurements(self, outcome: Outcome, runner: DatasetRunner) -> Iterator["_Measurement"]:
         """Yield a measurement for each k and each scenario."""
-        timed, depths = outcome.timed, self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
-        assert timed is not None  # `check` has refused systems without a search
-        drop = runner.drops_self_matches  # then one document more is asked for
-        for k, scenario in product(depths, protocol.scenarios(self.settings)):
-            yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
+        assert outcome.system is not None  # `check` has refused systems without a search
+        assert outcome.made is not None
+        parts = outcome.job, outcome.system, outcome.made, runner, self.settings
+        depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        deepest = outcome.job.depth + runner.drops_self_matches  # with self-matches, one document more is asked for
+        for k, (scenario, threads) in product(depths, protocol.scenarios(self.settings).items()):
+            yield _Measurement(*parts, scenario, threads, deepest if k is None else k)
 
 
 @dataclass(frozen=True)
 class _Measurement:
     """One scenario of one system, for one number of documents per query."""
 
-    timed: TimedRun
+    job: Job
+    system: System  # with its weights chosen
+    made: MadeRun  # untimed
     runner: DatasetRunner
     settings: protocol.Settings
-    scenario: protocol.Scenario
+    scenario: str
+    threads: int
     k: int
 
     @property
     def here(self) -> bool:
         """Whether only this process has the system: it is an object."""
-        return self.timed.named.expression is None
+        return self.job.system.expression is None
 
     @property
     def processes(self) -> int:
         """The number of processes to measure in."""
-        return self.settings.processes if self.scenario.name == protocol.SINGLE and not self.here else 1
+        return self.settings.processes if self.scenario == protocol.SINGLE and not self.here else 1
 
     @property
     def _queries(self) -> list[Query]:
@@ -128,7 +136,7 @@ class _Measurement:
     @property
     def _on(self) -> str:
         """The `--on` text of the executor whose workers search, or "" if the measuring process searches."""
-        retriever, workers = self.timed.system.retriever, self.runner.executor
+        retriever, workers = self.system.retriever, self.runner.executor
         return written(workers) if workers and self.runner.workspace.with_workers(retriever) is not retriever else ""
 
     def key_facts(self, number: int) -> KeyFacts:
@@ -136,8 +144,8 @@ class _Measurement:
         where = ({"on": self._on} if self._on else {}) | ({"here": True} if self.here else {})
         return where | {
             "protocol": protocol.VERSION,
-            "run": key_of(self.timed.made.folder),
-            "scenario": self.scenario.name,
+            "run": key_of(self.made.folder),
+            "scenario": self.scenario,
             "k": self.k,
             "queries": len(self._queries),
             "seconds": self.settings.seconds,
@@ -156,41 +164,42 @@ class _Measurement:
 
     def write(self, draft: Path) -> None:
         """Measure in a fresh process (an object: in this one), and write the durations and conditions into *draft*."""
-        timed, runner, queries = self.timed, self.runner, self._queries
-        core = protocol.last_core() if self.scenario.single else None
+        named, retriever, runner, queries = self.job.system, self.system.retriever, self.runner, self._queries
+        # The last core, because the operating system works mostly on the first. Not every operating system can pin processes.
+        single = self.scenario == protocol.SINGLE
+        core = cores()[-1] if single and hasattr(os, "sched_setaffinity") else None
         task = protocol.Task(
-            system=timed.named.expression or "",
-            weights=chosen_weights(timed.named.retriever, timed.system.retriever),
-            index=str(timed.made.index),
+            system=named.expression or "",
+            weights=chosen_weights(named.retriever, retriever),
+            index=str(self.made.index),
             queries=[(query.query_id, query.text) for query in queries],
             own=own_positions(runner.corpus, queries).tolist() if runner.drops_self_matches else [],
             k=self.k,
-            threads=self.scenario.threads,
-            single=self.scenario.single,
+            threads=self.threads,
+            single=single,
             seconds=self.settings.seconds / self.processes,
             core=core,
             on=self._on,
             out=str(draft),
         )
-        runner.progress.start(f"{timed.named.name} on {runner.dataset.contract.id}", self.scenario.name, None, "queries")
+        runner.progress.start(self.job.name, self.scenario, None, "queries")
         advance = partial(runner.progress.advance, len(queries))
         if self.here:
-            measure_here(task, timed.system.retriever, advance)
+            measure_here(task, retriever, advance)
         else:
-            protocol.run_task(task, self.scenario.threads, advance)
+            protocol.run_task(task, self.threads, advance)
         runner.progress.end()
-        retriever = timed.system.retriever
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
         facts = msgspec.json.decode((draft / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
         known = {
-            "scenario": self.scenario.name,
-            "threads": self.scenario.threads,
+            "scenario": self.scenario,
+            "threads": self.threads,
             "k": self.k,
             "asked_seconds": self.settings.seconds,
             "exact": all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
             "candidates": retriever.candidates,
             "queries": len(queries),
-            "disk": _disk(timed.made.index),
+            "disk": _disk(self.made.index),
             "fingerprint": fingerprint(),
             "machine": performance() | pinned,
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -203,10 +212,10 @@ class _Measurement:
         """Return the number of queries that got other documents than in the untimed run."""
         run = Run.from_hits([query.query_id for query in self._queries], read_hits(draft), self.runner.corpus.doc_ids)
         drop = self.runner.drops_self_matches
-        compared = without_self_matches(run, self.timed.depth).run if drop else run
-        dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.timed.system.retriever)}
+        compared = without_self_matches(run, self.job.depth).run if drop else run
+        dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.system.retriever)}
         rounding = _HALF_ROUNDING if dtypes & {"bfloat16", "float16"} else _ROUNDING
-        return differing(compared, read_run(self.timed.made.folder).run, self.k - drop, rounding)
+        return differing(compared, read_run(self.made.folder).run, self.k - drop, rounding)
 
 
 def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:
