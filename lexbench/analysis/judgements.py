@@ -111,24 +111,20 @@ def leave_one_out(
     means = _means(runs, qrels, measure)
     rows = []
     for name in runs:
-        judged = first[name] & grades.keys()
+        judged, contributes = first[name] & grades.keys(), name in contributors
+        unique = {pair for pair in judged if found[pair] == 1} if contributes else set()
+        without = _means(runs, _without(qrels, unique), measure) if unique else means
         row = LeftOut(
             system=name,
-            contributes=name in contributors,
+            contributes=contributes,
             judged=len(judged) / max(sum(query in queries for query, _ in first[name]), 1),
+            unique=len(unique),
+            relevant=sum(grades[pair] >= relevant for pair in unique),
             mean=means[name],
             rank=_rank(means, name),
+            mean_without=without[name] if contributes else None,
+            rank_without=_rank(without, name) if contributes else None,
         )
-        if row.contributes:
-            unique = {pair for pair in judged if found[pair] == 1}
-            without = _means(runs, _without(qrels, unique), measure) if unique else means
-            row = msgspec.structs.replace(
-                row,
-                unique=len(unique),
-                relevant=sum(grades[pair] >= relevant for pair in unique),
-                mean_without=without[name],
-                rank_without=_rank(without, name),
-            )
         rows.append(row)
     return sorted(rows, key=lambda row: (row.rank, row.system))
 

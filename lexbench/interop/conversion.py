@@ -44,7 +44,7 @@ def export(
         name = {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
         groups.setdefault(name, []).append(entry)
     for name, group in groups.items():
-        for path in form.write(group, Target(folder / name, store, on_note)):
+        for path in form.convert(group, Target(folder / name, store, on_note)):
             if path in before:
                 on_note(f"replaced: {path}")
             written += 1
@@ -59,7 +59,7 @@ def import_file(format_name: str, source: Path, target: Path, on_note: Callable[
     *on_note* gets a note if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is
     malformed.
     """
-    content = imports()[format_name].read(source)
+    content = imports()[format_name].convert(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         if target.samefile(source):

@@ -6,17 +6,15 @@ what a copy in another format lacks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
     from lexbench.storage.store import Store
-    from lexbench.trec.qrels import Qrels
     from lexbench.trec.runs import Run
 
 
@@ -31,45 +29,33 @@ class Target(NamedTuple):
 Writer: TypeAlias = "Callable[[Sequence[StoredResult], Target], Iterator[Path]]"  # yields the path of each file
 
 
-@dataclass(frozen=True)
-class Export:
-    """A format that results are exported to."""
+class Format(NamedTuple):
+    """A format that results are exported to, or that runs and judgements are imported from."""
 
     name: str
     what: str  # the content, shown to users
-    lost: str  # what the format cannot hold
-    write: Writer
-    per: Literal["result", "dataset", "system", "export"] = "result"  # one call of `write` gets the results of one of these
-
-
-@dataclass(frozen=True)
-class Import:
-    """A format that is imported."""
-
-    name: str
-    what: str  # the content, shown to users
-    lost: str  # what is not kept
-    read: "Callable[[Path], Run | Qrels]"
+    lost: str  # what the format cannot hold, or what is not kept of it
+    convert: Callable[..., Any]  # a Writer, or a function that returns the Run or the Qrels in a file
+    per: Literal["result", "dataset", "system", "export"] = "result"  # one call of a Writer gets the results of one of these
 
 
 @cache
-def exports() -> Mapping[str, Export]:
+def exports() -> Mapping[str, Format]:
     """Return the formats that results are exported to, by name."""
     return _by_name("EXPORTS")
 
 
 @cache
-def imports() -> Mapping[str, Import]:
+def imports() -> Mapping[str, Format]:
     """Return the formats that are imported, by name."""
     return _by_name("IMPORTS")
 
 
-def _by_name(which: str) -> dict[str, Any]:
+def _by_name(which: str) -> dict[str, Format]:
     """Return the formats in the tuples *which* of all modules, sorted by name."""
-    names = (item.name.removesuffix(".py") for item in files(__name__).iterdir() if item.name.endswith(".py"))
-    modules = [import_module(f"{__name__}.{name}") for name in names if not name.startswith("_")]
-    formats = {form.name: form for module in modules for form in getattr(module, which, ())}
-    return dict(sorted(formats.items()))
+    names = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return {form.name: form for form in sorted(form for module in modules for form in getattr(module, which, ()))}
 
 
 # ---- helpers for the modules of formats ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from lexbench.errors import InvalidFile, require
-from lexbench.interop.formats import MEANS_LOST, Export, Target
+from lexbench.interop.formats import MEANS_LOST, Format, Target
 from lexbench.results import Result
 from lexbench.storage import atomic
 
@@ -150,12 +150,12 @@ def write_model_index(entries: "Sequence[StoredResult]", target: Target) -> Iter
 
 
 EXPORTS = (
-    Export(
+    Format(
         "mteb",
         "the results JSON of MTEB: a folder per system, a file per task",
         f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}",
         write,
         "system",
     ),
-    Export("model-index", "front matter for a model's card, in a folder per system", MEANS_LOST, write_model_index, "system"),
+    Format("model-index", "front matter for a model's card, in a folder per system", MEANS_LOST, write_model_index, "system"),
 )

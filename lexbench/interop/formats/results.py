@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from lexbench import results
-from lexbench.interop.formats import Export, Target, one_file
+from lexbench.interop.formats import Format, Target, one_file
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[
 _CSV_LOST = "all but the value of every query and measure; of the system and dataset only their file's name"
 _DRAWN = "effectiveness against queries per second and index bytes: SVG, PDF, PNG"
 EXPORTS = (
-    Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
-    Export("json", "the whole result", "nothing but the run", _write_json),
-    Export(
+    Format("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
+    Format("json", "the whole result", "nothing but the run", _write_json),
+    Format(
         "latex", "a table of each dataset: means, ranks, QPS, sizes", "all but the main figures", _write_latex, per="dataset"
     ),
-    Export("figures", _DRAWN, "all but the drawing", _write_figures, per="export"),
+    Format("figures", _DRAWN, "all but the drawing", _write_figures, per="export"),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.formats import RUN_LOST, RUN_NOT_KEPT, Export, Import, deferred, one_file, run_file
+from lexbench.interop.formats import RUN_LOST, RUN_NOT_KEPT, Format, deferred, one_file, run_file
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -96,17 +96,17 @@ _write_trec = run_file("trec", deferred("trec.runs", "write_run"))
 _write_msmarco = run_file("tsv", deferred("trec.runs", "write_msmarco_run"))
 _read = deferred("trec.runs", "read_run")
 EXPORTS = (
-    Export("trec", "the run, as trec_eval reads it", f"{_EQUAL}; {RUN_LOST}", _write_trec),
-    Export("msmarco", "the run, as MS MARCO's scripts read it", f"scores, only ranks stay; {RUN_LOST}", _write_msmarco),
-    Export("qrels", "the judgements, as trec_eval reads them", _RULES, one_file("qrels", _write_qrels), per="dataset"),
-    Export("ranx", "the run, as JSON", f"equal scores, as in trec; {RUN_LOST}", run_file("json", write_ranx_run)),
+    Format("trec", "the run, as trec_eval reads it", f"{_EQUAL}; {RUN_LOST}", _write_trec),
+    Format("msmarco", "the run, as MS MARCO's scripts read it", f"scores, only ranks stay; {RUN_LOST}", _write_msmarco),
+    Format("qrels", "the judgements, as trec_eval reads them", _RULES, one_file("qrels", _write_qrels), per="dataset"),
+    Format("ranx", "the run, as JSON", f"equal scores, as in trec; {RUN_LOST}", run_file("json", write_ranx_run)),
 )
 _JUDGED, _LOST = "judgements of TREC, BEIR or MS MARCO", "the second column, which no tool uses"
 IMPORTS = (
-    Import("trec", "a TREC run", RUN_NOT_KEPT, partial(_read, layout="trec")),
-    Import("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_read, layout="msmarco")),
-    Import("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_read, layout="scored")),
-    Import("qrels", _JUDGED, _LOST, deferred("trec.qrels", "read_qrels")),
-    Import("table", "a run as CSV, TSV, JSON lines or Parquet: query_id, doc_id, score or rank", RUN_NOT_KEPT, read_run_table),
-    Import("ranx", "a run of ranx, JSON", _DIGITS, read_ranx_run),
+    Format("trec", "a TREC run", RUN_NOT_KEPT, partial(_read, layout="trec")),
+    Format("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_read, layout="msmarco")),
+    Format("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_read, layout="scored")),
+    Format("qrels", _JUDGED, _LOST, deferred("trec.qrels", "read_qrels")),
+    Format("table", "a run as CSV, TSV, JSON lines or Parquet: query_id, doc_id, score or rank", RUN_NOT_KEPT, read_run_table),
+    Format("ranx", "a run of ranx, JSON", _DIGITS, read_ranx_run),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.interop.formats import Export, Target
+from lexbench.interop.formats import Format, Target
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
@@ -65,6 +65,6 @@ def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block
 
 _LOST = "everything but the vectors"
 EXPORTS = tuple(
-    Export(name, f"vectors of a sparse system: {content}", _LOST, partial(_write, name))
+    Format(name, f"vectors of a sparse system: {content}", _LOST, partial(_write, name))
     for name, content in (("anserini", "a JsonVectorCollection, its topics as TSV"), ("seismic", "JSON lines"))
 )
