@@ -84,7 +84,7 @@ class Place:
         self.contract("dev")
 
     def contract(self, split, **facts):
-        """Return the id of a dataset."""
+        """Make the contract of a split, with other *facts* than usual."""
         given = {"schema": 1, "id": f"tiny/{split}", "version": 1, "name": split, "description": split, "corpus": "tiny"}
         given["source"] = SourceFacts(loader="files", split=split)
         self.known[f"tiny/{split}"] = Contract(**(given | facts))

@@ -62,14 +62,14 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
 
 
 def results_at(store: Store, folder: Path | None) -> Iterator[StoredResult]:
-    """Yield the results in *folder*, a folder of results, or else in the store, sorted by dataset and system.
+    """Yield the results in *folder*, a folder of results, in the order of its files, or else those in the store.
 
-    In a folder, a system that two suites have on one dataset comes once. Results of the store that do not follow the contracts
-    of this lexbench are left out with a warning.
+    In a folder, a system that two suites have on one dataset comes once. Results of the store are sorted by dataset and system;
+    those that do not follow the contracts of this lexbench are left out with a warning.
     """
     if folder:
         by_name = {(one.dataset, one.system): one for file in read_folder(folder) for one in file.results}
-        yield from (StoredResult(by_name[name], None) for name in sorted(by_name))
+        yield from (StoredResult(result, None) for result in by_name.values())
         return
     for entry in stored_results(store):
         if fault := next(violations(entry.result), None):

@@ -32,7 +32,8 @@ def export(
     """
     form = exports()[format_name]
     wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
-    chosen = chosen_systems(systems, results_at(store, results))
+    there = sorted(results_at(store, results), key=lambda entry: (entry.result.dataset, entry.result.system))
+    chosen = chosen_systems(systems, there)
     selected = [entry for entry in chosen if not wanted or entry.result.dataset in wanted]
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
