@@ -7,40 +7,23 @@ in two, kiwi in none.
 import tiny
 
 CORPUS = {
-    "a4": "apple apple apple apple",
-    "a3": "apple apple apple fig",
-    "a2": "apple apple fig fig",
-    "a1": "apple fig fig fig",
-    "p1": "pear pear pear plum",
-    "p2": "pear pear plum plum",
-}
+    "a4": "apple apple apple apple", "a3": "apple apple apple fig", "a2": "apple apple fig fig", "a1": "apple fig fig fig",
+    "p1": "pear pear pear plum", "p2": "pear pear plum plum",
+}  # fmt: skip
 QUERIES = {"qa": "apple", "qf": "fig", "qp": "pear", "qz": "apple", "qn": "plum"}
 DOCUMENT_VECTORS = {
-    "a1": {"apple": 1.0, "fig": 3.0},
-    "a2": {"apple": 2.0, "fig": 2.0},
-    "a3": {"apple": 3.0, "fig": 0.5},
-    "a4": {"apple": 4.0},
-    "p1": {"pear": 3.0, "plum": 1.0},
-    "p2": {"pear": 2.0, "plum": 2.0},
-}
+    "a1": {"apple": 1.0, "fig": 3.0}, "a2": {"apple": 2.0, "fig": 2.0}, "a3": {"apple": 3.0, "fig": 0.5}, "a4": {"apple": 4.0},
+    "p1": {"pear": 3.0, "plum": 1.0}, "p2": {"pear": 2.0, "plum": 2.0},
+}  # fmt: skip
 QUERY_VECTORS = {
-    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
-    "qf": {"fig": 1.0},
-    "qp": {"pear": 1.0},
-    "qz": {},
-    "qn": {"plum": 1.0},
-}
+    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0}, "qf": {"fig": 1.0}, "qp": {"pear": 1.0}, "qz": {}, "qn": {"plum": 1.0},
+}  # fmt: skip
 JUDGED = [
-    ("qa", "a3", 1),
-    ("qa", "p1", 0),
-    ("qf", "a2", 1),
-    ("qf", "a4", 2),  # relevant, and BM25 does not find it
-    ("qf", "gone", 1),  # the corpus does not have it
-    ("qp", "p1", 1),  # all that BM25 finds is relevant
-    ("qp", "p2", 1),
-    ("qz", "gone", 1),
-    ("qn", "p2", 0),
-]
+    ("qa", "a3", 1), ("qa", "p1", 0),
+    ("qf", "a2", 1), ("qf", "a4", 2), ("qf", "gone", 1),  # BM25 does not find a4, and the corpus does not have `gone`
+    ("qp", "p1", 1), ("qp", "p2", 1),  # all that BM25 finds is relevant
+    ("qz", "gone", 1), ("qn", "p2", 0),
+]  # fmt: skip
 
 
 def write(path, judged=JUDGED, split="train", queries=QUERIES):
