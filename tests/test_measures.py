@@ -54,25 +54,13 @@ RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_fr
     [  # the list is x a u b; a has grade 1, b 3, c 2 (not found), x 0, u is unjudged
         ("nDCG@10", (1 / math.log2(3) + 3 / math.log2(5)) / (3 + 2 / math.log2(3) + 1 / 2)),
         ("nDCG@2", (1 / math.log2(3)) / (3 + 2 / math.log2(3))),
-        ("RR", 1 / 2),
-        ("RR(rel=2)", 1 / 4),
-        ("RR(rel=2)@3", 0),
-        ("R@2", 1 / 3),
-        ("R(rel=2)@10", 1 / 2),
-        ("RCap@2", 1 / 2),
-        ("RCap@10", 2 / 3),
-        ("Success@1", 0),
-        ("Success@2", 1),
-        ("P@2", 1 / 2),
-        ("P@10", 2 / 10),
-        ("AP", (1 / 2 + 2 / 4) / 3),
-        ("AP@2", (1 / 2) / 3),
-        ("AP(rel=2)", (1 / 4) / 2),
-        ("Judged@2", 1),
-        ("Judged@10", 3 / 4),
-        ("Judged", 3 / 4),
+        ("RR", 1 / 2), ("RR(rel=2)", 1 / 4), ("RR(rel=2)@3", 0),
+        ("R@2", 1 / 3), ("R(rel=2)@10", 1 / 2), ("RCap@2", 1 / 2), ("RCap@10", 2 / 3),
+        ("Success@1", 0), ("Success@2", 1), ("P@2", 1 / 2), ("P@10", 2 / 10),
+        ("AP", (1 / 2 + 2 / 4) / 3), ("AP@2", (1 / 2) / 3), ("AP(rel=2)", (1 / 4) / 2),
+        ("Judged@2", 1), ("Judged@10", 3 / 4), ("Judged", 3 / 4),
     ],
-)
+)  # fmt: skip
 def test_values_by_hand(measure, expected):
     """Each measure has the value that its docstring defines."""
     qrels = judged(q={"a": 1, "b": 3, "c": 2, "x": 0})

@@ -136,14 +136,10 @@ def weights_of(result):
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        (SURE, WRONG, [1, 0]),
-        (WRONG, SURE, [0, 1]),
-        (RATHER, HARDLY, [0.65, 0.35]),
-        (HARDLY, RATHER, [0.35, 0.65]),
-        (RATHER, SURE, [0.5, 0.5]),
-        (WRONG, WRONG, [0.5, 0.5]),
+        (SURE, WRONG, [1, 0]), (WRONG, SURE, [0, 1]), (WRONG, WRONG, [0.5, 0.5]),
+        (RATHER, HARDLY, [0.65, 0.35]), (HARDLY, RATHER, [0.35, 0.65]), (RATHER, SURE, [0.5, 0.5]),
     ],
-)
+)  # fmt: skip
 def test_weights_by_hand(place, a, b, expected):
     """A member that alone is right has weight 1; else the most even weights that rank the relevant document first."""
     place.judge("dev", {"t1": 0, "t2": 0}, a, b)
