@@ -120,8 +120,8 @@ FALSIFIED = {
     "another schema": ({"schema": 99}, "its schema is 99"),
     "another schema of the file": (lambda entry, _: entry.update(schema=99), "its schema is 99"),
     "another system": ({"system": "b"}, "it has a result of b among those of bm25"),
-    "another name": (lambda entry, _: entry.update(system="b"), "it holds b on classic, whose file is classic/b.json"),
-    "another suite": (lambda entry, _: entry.update(suite="beir"), "it holds bm25 on beir, whose file is beir/bm25.json"),
+    "another name": (lambda entry, _: entry.update(system="b"), "it is of b on classic, whose file is classic/b.json"),
+    "another suite": (lambda entry, _: entry.update(suite="beir"), "it is of bm25 on beir, whose file is beir/bm25.json"),
     "a dataset twice": (lambda entry, one: entry["results"].append(one), "cranfield is there 2 times"),
 }  # fmt: skip
 

@@ -177,7 +177,7 @@ def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:
         return True
     if (folder / name).read_bytes() != content:
         raise CommandError(
-            f"{folder / name} is there already, with other results; pull into a folder of its own, and show both: "
+            f"{folder / name} is there already, with other results; pull into another folder, and show both: "
             f"lexbench leaderboard --results {folder} --merge NAME=FOLDER"
         )
     return False

@@ -48,7 +48,7 @@ def read_file(path: Path) -> SystemResults:
     entry = results.load(path, results.SystemResults)
     name = results.file_name(entry.system)
     if (path.parent.name, path.stem) != (entry.suite, name):
-        raise InvalidFile(f"{path}: it holds {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
+        raise InvalidFile(f"{path}: it is of {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
     for dataset, count in Counter(result.dataset for result in entry.results).items():
         if count > 1:
             raise InvalidFile(f"{path}: {dataset} is there {count} times")

@@ -1,4 +1,4 @@
-"""Formats of other tools' files: what each format holds, what it cannot hold, and how it is written or read.
+"""Formats of other tools' files: what each format can and cannot contain, and how it is written or read.
 
 The modules of this folder add formats by their tuples EXPORTS and IMPORTS; there is no other list. `lexbench export --help`
 imports all modules, so they import NumPy and other tools inside functions only. Our own store has everything. The commands say
