@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise, zip_longest
-from pathlib import Path
+from os.path import expanduser
 from shlex import quote
 from typing import TypeAlias
 
@@ -124,7 +124,7 @@ def parse(text: str) -> Expression:
             raise NotationError(f"{echoed(text)} names a Python object: {where}") from None
         place = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
         place += f" ({error.msg})" if isinstance(error, SyntaxError) and "never closed" in error.msg else ""
-        message = f"{echoed(text)} does not read{place}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
+        message = f"{echoed(text)} is no valid expression{place}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
         raise NotationError(message) from None
     return _expression(tree, text)
 
@@ -133,13 +133,9 @@ def _with_quoted_paths(text: str) -> str:
     """Return an expression with quotes around paths: values outside strings that have a slash."""
     strings = [*_STRING.finditer(text)]
     outside = [text[start:stop] for start, stop in pairwise([0, *(at for one in strings for at in one.span()), len(text)])]
-    quoted = (_PATH.sub(lambda path: write_value(_expanded(path[1].strip())), part) for part in outside[::2])
+    # The shell expands no ~ inside an expression. `expanduser` of os.path leaves all other paths and URLs unchanged.
+    quoted = (_PATH.sub(lambda path: write_value(expanduser(path[1].strip())), part) for part in outside[::2])  # noqa: PTH111
     return "".join(chain.from_iterable(zip_longest(quoted, (one[0] for one in strings), fillvalue="")))
-
-
-def _expanded(path: str) -> str:
-    """Return a path without ~, which the shell did not expand inside an expression; other paths and URLs as they are."""
-    return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def read_expression(text: str) -> ast.expr:
@@ -156,7 +152,7 @@ def read_expression(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (RecursionError, MemoryError):  # the caller has left too little of the stack
-        raise NotationError(f"{echoed(text)} does not read: it is nested too deep") from None
+        raise NotationError(f"{echoed(text)} is nested too deep") from None
 
 
 def _opened(text: str) -> Iterator[int]:

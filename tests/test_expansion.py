@@ -91,8 +91,8 @@ def test_forms(tmp_path, name, content, packed):
         ("x.tsv.gz", "1\tx\n", "x.tsv.gz: Not a gzipped file"),
     ],
 )
-def test_what_does_not_read(tmp_path, name, content, line):
-    """A line that does not read, or reads as two things, is named by its number."""
+def test_a_faulty_file_of_expansions_is_refused(tmp_path, name, content, line):
+    """The error for a line that is no expansion, or could be two, has the number of the line."""
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidFile, match=line):
         Expansions(tmp_path / name)

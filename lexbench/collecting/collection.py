@@ -41,7 +41,7 @@ from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import lines, read_toml
 from lexbench.storage.store import Store
-from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_judged
+from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
 from lexbench.types import Judgement, Query
 
@@ -239,7 +239,7 @@ class Collection:
         judgements = [Judgement(*pair, grade) for pair, grade in grades.items()]
         (self.path / "qrels").mkdir(exist_ok=True)
         if by.startswith(JUDGE):
-            write_judged(judgements, self.path / _QRELS, by)
+            write_qrels(Qrels.from_judgements(judgements), self.path / _QRELS, by)
         else:
             write_beir_qrels(Qrels.from_judgements(judgements), self.path / _QRELS)
         judged = Judged(

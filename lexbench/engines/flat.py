@@ -33,7 +33,7 @@ class FlatIndex(Index):
         Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. Raises LexbenchError for queries of
         another width, or with values that are not finite.
         """
-        from lexbench.engines.kernels.dense import best
+        from lexbench.engines.kernels.dense import Best, tiles
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
@@ -41,7 +41,10 @@ class FlatIndex(Index):
         hits = no_hits(len(queries), min(k, len(self.vectors)))
         for start in range(0, len(queries), _QUERIES):
             batch = slice(start, start + _QUERIES)
-            hits.docs[batch], hits.scores[batch] = best([self.vectors], queries[batch], hits.docs.shape[1])
+            best = Best(len(queries[batch]), hits.docs.shape[1])
+            for query, position, products in tiles([self.vectors], queries[batch]):
+                best.add(products, position, query)
+            hits.docs[batch], hits.scores[batch] = best.hits()
         return hits
 
 

@@ -44,7 +44,7 @@ class Sharded(Engine):
 
     kind: ClassVar[Any] = None  # these two are those of the engine
     exact: ClassVar[Any] = None
-    # Where shards are built and searched, and what is called with a line for each worker that is replaced: see `on_workers`.
+    # The executor whose workers build and search the shards, and a function that gets a line for each replaced worker.
     place: ClassVar[tuple[Executor, Callable[[str], None]]] = Here(), lambda _line: None
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Sharded(Engine):
         """Return a copy whose shards the workers of *executor* build and search."""
         inner = self.engine
         if isinstance(inner, Sharded):
-            inner = replace(inner)  # its shards are where the shard is that they belong to
+            inner = replace(inner)  # without workers: a worker searches all inner shards of its shard itself
         copy = replace(self, engine=inner)
         object.__setattr__(copy, "place", (executor, note))
         return copy

@@ -136,7 +136,7 @@ class BM25(Settings):
         return BM25Searcher(self, path)
 
     def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:
-        """Return each term of *query* as an encoded query of it alone, with its weight; and the terms that no document has.
+        """Return a query of each term of *query* alone, encoded, with its weight; and the terms that no document has.
 
         A single term counts as often as *query* repeats it.
         """

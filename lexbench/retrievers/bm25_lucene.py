@@ -59,9 +59,8 @@ class BM25Lucene(Settings):
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write a Lucene index of *corpus* into *path*; Lucene's buffer bounds the memory."""
         writer = Writer(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
-        documents = (
-            corpus.documents() if self.lower_position_first else _backwards(corpus)
-        )  # in the order in which they win ties
+        # Lucene gets documents in the order in which they win ties.
+        documents = corpus.documents() if self.lower_position_first else _backwards(corpus)
         for document in self.contents(corpus, documents, path):
             writer.add(" ".join(" ".join([text] * times) for text, times in document))
         writer.finish()

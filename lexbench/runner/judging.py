@@ -28,7 +28,7 @@ from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.trec.ids import encode, lookup, text_of
-from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_judged
+from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_qrels
 from lexbench.trec.runs import Run
 from lexbench.types import Document, Judgement, Verdict
 
@@ -124,7 +124,7 @@ def judge_documents(
     given = {pair: grade for pair, grade in grades.items() if grade is not None}
     if not given:
         raise LexbenchError(f"none of {total:,} answers has a grade; the answers are in {answers.path}")
-    write_judged((Judgement(*pair, grade) for pair, grade in given.items()), path, stamp)
+    write_qrels(Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in given.items()), path, stamp)
     judging = Judging(
         stamp=stamp,
         judge=recipe,

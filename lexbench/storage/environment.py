@@ -71,7 +71,7 @@ def _selector(_path: tuple[str, ...]) -> Callable[..., metadata.EntryPoints]:
 
 @cache  # reads and parses a file
 def _distribution(name: str) -> tuple[str, str] | None:
-    """Return the name of a distribution, as it writes it, and its version; None if it is not installed."""
+    """Return the name of a distribution in its own spelling, and its version; None if it is not installed."""
     try:
         found = metadata.distribution(name)
     except metadata.PackageNotFoundError:

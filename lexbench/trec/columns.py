@@ -9,8 +9,6 @@ checked line by line, which either names the faulty line or leaves only usual li
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.storage.reading import blocks
+from lexbench.storage.reading import blocks, lines
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
@@ -29,11 +27,8 @@ _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 def first_fields(path: Path) -> list[bytes]:
     """Return the fields of the first line that is not blank or a comment; [] if there is none."""
-    for block in blocks(path):
-        for line in chain.from_iterable(map(bytes.splitlines, BytesIO(block.text))):  # lazy: splits only as far as needed
-            if line.strip() and not line.startswith(b"#"):
-                return line.split()
-    return []
+    every = (part for _, line in lines(path) for part in line.splitlines())  # a file of an old Mac ends lines by \r
+    return next((line.split() for line in every if line.strip() and not line.startswith(b"#")), [])
 
 
 def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False, more: bool = False) -> list[NDArray[Any]]:

@@ -124,19 +124,14 @@ def _kinds(path: Path, names: Sequence[str]) -> list[Kind]:
     return kinds
 
 
-def write_qrels(qrels: Qrels, path: Path) -> None:
-    """Write TREC qrels, sorted by query and document id."""
-    _write_judgements(qrels, path, "{0} 0 {1} {2}\n")
+def write_qrels(qrels: Qrels, path: Path, stamp: str = "0") -> None:
+    """Write TREC qrels, sorted by query and document id. All tools ignore the second column, which has a judge's *stamp*."""
+    _write_judgements(qrels, path, f"{{0}} {stamp} {{1}} {{2}}\n")
 
 
 def write_beir_qrels(qrels: Qrels, path: Path) -> None:
     """Write the qrels file of a BEIR folder, sorted by query and document id."""
     _write_judgements(qrels, path, "{0}\t{1}\t{2}\n", "\t".join(BEIR_HEADER).encode() + b"\n")
-
-
-def write_judged(judgements: Iterable[Judgement], path: Path, stamp: str) -> None:
-    """Write TREC qrels with a judge's *stamp* in the second column, which all tools ignore, sorted like `write_qrels`."""
-    _write_judgements(Qrels.from_judgements(judgements), path, f"{{0}} {stamp} {{1}} {{2}}\n")
 
 
 def judge_stamps(path: Path) -> Counter[str]:

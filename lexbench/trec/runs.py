@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -283,10 +283,9 @@ _LOWEST = np.int32(-(2**31))
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-Columns: TypeAlias = tuple[NDArray[np.int32], NDArray[np.floating]]  # documents and scores (entries,)
-
-
-def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Columns:
+def canonical(
+    offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]
+) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
     """Return *docs* and *scores* (entries,) in canonical order; -0.0 becomes 0.0, which it equals."""
     # Most runs are in order already, so only lists with an entry out of order are sorted.
     follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))

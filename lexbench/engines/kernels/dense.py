@@ -6,7 +6,7 @@ by late interaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -110,26 +110,15 @@ def _disordered(number):  # type: ignore[no-untyped-def]
 # ---- products --------------------------------------------------------------------------------------------------------------
 
 
-class Tile(NamedTuple):
-    """The products of some queries and some documents."""
-
-    query: int  # number of the first query
-    position: int  # of the first document
-    products: NDArray[np.float32]  # (queries, documents); overwritten by the next tile
-
-
-def best(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32], k: int) -> Hits:
-    """Return the *k* documents of the largest products of each query, the lower position first; -1 if there are fewer."""
-    best_so_far = Best(len(queries), k)
-    for query, position, products in tiles(blocks, queries):
-        best_so_far.add(products, position, query)
-    return best_so_far.hits()
+# The number of the first query, the position of the first document, and the products (queries, documents).
+Tile: TypeAlias = tuple[int, int, NDArray[np.float32]]
 
 
 def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Iterator[Tile]:
     """Yield the products of *queries* (queries, dimensions) with *blocks* (n, dimensions) of float32 or float16 vectors.
 
-    Blocks come in order of position; the tiles of all queries with some documents come before those of the next documents.
+    Blocks come in order of position; the tiles of all queries with some documents come before those of the next documents. The
+    next tile overwrites the products.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     buffer = np.empty(min(_QUERIES, len(queries)) * _DOCUMENTS, np.float32)
@@ -143,7 +132,7 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
                 batch = queries[query : query + _QUERIES]
                 out = buffer[: len(batch) * len(documents)].reshape(len(batch), len(documents))
                 np.matmul(batch, documents.T, out=out)
-                yield Tile(query, position, out)
+                yield query, position, out
             position += len(documents)
 
 
@@ -151,7 +140,7 @@ def _sparse_tiles(blocks: Iterable[sparse.csr_array], queries: sparse.csr_array)
     """Yield the products of all *queries* (queries, vocabulary) with each of *blocks* (n, vocabulary)."""
     position = 0
     for block in blocks:
-        yield Tile(0, position, (queries @ block.T).toarray().astype(np.float32))
+        yield 0, position, (queries @ block.T).toarray().astype(np.float32)
         position += block.shape[0]
 
 
