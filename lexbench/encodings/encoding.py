@@ -20,7 +20,7 @@ from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
 
-AHEAD = 2  # shards that are tokenised before they are needed
+_AHEAD = 2  # shards that are tokenised before they are needed
 
 
 def encode_tokens(encoder: Encoder, tokens: Any, advance: Advance) -> bytes:
@@ -46,7 +46,7 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
         left, queue = iter(shards), deque[Future[Any]]()
         written: Future[None] | None = None
         for shard in shards:
-            for ahead in islice(left, AHEAD - len(queue)):
+            for ahead in islice(left, _AHEAD - len(queue)):
                 queue.append(tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead))
             try:
                 content = encode_tokens(encoder, queue.popleft().result(), advance)

@@ -17,15 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.encoding import (
-    AHEAD,
-    culprit,
-    document_name,
-    documents_at,
-    encode_tokens,
-    encoded_shard,
-    with_document_name,
-)
+from lexbench.encodings.encoding import culprit, document_name, documents_at, encode_tokens, encoded_shard, with_document_name
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Encoder, Reranker
@@ -33,7 +25,7 @@ from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
-MOST_SHARDS = AHEAD + 1  # that a worker has at a time: it encodes one and tokenises the others
+MOST_SHARDS = 3  # that a worker has at a time: it encodes one and tokenises the others
 _DEATHS = 3  # of workers, after which their shard, or the call, is given up
 _PATIENCE = 1.0  # seconds that a busy worker has at the end
 _TAKING = 0.5  # seconds between two reports of progress

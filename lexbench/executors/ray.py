@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._workers import (
-    Answer,
-    CalledWorker,
-    Holder,
-    Rerankers,
-    WorkerGone,
-    encode_on_workers,
-    workers_with,
-)
+from lexbench.executors._workers import Answer, CalledWorker, Holder, Rerankers, WorkerGone, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime

@@ -17,18 +17,7 @@ from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
 from lexbench.errors import LexbenchError
-from lexbench.plugins import (
-    BuildContext,
-    Encoder,
-    Engine,
-    Index,
-    QueryEncoder,
-    Rescorer,
-    Retriever,
-    Searcher,
-    StoredVectors,
-    Transform,
-)
+from lexbench.plugins import BuildContext, Encoder, Engine, Index, Rescorer, Retriever, Searcher, StoredVectors, Transform
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
 from lexbench.types import CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of, rows_of
@@ -137,8 +126,8 @@ class Encoded(Retriever):
 
 
 @dataclass(frozen=True)
-class VectorQueries(QueryEncoder):
-    """What the searcher and the rescorer share: they encode queries alike."""
+class VectorQueries:
+    """The base class of the searcher and the rescorer, which encode queries alike."""
 
     retriever: Encoded
 
