@@ -16,12 +16,6 @@ from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
 
 
-@pytest.fixture
-def data(bread):
-    """Return the folder of a small collection."""
-    return str(bread)
-
-
 def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):
     """A missing dataset is a failure in the results; an unknown name is raised at once."""
     for name in ("IR_DATASETS_HOME", "LEXBENCH_DATA"):
@@ -35,10 +29,10 @@ def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, mo
         lexbench.run("beir", ["bm2"])
 
 
-def test_results_become_a_table_and_a_data_frame(tmp_path, data):
+def test_results_become_a_table_and_a_data_frame(tmp_path, bread):
     """Results iterate, print as a table, and give one row per result."""
     pytest.importorskip("pandas", reason="it is in the extra pandas")
-    results = lexbench.run(data, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
+    results = lexbench.run(bread, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
     frame = results.to_pandas()
 
     assert [result.system for result in results] == ["lengths", "bm25"]
@@ -48,7 +42,7 @@ def test_results_become_a_table_and_a_data_frame(tmp_path, data):
     assert "| lengths | 0." in results._repr_markdown_()  # what a notebook shows
 
 
-def test_an_object_without_identity_is_not_resumed(tmp_path, data):
+def test_an_object_without_identity_is_not_resumed(tmp_path, bread):
     """An encoder object without identity is encoded in each run, and only the corpus stays; one with an identity is kept."""
 
     class Counting(Length):
@@ -62,19 +56,19 @@ def test_an_object_without_identity_is_not_resumed(tmp_path, data):
         def identity(self):
             return json.loads('{"weights": 1}')
 
-    lexbench.run(data, [Counting()], store=tmp_path)
+    lexbench.run(bread, [Counting()], store=tmp_path)
     once, Counting.calls = Counting.calls, 0
-    lexbench.run(data, [Counting()], store=tmp_path)
+    lexbench.run(bread, [Counting()], store=tmp_path)
     assert Counting.calls == once > 0
     assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora", "places"}
 
-    lexbench.run(data, [Known()], store=tmp_path)
+    lexbench.run(bread, [Known()], store=tmp_path)
     Counting.calls = 0
-    lexbench.run(data, [Known()], store=tmp_path)
+    lexbench.run(bread, [Known()], store=tmp_path)
     assert Counting.calls == 0
 
 
-def test_an_interrupted_object_starts_anew(tmp_path, data, monkeypatch):
+def test_an_interrupted_object_starts_anew(tmp_path, bread, monkeypatch):
     """An object that was interrupted while encoding may have changed: its old vectors are not used."""
     monkeypatch.setattr("lexbench.encodings.shards.SHARD", 32)
     monkeypatch.setattr("lexbench.plugins._BATCH", 4)
@@ -90,11 +84,11 @@ def test_an_interrupted_object_starts_anew(tmp_path, data, monkeypatch):
 
     encoder = Growing()
     with pytest.raises(KeyboardInterrupt):
-        lexbench.run(data, [encoder], store=tmp_path)
+        lexbench.run(bread, [encoder], store=tmp_path)
     assert not list((tmp_path / "encodings").iterdir())
 
     encoder.calls, encoder.factor = 100, 2.0
-    again = lexbench.run(data, {"grown": encoder}, store=tmp_path)
+    again = lexbench.run(bread, {"grown": encoder}, store=tmp_path)
     assert len(again) == 1
 
 

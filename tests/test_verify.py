@@ -6,6 +6,7 @@ from pathlib import Path
 import expected_figures as tool
 import numpy as np
 import pytest
+import samples
 import tiny
 from samples import judged, ranked
 from tiny import answer, ended
@@ -15,7 +16,7 @@ from lexbench.analysis.verify.published import PublishedScore, is_same_system, p
 from lexbench.analysis.verify.published import source as source_of
 from lexbench.analysis.verify.verdicts import Verdict, causes, verify
 from lexbench.contracts import all_contracts
-from lexbench.results import Counts, Result
+from lexbench.results import Counts
 from lexbench.runner.systems import describe, system
 from lexbench.trec.runs import without_self_matches
 
@@ -33,8 +34,8 @@ def figure(value, measure="nDCG@10", dataset="beir/scifact/test", system="bm25",
 def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
     """Return a measured result; the default recipe is that of the system *label*."""
     made = dict(system(label).recipe) if recipe is None else recipe
-    facts = {"contract": f"{dataset}@1", "depth": 1000, "query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
-    return Result(system=label, dataset=dataset, means=means, recipe=made, **facts)
+    facts = {"query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
+    return samples.result(label, dataset=dataset, means=means, recipe=made, **facts)
 
 
 def dense(weights, engine="flat", **settings):
