@@ -286,7 +286,7 @@ def test_queries_that_are_tested_are_left_out(place):
     found = place.result(both())
     assert weights_of(found) == [0.65, 0.35]
     assert "tuned on 1 query of tiny/dev" in found.notes[0]
-    assert found.notes[0].endswith("; 2 more are also tested here, and were left out")
+    assert found.notes[0].endswith("; test queries left out: 2")
 
 
 def test_the_tuning_contracts_own_rules_hold(place):

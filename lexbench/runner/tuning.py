@@ -144,7 +144,7 @@ def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tu
     mean = f"{measure} {best.mean:.4f} is the best of {best.tried}, in steps of {best.step:g}"
     if rule == "oracle":
         return f"{BOUND}{weights}, chosen on the very {queries} that are scored: an upper bound, no result; {mean}"
-    left_out = f"; {tuning.left_out} more are also tested here, and were left out" if tuning.left_out else ""
+    left_out = f"; test queries left out: {tuning.left_out}" if tuning.left_out else ""
     return f"{weights}, tuned on {queries}, where {mean}{left_out}"
 
 
