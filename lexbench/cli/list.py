@@ -1,6 +1,6 @@
 """List suites, datasets, models, plug-ins or results."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,24 +23,15 @@ _WEIGHTS = {  # where a model's weights come from
 def command(what: str, *, as_json: bool) -> None:
     """List suites, datasets, models, plug-ins of one kind, or the results in the store."""
     if what == "models" and as_json:
-        print_json(_models())
+        from lexbench import catalog
+
+        found = catalog.listing().items()
+        print_json([{"name": name, "error": str(one)} if isinstance(one, LexbenchError) else one for name, one in found])
         return
     store = open_store()
     header, rows = _listing(what, store)
     print_rows(header, rows, as_json=as_json)
     click.get_current_context().exit(1 if store.damaged else 0)
-
-
-def _models() -> list[dict[str, Any]]:
-    """Return the catalogue entry of each model, or the error of an entry that cannot be read."""
-    import msgspec
-
-    from lexbench import catalog
-
-    return [
-        {"name": name, "error": str(model)} if isinstance(model, LexbenchError) else msgspec.to_builtins(model)
-        for name, model in catalog.listing().items()
-    ]
 
 
 def _listing(what: str, store: "Store") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -61,11 +52,13 @@ def _listing(what: str, store: "Store") -> tuple[tuple[str, ...], list[tuple[str
             for contract in all_contracts().values()
         ]
     if what == "models":
+        from lexbench import catalog
+
         return ("model", "family", "weights", "what"), [
-            (m["name"], "?", "broken", m["error"])
-            if "error" in m
-            else (m["name"], m["family"], _WEIGHTS[m["weights"]], m["summary"])
-            for m in _models()
+            (name, "?", "broken", str(one))
+            if isinstance(one, LexbenchError)
+            else (name, one.family, _WEIGHTS[one.weights], one.summary)
+            for name, one in catalog.listing().items()
         ]
     if what == "results":
         from lexbench.analysis.stored_results import distinct_datasets, stored_results
