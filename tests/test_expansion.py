@@ -11,7 +11,7 @@ from workbench import indexed
 from lexbench import api
 from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.expansion import Expansions
-from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.retrievers import _bm25_settings
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
@@ -149,15 +149,6 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path, hits, setting, records, s
     """Weights must be whole numbers, for every document of this corpus; the error names the fault."""
     with pytest.raises(LexbenchError, match=said):
         hits(BM25, "x", **{setting: written(tmp_path / "w.jsonl", records)})
-
-
-@both
-def test_settings_that_cannot_be(kind, expansions, weights):
-    """Both files at once, and one that is not there, are refused before work starts."""
-    with pytest.raises(CommandError, match="term weights replace the texts"):
-        kind(expansions=expansions, term_weights=weights)
-    with pytest.raises(MissingData, match=r"bm25\(term_weights='nowhere'\): there is no such file"):
-        kind(term_weights="nowhere")
 
 
 def test_the_key(tmp_path, expansions):

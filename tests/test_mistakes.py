@@ -77,6 +77,8 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r 'bm25(k1=\"1.2\")'": "write it without quotes: bm25(k1=1.2)",
     "run suite pydoc -r 'bm25(k1=1.2'": "'(' was never closed",
     "run suite pydoc -r 'bm25(k1=-1)'": "k1 is a number from 0 up",
+    'run suite pydoc -r \'bm25(expansions="good.run", term_weights="good.run")\'': "term weights replace the texts",
+    'run suite pydoc -r \'vectors("x", "y", format="anserine")@csr\'': "there is anserini, anserini-topics",
     "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25': bm25 and bm25; name one: -r 'other = …'",
     "run suite pydoc -r bm25(k1=True)": "takes float, not True",
     "run suite pydoc -r 'bm25(1, 2, 3, 4, 5, 6, 7, 8)'": "8 given",
@@ -88,6 +90,8 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r 'bm25|top_k(3)'": "bm25 is no encoder",
     "run suite pydoc -r 'rerank(bm25)'": 'e.g. rerank(bm25, cross_encoder(model="FOLDER"), k=100)',
     "run suite pydoc -r 'rerank(bm25, bm25, RERANKER)'": "takes a retriever and a reranker",
+    'run suite pydoc -r \'rerank(bm25, cross_encoder("x", titles="pair"))\'': "there is off, string",
+    'run suite pydoc -r \'rerank(bm25, cross_encoder("x", device="tpu"))\'': "there is auto, cpu, cuda, cuda:0, mps",
     "run suite pydoc -r 'rerank(bm25, bm25(k1=2.0))'": "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])",
     "run suite pydoc -r 'rerank(bm25, lexmae_nano)'": "is no reranker (cross_encoder, endpoint_reranker); to let it score",
     "run suite pydoc -r 'rerank(RERANKER, RERANKER)'": "is a reranker; write rerank(bm25, endpoint_reranker",
@@ -133,6 +137,7 @@ CANNOT_BE = {  # exit code 2
     'run dataset good -r "command(\\"cat \'x\\")"': "No closing quotation",
     "run dataset good -r 'command(\"cat\", timeout=0)'": "the timeout is a number of seconds above 0",
     "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
+    **{f"encode suite pydoc -r bm25 --part {part}": f"--part {part}" for part in ("16/16", "1", "0/0", "slurm", "a/b")},
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
     "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",
     # models
@@ -210,6 +215,9 @@ NOT_THERE = {  # exit code 3
     "run suite pydoc --on spark": "no executor 'spark'; there is: here, processes, ray",
     "run suite pydoc -d scifact": "there is: pydoc/test",
     "run suite beir -d scifact -r bm25": "did you mean 'beir/scifact/test'?",
+    "run suite pydoc -r 'rerank(bm25, cross_encoder(\"/no/where\"))'": "no folder /no/where",
+    "run suite pydoc -r 'bm25(term_weights=\"nowhere\")'": "bm25(term_weights='nowhere'): there is no such file",
+    'run suite pydoc -r \'vectors("nowhere", "nowhere")@csr\'': "vectors(documents='nowhere'): there is no such file",
     "run suite pydoc -r 'rerank(bm25, cros_encoder)'": "did you mean 'cross_encoder'?",
     "run suite pydoc -r bm52": "did you mean 'bm25'?",
     "run suite pydoc -r 'bm25(k=1.2)'": "did you mean 'k1'?",
@@ -296,7 +304,7 @@ def playground(tmp_path_factory):
 @pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
 def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
     """The exit code shows the kind of mistake, stdout is empty, and one line has the fault and the command to type."""
-    if "lexmae(" in typed or typed.startswith("speed lexmae"):
+    if "lexmae(" in typed or "cross_encoder(" in typed or typed.startswith("speed lexmae"):
         pytest.importorskip("torch", reason="models are in the extra neural")
     monkeypatch.chdir(playground)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))

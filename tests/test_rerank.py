@@ -285,20 +285,6 @@ def test_a_catalogued_reranker_is_called_by_its_name(models, tmp_path, monkeypat
         system("little")
 
 
-@pytest.mark.parametrize(
-    ("given", "kind", "said"),
-    [
-        ("'/no/where'", MissingData, "no folder /no/where"),
-        ("'x', titles='pair'", CommandError, "there is off, string"),
-        ("'x', device='tpu'", CommandError, "there is auto, cpu, cuda, cuda:0, mps"),
-    ],
-)
-def test_an_impossible_model_or_setting_is_refused(given, kind, said):
-    """The error names what exists. Mistakes in `rerank` itself are in test_mistakes."""
-    with pytest.raises(kind, match=re.escape(said)):
-        system(f"rerank(bm25, cross_encoder(model={given}))")
-
-
 def changed(change):
     """Return a function that writes a model with weights that *change* returns."""
     return lambda path: checkpoints.rewrite(checkpoints.cross_encoder(path), change)

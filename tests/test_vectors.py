@@ -10,7 +10,7 @@ from staged import encode
 
 from lexbench import registry
 from lexbench.encodings.shards import Encodings
-from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Query
 
@@ -74,16 +74,3 @@ def test_a_second_vector_of_an_id_is_refused(files, tmp_path):
     documents.write_text(documents.read_text() + documents.read_text().splitlines()[1] + "\n")
     with pytest.raises(InvalidFile, match=r"documents\.jsonl: two vectors have the id '[abc]', and .*; keep one of them"):
         encoded(vectors(**files), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "line"),
-    [
-        ({"format": "anserine"}, CommandError, "there is anserini, anserini-topics"),
-        ({"documents": "nowhere"}, MissingData, "there is no such file"),
-    ],
-)
-def test_wrong_settings_are_refused(files, change, error, line):
-    """A wrong setting is refused before any work."""
-    with pytest.raises(error, match=line):
-        vectors(**{**files, **change})

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 import tiny
-from click import UsageError
 from staged import Letters, RecordedProgress, contents, encode
 
-from lexbench.cli.encode import _part
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encoding import culprit
 from lexbench.errors import CannotStart, LexbenchError, MissingExtra
@@ -123,14 +121,6 @@ def test_ray_is_an_extra():
     """Without it the error message says what to type."""
     with pytest.raises(MissingExtra, match=r"executor 'ray' needs the package 'ray'.*lexbench\[ray\]"):
         executor("ray")
-
-
-@pytest.mark.parametrize("typed", ["16/16", "1", "-1/4", "0/0", "slurm", "a/b"])
-def test_impossible_parts_are_refused(typed):
-    """Parts count from 0. The error message names the option and its text."""
-    assert _part("3/16") == (3, 16)
-    with pytest.raises(UsageError, match=f"--part {typed}"):
-        _part(typed)
 
 
 def test_ctrl_c_does_not_mix_up_answers():
