@@ -91,21 +91,15 @@ def test_a_shard_is_opened_again_if_its_worker_is_killed(tmp_path):
     assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
 
 
-def test_the_engine_is_a_setting(tmp_path, monkeypatch):
+def test_the_engine_is_a_setting():
     """The engine of `sharded` is given as a setting and decides on the vectors; other values are refused."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("d.jsonl", "q.tsv"):
-        (tmp_path / name).touch()
-    vectors = 'vectors(documents="d.jsonl", queries="q.tsv", format="anserini")'
-    engine = system(f"{vectors}@sharded(impact, shards=4)").retriever.engine
+    engine = system(f'vectors("{__file__}", "{__file__}")@sharded(impact, shards=4)').retriever.engine  # any file will do
     assert engine == Sharded(Impact(), 4)
     assert describe(engine)["settings"]["engine"] == describe(Impact())
     assert Sharded(Impact(), 4).impacts
     assert not Sharded(Csr()).impacts
     with pytest.raises(CommandError, match="name an engine"):
         Sharded(7)
-    with pytest.raises(CommandError, match="each is 1 or more"):
-        Sharded(Csr(), shards=0)
 
 
 def test_no_documents_at_all(tmp_path):
