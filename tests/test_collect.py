@@ -21,7 +21,7 @@ from lexbench.collecting.page import PageServer, Session
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, MissingData
-from lexbench.runner.judging import grade_agreement
+from lexbench.runner.judging import Agreement, grade_agreement
 
 FILES = {
     "install.md": "# Install it\n\nPut the maker on a flat table. Plug it in.\n\n## Where to put it\n\nNear water.",
@@ -113,6 +113,8 @@ def test_agreement_of_two_judges():
     assert long.weighted == pytest.approx(metrics.cohen_kappa_score(one, two, weights="quadratic"))
     assert grade_agreement({1: 0}, {2: 0}) is None
     assert grade_agreement({1: 0}, {1: 0}).kappa is None
+    assert Agreement(both=20, judge=5, official=10, neither=15).kappa == pytest.approx(0.4)  # an example of textbooks
+    assert Agreement().kappa is Agreement(neither=3).kappa is None
 
 
 def ask(url, path="state", body=None, **headers):

@@ -10,7 +10,6 @@ from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.judges.endpoint_judge import _PROMPT, EndpointJudge
-from lexbench.runner.judging import Agreement
 from lexbench.trec.qrels import judge_stamps, read_qrels
 from lexbench.types import Document
 
@@ -62,13 +61,6 @@ def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
     assert "model-0" in made["judge"]["identity"]["said"]
     assert json.loads((place / "llm.qrels.stamp.json").read_text()) == made
     assert judged(server) == 5
-
-
-def test_kappa_is_cohens():
-    """20, 5, 10 and 15 pairs give .4 (textbook example); without pairs there is none."""
-    assert Agreement(both=20, judge=5, official=10, neither=15).kappa == pytest.approx(0.4)
-    assert Agreement().kappa is None
-    assert Agreement(neither=3).kappa is None
 
 
 def test_a_score_has_a_note_about_judgements_by_a_program(place, server, capsys):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import ir_measures
 import pytest
-from tiny import ended
 
 from lexbench import suites
 from lexbench.contracts import contract_of
@@ -130,11 +129,3 @@ def test_faulty_suite_is_an_error_that_names_the_place(change, place, tmp_path):
         suites.suite(str(path))
     assert str(path) in str(error.value)
     assert place in str(error.value)
-
-
-def test_the_defect_of_touche_is_named(capsys):
-    """Known issues of a dataset are shown with their source where the dataset is shown."""
-    shown = " ".join(ended(capsys, 0, "show", "dataset", "beir/webis-touche2020/v2").out.split())
-
-    assert "passages of a few words that are not arguments" in shown
-    assert "Thakur et al." in shown
