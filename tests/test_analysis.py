@@ -2,13 +2,12 @@
 
 import json
 import random
-from importlib.resources import files
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from lexbench.tokenization import ANALYZERS, analyze, compiled, stem
+from lexbench.tokenization import ANALYZERS, analyze, compiled, stem, word_break
 from lexbench.tokenization.word_break import STOP_WORDS, words
 
 HARD = [  # text, and the terms that Anserini 1.7.1 (Lucene 9.9.1) gives for it
@@ -72,13 +71,10 @@ def lucene():
 
 def classes():
     """Return some code points of each word-break class: the first, the last and the one after of each range."""
-    found = {"-": [0x20, 0x2D, 0x3000, 0x10FFFF]}
-    for line in files("lexbench.tokenization").joinpath("word_break.txt").read_text().splitlines():
-        letter, *spans = line.split()
-        if letter != "#":
-            bounds = [[int(bound, 16) for bound in span.split("-")] for span in spans]
-            found[letter] = sorted({code for bound in bounds for code in (bound[0], bound[-1], bound[-1] + 1)})
-    return found
+    found = {"-": {0x20, 0x2D, 0x3000, 0x10FFFF}}
+    for first, last, letter in word_break.classes()._ranges[1:]:
+        found.setdefault(letter, set()).update((first, last, last + 1))
+    return {letter: sorted(codes) for letter, codes in found.items()}
 
 
 @pytest.mark.parametrize(("text", "terms"), HARD)

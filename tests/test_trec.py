@@ -178,13 +178,7 @@ def test_ids_that_would_not_read_back_are_not_written(tmp_path, query, document,
     assert list(tmp_path.iterdir()) == []
 
 
-# Large files: compiled loops
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """Read small files by the compiled loops for large ones."""
-    monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
+# Large files are read by compiled loops
 
 
 NUMBERS = "0 -0 +1 1. .5 -2.25 1e3 1E-3 12.34567890123 0.1234567890123456 9007199254740993 1e300 1e-5 0.30000000000000004"
@@ -193,10 +187,10 @@ WILD = [f"\t q{i % 3}  Q0\td{'x' * i} 1\x0b{number}  t \n" for i, number in enum
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("lines", [WILD, ["# a comment\n", *WILD], [*WILD, *["\n"] * 7]], ids=["usual", "comment", "blank"])
-def test_numbers_are_rounded_as_pythons(request, tmp_path, lines, large):
+def test_numbers_are_rounded_as_pythons(tmp_path, monkeypatch, lines, large):
     """Numbers of every form, all kinds of blanks and ids of any length are read exactly, in small and large files."""
     if large:
-        request.getfixturevalue("compiled")
+        monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
     run = read_run(file(tmp_path, "".join(lines)))
     expected = {(f"q{i % 3}", f"d{'x' * i}", float(number)) for i, number in enumerate(NUMBERS.split())}
 
@@ -217,10 +211,10 @@ def test_numbers_are_rounded_as_pythons(request, tmp_path, lines, large):
         (f"q Q0 {'d' * 2000} 1 2 t", "a field of 2000 bytes"),
     ],
 )
-def test_a_faulty_line_is_named(request, tmp_path, monkeypatch, line, message, large):
+def test_a_faulty_line_is_named(tmp_path, monkeypatch, line, message, large):
     """The error message has the number of the line in the file, not in its block, for small and large files."""
     if large:
-        request.getfixturevalue("compiled")
+        monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
     with pytest.raises(InvalidFile, match=f"run:2: .*{message}"):
         read_run(file(tmp_path, f"q Q0 a 1 2 t\n{line}\n", "run"))
     monkeypatch.setattr("lexbench.storage.reading._BLOCK", 64)
