@@ -395,7 +395,7 @@ def test_a_name_that_is_taken_is_refused(folder, name, said):
 
 
 def test_list_models(folder, capsys):
-    """There is one row per model, or all keys of it with --json; a model whose file does not read is listed as broken."""
+    """There is one row per model, or all keys of it with --json; a model whose file cannot be read is listed as broken."""
     (folder / "mine.toml").write_text("schema = 2")
     out, err = ended(capsys, 0, "list", "models")
 

@@ -10,10 +10,7 @@ import tiny
 from click import Context, Group
 from tiny import answer, ended, run
 
-from lexbench import suites
 from lexbench.cli import app
-from lexbench.cli.run import save
-from lexbench.results import Counts, Result
 from lexbench.retrievers.bm25 import BM25
 from lexbench.runner import jobs, plan
 from lexbench.storage.store import Store
@@ -36,21 +33,6 @@ def test_a_folder_runs_and_prints_a_table(folder, capsys):
     assert (result["per_query"], result["query_ids"]) == ({"nDCG@10": [1.0, 0.0]}, ["q1", "q2"])
     assert result["counts"]["missing"] == 1
     assert answer(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
-
-
-def test_one_line_says_where_results_are(tmp_path, capsys):
-    """For any number of systems, one line has their number, the folder, and what to type next."""
-    planned = plan.plan_suite(suites.suite("pydoc"), [f"bm25(k1={k1})" for k1 in (0.5, 1, 2)])
-    facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
-    made = [Result(system=job.system.name, dataset=job.contract.id, **facts) for job in planned.jobs]
-    save(planned, made, tmp_path)
-    folder = tmp_path / "results" / "pydoc"
-
-    assert len(list(folder.iterdir())) == 3
-    line = f"results of 3 systems are in {folder}; to build the page, type: lexbench leaderboard --results {tmp_path}\n"
-    assert capsys.readouterr().err == line
-    save(planned, [], tmp_path)
-    assert capsys.readouterr().err == ""
 
 
 def test_a_dry_run_does_nothing(folder, capsys):

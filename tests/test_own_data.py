@@ -13,6 +13,7 @@ import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
 from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.suites import DATASETS
 from lexbench.types import Document, Judgement, Query
 
 TEXTS = {
@@ -244,12 +245,14 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
 @pytest.mark.parametrize(("ends", "changed", "message"), MISTAKES, ids=[message for *_, message in MISTAKES])
 def test_a_mistake_in_data_is_one_line_and_no_score(ends, changed, message, tmp_path, capsys):
     """Faulty data give one line with the file and the place, no table, the right exit code, and no advice to try again."""
-    exit_code, out, err = run(capsys, "run", write(tmp_path / "mine", BEIR | changed), "-m", "nDCG@10")
+    mine = write(tmp_path / "mine", BEIR | changed)
+    exit_code, out, err = run(capsys, "run", mine, "-m", "nDCG@10", "--results", tmp_path / "board")
 
     assert (exit_code, out) == (ends, "")
     assert message in err
     assert sum(line.startswith(("failed", "lexbench")) for line in err.splitlines()) == 1
     assert "again:" not in err
+    assert "results of" not in err
     assert "Traceback" not in err
 
 
@@ -301,7 +304,9 @@ def test_judgements_may_be_in_another_repository(hub):
 def test_a_folder_goes_the_whole_way(tmp_path, capsys):
     """A folder has results, a page, a table for a paper, and comparisons, like a suite. Its path works like an id."""
     mine, board = write(tmp_path / "mine", LAYOUTS["csv"]), tmp_path / "board"
-    assert run(capsys, "run", mine, "-r", "bm25", "-r", "other = bm25(b=0.1)", "--results", board)[0] == 0
+    err = ended(capsys, 0, "run", mine, "-r", "bm25", "-r", "other = bm25(b=0.1)", "--results", board).err
+    page = f"to build the page, type: lexbench leaderboard --results {board}"
+    assert err.endswith(f"results of 2 systems are in {board / 'results' / DATASETS}; {page}\n")
     assert run(capsys, "leaderboard", "--results", board)[0] == 0
     assert run(capsys, "leaderboard", "--results", board, "--check")[0] == 0
     latex = run(capsys, "leaderboard", "--results", board, "--copy", "latex")[1]
