@@ -24,7 +24,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_runs_and_prints_a_table(folder, capsys):
-    """A user's BEIR folder needs no contract. --json has the value of every query; repeating gives the same answer."""
+    """A user's BEIR folder needs no contract. --dry-run makes no store. --json has the value of every query, also repeated."""
+    assert "nothing was run" in ended(capsys, 0, "run", "dataset", folder, "--dry-run").out
+    assert not (folder.parent / "store").exists()
     out = ended(capsys, 0, "run", "dataset", folder).out
     for part in ("nDCG@10", "0.5000", "1 of 2 queries returned nothing and score 0"):  # q1 is perfect, q2 finds nothing
         assert part in out
@@ -33,12 +35,6 @@ def test_a_folder_runs_and_prints_a_table(folder, capsys):
     assert (result["per_query"], result["query_ids"]) == ({"nDCG@10": [1.0, 0.0]}, ["q1", "q2"])
     assert result["counts"]["missing"] == 1
     assert answer(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json") == first
-
-
-def test_a_dry_run_does_nothing(folder, capsys):
-    """--dry-run prints the jobs and makes no store."""
-    assert "nothing was run" in ended(capsys, 0, "run", "dataset", folder, "--dry-run").out
-    assert not (folder.parent / "store").exists()
 
 
 def test_a_store_that_cannot_be_written_is_refused_at_once(folder, capsys, monkeypatch):

@@ -33,13 +33,17 @@ MEAN = '"bm25"]\n[[aggregates]]\nid = "a@1"\n'
 
 @pytest.mark.parametrize("name", SUITES)
 def test_suite_is_whole(name):
-    """A suite has the name of its file, a headline among its measures, no name twice, depth 1000, and ir-measures' notation."""
+    """A suite has the name of its file, a headline among its measures, no name twice, depth 1000, and ir-measures' notation.
+
+    MS MARCO with and without titles are never in one table.
+    """
     suite = suites.suite(name)
     assert suite.id == name
     assert suite.headline in suite.measures
     assert len(set(suite.measures)) == len(suite.measures)
     assert len(set(suite.datasets)) == len(suite.datasets)
     assert suite.depth == 1000
+    assert not {"msmarco-passage", "msmarco-passage-titled"} <= {contract_of(dataset).corpus for dataset in suite.datasets}
     for measure in suite.measures:
         assert measure.startswith("RCap@") or str(ir_measures.parse_measure(measure)) == measure
 
@@ -99,13 +103,6 @@ def test_forums_are_averaged_first_where_they_count_as_one():
     assert (len(forums), len(others)) == (12, 14)
     assert fifteen.over(forums | others).value == pytest.approx((14 * 0.5 + 0.25) / 15)
     assert sum(fifteen.weights) == pytest.approx(1)
-
-
-def test_no_suite_mixes_passages_with_and_without_titles():
-    """MS MARCO with and without titles are never in one table."""
-    for name in suites.suite_names():
-        corpora = {contract_of(dataset).corpus for dataset in suites.suite(name).datasets}
-        assert not {"msmarco-passage", "msmarco-passage-titled"} <= corpora
 
 
 @pytest.mark.parametrize(
