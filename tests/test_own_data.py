@@ -106,12 +106,23 @@ def _store(tmp_path, monkeypatch):
 # ---- layouts ---------------------------------------------------------------------------------------------------------------
 
 
+SUMMARIES = {
+    "csv": "documents corpus.csv (id, title, text), queries queries.csv (qid, query), judgements qrels.csv; split test",
+    "ms marco": "documents collection.tsv (id, title, text, no header)",
+    "trec": "documents a.trec, queries topics.txt, judgements qrels.txt; split test",
+}
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_gives_the_same_data(layout, tmp_path):
-    """Documents, queries and judgements are the same in every layout, in any order of columns; no header is a document."""
+    """Documents, queries and judgements are the same in every layout, in any order of columns; no header is a document.
+
+    The summary names files, columns and split, and says where there is no header.
+    """
     contract, source = find_dataset(str(write(tmp_path / "mine", LAYOUTS[layout])))
 
     assert contents(source) == EXPECTED
+    assert source.summary().startswith(SUMMARIES.get(layout, "documents "))
     assert (contract.id, contract.version) == ("mine", 0)
 
 
@@ -141,16 +152,6 @@ def test_the_hub_s_layouts_are_datasets(names, ending, tmp_path):
     assert contract.id == "mine"
 
 
-def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
-    """Of several splits `test` is read, with its queries."""
-    files = {f"queries/{split}.jsonl": lines([{"_id": "q1", "text": split}]) for split in ("dev", "test")}
-    files |= {f"qrels/{split}.jsonl": lines(JUDGED[:2]) for split in ("dev", "test")}
-    contract, source = find_folder(write(tmp_path / "mine", files | {"corpus/all.jsonl": lines(CORPUS)}))
-
-    assert [query.text for query in source.queries()] == ["test"]
-    assert contract.id == "mine/test"
-
-
 def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     """A quoted field of CSV keeps its commas, quotes and line ends; a TSV file with a header loses the quotes of pandas."""
     text = 'one, "two"\nthree'
@@ -162,27 +163,17 @@ def test_fields_of_csv_may_have_commas_quotes_and_line_ends(tmp_path):
     assert [one.text for one in find_folder(tmp_path / "b").source.documents()] == ['say "hi" now', '"one" two']
 
 
-@pytest.mark.parametrize(
-    ("layout", "summary"),
-    [
-        ("csv", "documents corpus.csv (id, title, text), queries queries.csv (qid, query), judgements qrels.csv; split test"),
-        ("ms marco", "documents collection.tsv (id, title, text, no header)"),
-        ("trec", "documents a.trec, queries topics.txt, judgements qrels.txt; split test"),
-    ],
-)
-def test_what_was_found_is_one_line(layout, summary, tmp_path):
-    """The summary names files, columns and split, and says where there is no header."""
-    assert find_folder(write(tmp_path, LAYOUTS[layout])).source.summary().startswith(summary)
-
-
 def test_the_split_is_shown_and_chosen(tmp_path, capsys):
-    """--split chooses judgements; judgements for development alone are scored with a warning, in the result too."""
-    qrels = BEIR["qrels/test.tsv"]
-    several = write(tmp_path / "several", BEIR | {"qrels/dev.tsv": qrels.replace("q1\td2\t2\n", "")})
+    """--split chooses judgements and their queries; judgements for development alone are scored with a warning."""
+    dev = {"qrels/dev.tsv": BEIR["qrels/test.tsv"].replace("q1\td2\t2\n", ""), "queries/dev.jsonl": BEIR["queries.jsonl"]}
+    test = {"queries.jsonl": None, "queries/test.jsonl": lines([{"_id": key, "text": "test"} for key in QUERIES])}
+    several = write(tmp_path / "several", BEIR | dev | test)
     only = write(tmp_path / "only", {name.replace("test", "dev"): content for name, content in BEIR.items()})
 
     assert [find_folder(several, split).contract.id for split in (None, "dev")] == ["several/test", "several/dev"]
     assert len(list(find_folder(several, "dev").source.judgements())) == 2
+    assert list(find_folder(several, "dev").source.queries()) == EXPECTED[1]
+    assert [query.text for query in find_folder(several).source.queries()] == ["test", "test"]
     assert find_folder(several, "dev").source.judgement_notes() == []
     with pytest.raises(MissingData, match="no judgements of the split 'x'; there is: dev, test; choose one: --split dev"):
         find_folder(several, "x")
