@@ -131,6 +131,11 @@ def test_nothing_is_cut(width):
     assert "[b]" in words
 
 
+def test_a_table_without_columns_has_its_notes():
+    """A table may have only a title and notes, e.g. the settings that differ between many systems."""
+    assert shown(Table("T", (), (), ("n",)), 80) == ["T", "· n"]
+
+
 def test_the_default_suite_fits_a_hundred_columns():
     """The scores of pydoc are one table; settings of measures are below their names; long names of systems wrap."""
     measures = ("nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10")

@@ -18,6 +18,12 @@ def render(table: Table, width: int) -> Iterator[RichTable | Text]:
     """Yield a table in as many parts as a terminal of *width* columns needs, then its notes. Cells are text, never markup."""
     if table.title:
         yield Text(visible(table.title), style="bold")
+    if table.header:  # a table may have only notes
+        yield from _parts(table, width)
+    yield from (Text(f"· {visible(note)}", style="dim") for note in table.notes)
+
+
+def _parts(table: Table, width: int) -> Iterator[RichTable]:
     cells = zip(table.header, *([visible(cell) for cell in row] for row in table.rows), strict=True)
     widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in cells]  # without wrapping
     left = width - sum(_GAP + other for other in widths[1:])  # for the first column
@@ -26,7 +32,6 @@ def render(table: Table, width: int) -> Iterator[RichTable | Text]:
         yield _rich(table, range(len(widths)), widths[0])
     else:
         yield from (_rich(table, columns, names) for columns in _fitting([names, *widths[1:]], width))
-    yield from (Text(f"· {visible(note)}", style="dim") for note in table.notes)
 
 
 def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:
