@@ -153,26 +153,28 @@ def with_head(folder, width=32):
     return head
 
 
-def test_the_largest_terms_are_added_to_the_largest_weights():
-    """Of a mean (.6, .8) the terms have .6, .9 and 0; the largest, .9 for word 2, is added to the two largest weights."""
+def test_the_largest_terms_follow_the_largest_weights():
+    """Of a mean (.6, .8) the terms have .6, .9 and 0; the largest, .9, follows the vocabulary with its two largest weights."""
     head = TextHead(torch.tensor([[1.0, 0], [0, 1], [-1, 0]]), torch.tensor([0, 0.1, 0]), torch.tensor([4, 2, 0]))
     mean = means(torch.tensor([[[3.0, 0], [3, 8], [9, 9]]]), torch.tensor([[True, True, False]]))
 
     assert mean[0].tolist() == pytest.approx([0.6, 0.8])
     added = head.added(torch.tensor([[5.0, 4, 3, 2, 1]]), mean, most=1, kept=2)[0]
-    assert added.tolist() == pytest.approx([5, 4, 0.9, 0, 0])
-    assert head.added(torch.zeros(1, 5), mean, most=9)[0].tolist() == pytest.approx([0, 0, 0.9, 0, 0.6])
+    assert added.tolist() == pytest.approx([5, 4, 0, 0, 0, 0, 0.9, 0])
+    assert head.added(torch.zeros(1, 5), mean, most=9)[0].tolist() == pytest.approx([0, 0, 0, 0, 0, 0.6, 0.9, 0])
 
 
 def test_the_encoder_adds_terms_of_the_head_to_documents_and_queries(folder):
     """Documents and queries get their own numbers of terms; with 0 the vectors are those of the model without the head.
 
-    The head is part of the model's identity. With document_terms=4 one word of a document is left beside three terms.
+    The head is part of the model's identity. Its terms are named after their words. With document_terms=4 one word of a
+    document is left beside three terms.
     """
-    bare, plain = encoder(folder).identity(), encoder(folder).encode_document(TEXTS).toarray()
+    bare, plain = encoder(folder).identity(), np.pad(encoder(folder).encode_document(TEXTS).toarray(), ((0, 0), (0, 3)))
     head = with_head(folder)
     assert encoder(folder).identity() != bare
     assert np.array_equal(encoder(folder).encode_document(TEXTS).toarray(), plain)
+    assert encoder(folder).token(len(VOCABULARY)) == f"text:{VOCABULARY[8]}"
 
     for dtype, error in ("float32", 1e-5), ("bfloat16", 0.05):
         both = encoder(folder, text_terms=3, query_text_terms=1, dtype=dtype)

@@ -157,6 +157,8 @@ class MaskedLMModel(VocabularyModel):
         super().__init__(spec, checkpoint)
         assert checkpoint.added is not None
         self.exact_terms, self.text_head = checkpoint.added
+        if self.text_head is not None:
+            self.dimensions += len(self.text_head.words)
 
     def outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the last states (n, longest, width) of *batch*, and the largest logits (n, vocabulary)."""
@@ -168,21 +170,21 @@ class MaskedLMModel(VocabularyModel):
     def vectors(
         self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
     ) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
+        """Return the vectors (n, dimensions), float32; NaN stays, so that it can be found.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
-        within *most_terms* (0: any number). Raises CommandError if there is no text head.
+        within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head.
         """
         states, maxima = self.outputs(batch)
-        if self.exact_terms is None and not text_terms:
+        if self.exact_terms is None and self.text_head is None and not text_terms:
             return _sparse(maxima, _ACTIVATIONS[activation])
         weights = _ACTIVATIONS[activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
             ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
-        if text_terms:
-            if self.text_head is None:
-                raise CommandError(f"{self.name} has no text head ({TEXT_HEAD_FILE}); type text_terms=0, query_text_terms=0")
+        if text_terms and self.text_head is None:
+            raise CommandError(f"{self.name} has no text head ({TEXT_HEAD_FILE}); type text_terms=0, query_text_terms=0")
+        if self.text_head is not None:
             real = torch.from_numpy(batch.real).to(self.device)
             kept = max(most_terms - text_terms, 0)
             weights = self.text_head.added(weights, means(states, real), text_terms, kept)

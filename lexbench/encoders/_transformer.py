@@ -230,7 +230,7 @@ class SparseTransformer(Transformer):
     @property
     def vocabulary(self) -> int:
         """The width of the vectors."""
-        return int(self._document_model().vocabulary)
+        return int(self._document_model().dimensions)
 
     def token(self, term: int) -> str:
         """Return the text of a term, or its number in brackets if the tokenizer has none."""

@@ -117,8 +117,8 @@ A document is read {document}. The weight of a word piece comes from its largest
 _TEXT_HEAD = """
 
 It has a second head, the *text head*, in text_head.safetensors: a linear map turns the mean of all states of a text into
-weights of words. The {document_terms} largest are added to the weights of a document, {query_terms} to those of a query. The
-paper's model has a lexicon bottleneck in pretraining, and does not search with it."""
+weights of further terms, which follow the word pieces in its vectors. A document has the {document_terms} largest of them, a
+query the {query_terms} largest. The paper's model has a lexicon bottleneck in pretraining, and does not search with it."""
 _EXACT_TERMS = """
 
 Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in

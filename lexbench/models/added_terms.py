@@ -15,9 +15,10 @@ retriever compares nothing else. A checkpoint with a file text_head.safetensors 
 
     u = the k largest of max(0, W m + b)        m = the mean of the last layer's states, with length 1
 
-and adds u_j to the weight of word piece w_j: words of the whole text. So the dot product of two texts also has a part that is
-near the cosine of their means. LexMAE's lexicon bottleneck does the same in pretraining; the paper's model does not search with
-it. Used by `architectures` and by LexMAE's training. Needs torch.
+which have numbers of their own, after those of the word pieces: words of the whole text. So the dot product of two texts also has
+a part that is near the cosine of their means. A term is named after the word that it began as. LexMAE's lexicon bottleneck makes
+weights of whole texts in pretraining; the paper's model does not search with them. Used by `architectures` and by LexMAE's
+training. Needs torch.
 """
 
 from pathlib import Path
@@ -75,13 +76,14 @@ class TextHead(nn.Module):
         self.register_buffer("words", words)
 
     def added(self, weights: Tensor, means: Tensor, most: int, kept: int = 0) -> Tensor:
-        """Return the *kept* largest of *weights* (n, vocabulary), 0 for all, plus the *most* largest ones of this head.
+        """Return the *kept* largest of *weights* (n, vocabulary), 0 for all, then the *most* largest ones of this head.
 
-        *means* (n, width) have length 1. Of *weights* that equal the smallest one kept, all stay.
+        The result is (n, vocabulary + terms). *means* (n, width) have length 1. Of *weights* that equal the smallest one kept,
+        all stay.
         """
         if 0 < kept < weights.shape[1]:
             weights = weights * (weights >= weights.topk(kept, dim=1).values[:, -1:])
-        return weights.index_add(1, self.words, self(means, most))
+        return torch.cat([weights, self(means, most)], dim=1)
 
     def forward(self, means: Tensor, most: int) -> Tensor:
         """Return the *most* largest weights of texts with these *means* (n, terms), float32; all others are 0."""
