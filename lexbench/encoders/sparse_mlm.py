@@ -33,7 +33,7 @@ class SparseMLM(SparseTransformer):
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
     weights of a document, like `top_k`; 0 keeps all. *text_terms* and *query_text_terms* are for models with a text head: the
-    number of terms of the whole text that it adds to a document, within *document_terms*, and to a query. *query_counts* is for models with exact
+    number of terms that it adds to a document, within *document_terms*, and to a query. *query_counts* is for models with exact
     terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
     *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
     terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.

@@ -15,10 +15,11 @@ retriever compares nothing else. A checkpoint with a file text_head.safetensors 
 
     u = the k largest of max(0, W m + b)        m = the mean of the last layer's states, with length 1
 
-which have numbers of their own, after those of the word pieces: words of the whole text. So the dot product of two texts also has
-a part that is near the cosine of their means. A term is named after the word that it began as. LexMAE's lexicon bottleneck makes
-weights of whole texts in pretraining; the paper's model does not search with them. Used by `architectures` and by LexMAE's
-training. Needs torch.
+The vector has u after the weights of the word pieces. So the dot product of two texts also has a part that is near the cosine
+of their means. Each of these terms is named after the word that it began as. LexMAE's lexicon bottleneck makes weights of whole
+texts in pretraining; the paper's model does not search with them.
+
+Used by `architectures` and by LexMAE's training. Needs torch.
 """
 
 from pathlib import Path

@@ -16,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, UnknownName
-from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe, inconsistencies
-
-__all__ = ["Imitation", "Paths", "Recipe", "find", "read"]
+from lexbench.lexmae.recipe.settings import Recipe, inconsistencies
 
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout

@@ -22,7 +22,7 @@ from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder, max_pool
-from lexbench.lexmae.recipe import Imitation, Paths, Recipe
+from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
 from lexbench.lexmae.training import processes, publishing, resuming, text_head, trainer
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder

@@ -15,7 +15,7 @@ from torch.nn import functional
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
-from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.models.added_terms import TextHead, means
 from lexbench.progress import Progress
 
