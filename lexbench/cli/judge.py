@@ -19,7 +19,8 @@ def command() -> None:
 @command.command(short_help="Judge the pool of a collection in the browser.")
 @click.argument("folder", type=EXISTING_FOLDER)
 @click.option("--name", default="judge-1", show_default=True, help="Your name; a second person takes another.")
-def page(folder: Path, name: str) -> None:
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port of the page; default: a free one.")
+def page(folder: Path, name: str, port: int) -> None:
     """Serve a page on this machine to judge the pool of FOLDER, a collection of `lexbench collect`. Ctrl-C ends it.
 
     Every grade is stored at once, so the page and the command can end at any time, and the same command continues. At the end
@@ -30,10 +31,15 @@ def page(folder: Path, name: str) -> None:
     from lexbench.cli.collect import report
     from lexbench.collecting.collection import Collection
     from lexbench.collecting.page import PageServer, Session
+    from lexbench.errors import CannotStart
 
     collection = Collection(folder)
     session = Session(collection, name)
-    server, state = PageServer(session), session.state()
+    try:
+        server = PageServer(session, port)
+    except OSError as error:
+        raise CannotStart(f"port {port} cannot be used: {error.strerror}; leave --port out to get a free one") from None
+    state = session.state()
     say(f"{state['done']:,} of {state['total']:,} documents are judged; judge in your browser, and type Ctrl-C here to end:")
     say(server.url)
     with server, suppress(KeyboardInterrupt):

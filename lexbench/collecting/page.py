@@ -74,12 +74,13 @@ class Session:
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page of *session* on a free port of 127.0.0.1."""
+    """Serves the page of *session* on 127.0.0.1."""
 
     daemon_threads = True
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, session: Session, port: int = 0) -> None:
+        """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
+        super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, token_urlsafe(24)
         self.hosts = {f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")}
 
