@@ -20,11 +20,11 @@ KEYS = {
     'ensemble(bm25, bm25(k1=2.0), scores="rrf", depth=100)': "74ee9083fa87327e",
     "ensemble(bm25, ensemble(bm25(k1=1.0), bm25(k1=2.0), weights=[1, 0.5]))": "614038f033a1986e",
     "pipeline(bm25, bm25(k1=2.0), k=10)": "5acd72118f2a0fa0",
-    f"{VECTORS}@csr": "cf47371b2069a8ed",
-    f"{VECTORS}@impact": "2c9fe84308670907",
-    f"{VECTORS}|top_k(4)@impact": "d9e36f6554517c52",
-    f"{VECTORS}|prune_query(8)|quantize(100)@impact": "5c030b433fa571ec",
-    f"pipeline(bm25, {VECTORS}@csr, k=20)": "98dd0c421990f258",
+    f"{VECTORS}@csr": "a4546ee736ec7e59",
+    f"{VECTORS}@impact": "ea0a4f5d3ccb10d6",
+    f"{VECTORS}|top_k(4)@impact": "dff68f863a86f274",
+    f"{VECTORS}|prune_query(8)|quantize(100)@impact": "4844521bcbbe87cc",
+    f"pipeline(bm25, {VECTORS}@csr, k=20)": "bbb07efe0849299a",
 }
 GROUPS = ("encoders", "engines", "judges", "rerankers", "retrievers", "transforms")
 PARTS = {

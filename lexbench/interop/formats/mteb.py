@@ -113,7 +113,7 @@ def read_task(path: Path) -> TaskFile:
     """Read a result file. Raises InvalidFile if it is malformed."""
     try:
         return msgspec.convert(json.loads(path.read_bytes()), TaskFile)  # Python's parser, because mteb writes NaN
-    except (OSError, ValueError) as error:  # ValueError from both
+    except (OSError, ValueError, msgspec.ValidationError) as error:  # which is no ValueError in older versions of msgspec
         raise InvalidFile(f"{path}: {error}; it is not a result file of MTEB 1.11 or later") from None
 
 
