@@ -75,10 +75,7 @@ lexbench run suite classic -d cranfield --results "$here" \
 lexbench run suite pydoc -d pydoc/test --results "$here" \
   -r 'bm25 + MiniLM = ensemble(bm25, minilm(model="build/minilm"))' \
   -r 'MiniLM = minilm(model="build/minilm")' \
-  -r 'mini = lexmae_mini@impact' \
-  -r 'bm25 + mini = ensemble(bm25, lexmae_mini@impact)' \
   -r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
-  -r 'bm25 > mini = pipeline(bm25, lexmae_mini@impact, k=100)' \
   -r 'bm25 + nano = ensemble(bm25, lexmae_nano@impact)' \
   -r 'bm25 > nano = pipeline(bm25, lexmae_nano@impact, k=100)' \
   -r 'nano = lexmae_nano@impact' \
@@ -97,8 +94,11 @@ lexbench run suite pydoc -d pydoc/test --results "$here" \
   -m nDCG@10 -m 'RR(rel=2)@10' -m 'Success(rel=2)@10' -m 'R(rel=2)@100' -m 'AP(rel=2)@1000' -m Judged@10 \
   --time --time-seconds 6 --time-processes 2 --time-single
 lexbench run suite pydoc -d pydoc/test --results "$here" \
+  -r 'mini = lexmae_mini@impact' \
   -r 'mini top 128 = lexmae_mini|top_k(128)@impact' \
+  -r 'bm25 + mini = ensemble(bm25, lexmae_mini@impact)' \
   -r 'mini top 64 = lexmae_mini|top_k(64)@impact' \
+  -r 'bm25 > mini = pipeline(bm25, lexmae_mini@impact, k=100)' \
   -r 'mini top 32 = lexmae_mini|top_k(32)@impact' \
   -r 'mini top 16 = lexmae_mini|top_k(16)@impact' \
   -r 'mini top 8 = lexmae_mini|top_k(8)@impact' \
