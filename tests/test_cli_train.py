@@ -27,6 +27,7 @@ queries = ["mine"]
 [hardware]
 device = "cpu"
 """
+NEGATIVES = "needs out/negatives/stage1/mine, which does not exist yet; type: lexbench train mine --stage 1"
 IMPOSSIBLE = ["9" * 5000, "[" * 5000, "\x1b", ""]
 CONFIG = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 200}
 
@@ -101,6 +102,7 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["all", "mine.toml", "--set", "start.model=mine"], 3, "mine: no config.json"),
         (["all", "mine.toml", "--set", "stage2.teacher=/none/such"], 3, "no folder /none/such"),
         (["finetune", "mine.toml", "--stage", 1], 3, "out/pretrained, which does not exist yet; type: lexbench train pretrain"),
+        (["finetune", "mine.toml", "--stage", 1, "--set", "stage1.start=start"], 3, NEGATIVES),
         (["mine", "mine.toml", "--stage", 2], 3, "out/stage1, which does not exist yet; type: lexbench train finetune --stage"),
     ],
 )
@@ -116,15 +118,8 @@ def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, e
     assert (dry[0], dry[2]) == (exit_code, err)
 
 
-def test_missing_negatives_are_named_before_training(place, capsys):
-    """Fine-tuning without mined negatives names the command that mines them."""
-    (place / "out" / "pretrained").mkdir(parents=True)
-    err = ended(capsys, 3, "train", "finetune", "mine.toml", "--stage", 1).err
-    assert "needs out/negatives/stage1/mine, which does not exist yet; type: lexbench train mine --stage 1" in err
-
-
-def test_mining_prints_its_folder_and_the_next_command(place, capsys):
-    """Mining prints its folder and the next command with the same options, or JSON."""
+def test_mining_prints_its_folder_and_the_next_command(place, capsys, monkeypatch):
+    """Mining prints its folder and the next command with the same options, or JSON; a second process of torchrun nothing."""
     options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")
     out = ended(capsys, 0, "train", "mine", "mine.toml", *options).out
     again = answer(capsys, "train", "mine", "mine.toml", *options, "--json")
@@ -134,12 +129,7 @@ def test_mining_prints_its_folder_and_the_next_command(place, capsys):
     assert out.splitlines() == [made, following]
     assert (place / made).is_dir()
     assert again == {"recipe": "tiny", "made": [made]}
-
-
-def test_only_the_first_process_of_torchrun_prints(place, capsys, monkeypatch):
-    """The second process prints nothing."""
     monkeypatch.setenv("RANK", "1")
-
     assert run(capsys, "train", "mine", "mine.toml", "--stage", 1) == (0, "", "")
 
 
