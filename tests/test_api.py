@@ -5,11 +5,10 @@ import json
 import msgspec
 import pytest
 from samples import Length
-from tiny import answer
+from tiny import answer, ended
 
 import lexbench
 from lexbench import suites
-from lexbench.cli import code
 from lexbench.errors import UnknownName
 from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.plan import plan_suite
@@ -111,7 +110,7 @@ def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, mo
     typed = [word for name, one in systems.items() for word in ("-r", f"{name} = {one}")]
     shell = tmp_path / "shell results"
     options = ["-d", "bread/test", "-m", "nDCG@10", "--depth", "10", "--results", str(shell)]
-    assert code(["run", "suite", "bread", *options, *typed]) == 0
+    ended(capsys, 0, "run", "suite", "bread", *options, *typed)
     assert page == tmp_path / "mine" / "index.html"
     assert page.is_file()
     for one in found:
@@ -123,8 +122,8 @@ def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, mo
     comparison = answer(capsys, "compare", "bm25", "a b", "--json")
     ours = json.loads(msgspec.json.encode(found.compare("bm25").comparison))
     assert ours["datasets"] == comparison["datasets"]
-    assert code(["leaderboard", "--results", str(shell), "--copy", "latex", "--baseline", "bm25"]) == 0
-    assert found.to_latex(baseline="bm25").splitlines() == capsys.readouterr().out.splitlines()
+    latex = ended(capsys, 0, "leaderboard", "--results", shell, "--copy", "latex", "--baseline", "bm25").out
+    assert found.to_latex(baseline="bm25").splitlines() == latex.splitlines()
     with pytest.raises(UnknownName, match="no system in these results: 'bm'; did you mean 'bm25'"):
         found.compare("bm")
 

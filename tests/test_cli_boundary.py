@@ -13,7 +13,6 @@ import tiny
 from tiny import answer, ended
 
 from lexbench import cli, suites
-from lexbench.cli import code
 from lexbench.errors import CONTROLS, visible
 
 LEXBENCH = [sys.executable, "-m", "lexbench"]
@@ -87,10 +86,9 @@ def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 1.0 x\n")
     ended(capsys, 0, "run", "dataset", str(folder))
-    exit_code = code([word.format(tmp_path / "file" / "below") for word in words])
-    err = capsys.readouterr().err.splitlines()
+    exit_code = 3 if words[0] in ("leaderboard", "run") else 1
+    err = ended(capsys, exit_code, *(word.format(tmp_path / "file" / "below") for word in words)).err.splitlines()
 
-    assert exit_code == (3 if words[0] in ("leaderboard", "run") else 1)
     assert "Traceback" not in "".join(err)
     assert [line for line in err if line.startswith("lexbench: ")] == [err[-1]]
     assert str(tmp_path / "file") in err[-1]
@@ -186,8 +184,7 @@ def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
 def test_an_odd_environment_costs_one_line(folder, capsys, monkeypatch, variable, value, exit_code):
     """Settings of numba that cannot work are refused by name; on a narrow terminal a table keeps its columns."""
     monkeypatch.setenv(variable, value)
-    assert code(["run", "dataset", str(folder), "-m", "nDCG@10"]) == exit_code
-    shown = capsys.readouterr()
+    shown = ended(capsys, exit_code, "run", "dataset", folder, "-m", "nDCG@10")
 
     if exit_code:
         assert shown.err.startswith(f"lexbench: {variable} is ")
@@ -222,9 +219,7 @@ def test_controls_reach_no_output(folder, capsys):
         ["export", "trec", f"out{HOSTILE.strip()}"],
         ["show", "result", HOSTILE],
     ):
-        code(words)
-        captured = capsys.readouterr()
-        said += captured.out + captured.err
+        said += "".join(tiny.run(capsys, *words)[1:])
 
     assert {char for char in said if ord(char) in CONTROLS} == {"\n"}
     assert r"\x1b[31m" in said

@@ -116,8 +116,8 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
     assert ET.parse("out.xml").find("testcase/skipped") is not None
 
     set_gate(gate_folder, "commits = 100", "commits = 1")
-    assert code(["gate", *outputs]) == 1
-    assert capsys.readouterr().out.startswith("fail: 0 of 1 gates pass\nbread: fail: nDCG@10 fell by 0.0234 (0.8183 → 0.7949)")
+    failed = "fail: 0 of 1 gates pass\nbread: fail: nDCG@10 fell by 0.0234 (0.8183 → 0.7949)"
+    assert ended(capsys, 1, "gate", *outputs).out.startswith(failed)
     markdown = (gate_folder / "out.md").read_text()
     assert "| bread | ❌ fail | nDCG@10 | 0.8183 | 0.7949 | -0.0234 | 0.02 | 16 |" in markdown
     assert (gate_folder / "summary.md").read_text().endswith(markdown)

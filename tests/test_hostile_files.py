@@ -6,9 +6,8 @@ import shlex
 
 import pytest
 import tiny
-from tiny import ended
+from tiny import answer, ended
 
-from lexbench.cli import code
 from lexbench.errors import InvalidFile
 from lexbench.storage import reading
 from lexbench.trec.qrels import read_qrels, write_qrels
@@ -26,9 +25,8 @@ def folder(tmp_path, monkeypatch):
 
 def scored(capsys, run, qrels):
     """Score a run file; return the exit code, the values of queries, and stderr."""
-    exit_code = code(["score", str(run), "--qrels", str(qrels), "-m", "RR@10", "--json"])
-    captured = capsys.readouterr()
-    return exit_code, json.loads(captured.out)["per_query"]["RR@10"] if captured.out else None, captured.err
+    exit_code, out, err = tiny.run(capsys, "score", run, "--qrels", qrels, "-m", "RR@10", "--json")
+    return exit_code, json.loads(out)["per_query"]["RR@10"] if out else None, err
 
 
 def test_a_byte_order_mark_is_no_part_of_an_id(folder, tmp_path, capsys):
@@ -40,8 +38,8 @@ def test_a_byte_order_mark_is_no_part_of_an_id(folder, tmp_path, capsys):
 
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         (folder / name).write_bytes(MARK + (folder / name).read_bytes())
-    assert code(["run", "dataset", str(folder), "-m", "RR@10", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"][0]["per_query"]["RR@10"] == [1.0, 0.0]
+    (result,) = answer(capsys, "run", "dataset", folder, "-m", "RR@10", "--json")["results"]
+    assert result["per_query"]["RR@10"] == [1.0, 0.0]
 
 
 def test_ids_of_any_bytes_are_scored(tmp_path, capsys):
@@ -90,7 +88,7 @@ def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
     (folder / "corpus.jsonl").write_text(lines)
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "red \\udc00 car"}\n{"_id": "q2", "text": "sky"}\n')
 
-    assert code(["run", "dataset", str(folder), "-r", "bm25"]) == 0, capsys.readouterr().err
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25")
     assert "red \ufffd car" in ended(capsys, 0, "explain", "qid:q1", "-r", "bm25", "-d", str(folder)).out
 
 

@@ -10,10 +10,9 @@ pytest.importorskip("accelerate", reason="training is in the extra train")
 import torch
 import transformers
 from checkpoints import random_model, write_tokenizer
-from tiny import enter
+from tiny import ended, enter
 from topics import RECIPE, write
 
-from lexbench.cli import code
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads, start
@@ -106,7 +105,6 @@ def test_exact_terms_begin_as_powers_of_idf(recipe_of_exact_terms):
 def test_a_missing_corpus_of_exact_terms_is_found_before_any_work(recipe_of_exact_terms, capsys):
     """Missing corpora are reported in one line before the start is made."""
     place = recipe_of_exact_terms("nowhere")
-    assert code(["train", "all", "exact.toml"]) == 3
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = ended(capsys, 3, "train", "all", "exact.toml").err.splitlines()
     assert "'nowhere'" in line
     assert not (place / "out").exists()

@@ -50,8 +50,7 @@ def test_the_next_command_repeats_the_options(place, pretrained, monkeypatch, ca
     """The next command repeats the options, so that it continues from this model."""
     tiny.enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
-    assert code([*command, "--set", "pretrain.steps=100"]) == 0
-    following = capsys.readouterr().out.splitlines()[-1]
+    following = tiny.ended(capsys, 0, *command, "--set", "pretrain.steps=100").out.splitlines()[-1]
 
     assert following == (
         "next: lexbench train mine tiny.toml --stage 1 --set pretrain.bottleneck=none --set pretrain.steps=100 --output none"

@@ -7,8 +7,7 @@ import fruit
 import msgspec
 import pytest
 import samples
-
-from lexbench.cli import code
+from tiny import enter, run
 
 HUB = find_spec("huggingface_hub") is not None
 OWN = {"dataset": "own", "contract": "own@0"}
@@ -307,11 +306,9 @@ def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, c
     """The exit code shows the kind of mistake, stdout is empty, and one line has the fault and the command to type."""
     if "lexmae(" in typed or "cross_encoder(" in typed or typed.startswith("speed lexmae"):
         pytest.importorskip("torch", reason="models are in the extra neural")
+    enter(tmp_path, monkeypatch)
     monkeypatch.chdir(playground)
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    exit_code = code(shlex.split(typed.replace("RERANKER", 'endpoint_reranker("http://localhost:9")')))
-    out, err = capsys.readouterr()
+    exit_code, out, err = run(capsys, *shlex.split(typed.replace("RERANKER", 'endpoint_reranker("http://localhost:9")')))
 
     assert (exit_code, out) == (ends, "")
     assert [line for line in err.splitlines() if said in line], err

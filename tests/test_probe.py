@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 from servers import serving
+from tiny import answer, ended
 
-from lexbench.cli import code
 from lexbench.probing.probe import Point, advise, exact_answers, offered, recall, sample
 
 DOCUMENTS = np.random.default_rng(7).normal(size=(300, 8)).astype(np.float32)
@@ -70,8 +70,7 @@ def place(tmp_path, monkeypatch):
 
 def probed(capsys, *arguments):
     """Return the JSON of a probe."""
-    assert code(["probe", *arguments, "--sample", "20", "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return answer(capsys, "probe", *arguments, "--sample", "20", "--json")
 
 
 def share(reads):
@@ -109,8 +108,7 @@ def test_qdrant_in_this_process(place, tmp_path, capsys):
 
     assert (found["similarity"], found["points"][0]["recall"], found["points"][0]["value"]) == ("cosine", 1.0, None)
     assert "vectors of documents" in found["notes"][0]
-    assert code(["probe", f"qdrant://{tmp_path}/qdrant/none"]) == 3
-    assert "none" in capsys.readouterr().err
+    assert "none" in ended(capsys, 3, "probe", f"qdrant://{tmp_path}/qdrant/none").err
 
 
 @pytest.mark.parametrize("similarity", ["dot", "cosine", "l2"])
@@ -188,5 +186,4 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
 )
 def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):
     """Each mistake has one line that says what to type."""
-    assert code(["probe", *arguments]) == status
-    assert says in capsys.readouterr().err
+    assert says in ended(capsys, status, "probe", *arguments).err

@@ -1,14 +1,11 @@
 """`lexbench speed`: documents per second of an encoder by its settings, and the loss of faster dtypes."""
 
-import json
-
 import numpy as np
 import pytest
 from checkpoints import masked_lm
 from fruit import write
 from tiny import answer, ended
 
-from lexbench.cli import code
 from lexbench.runner.systems import encoded_leaves, system
 from lexbench.timing.encoding_speed import OTHERS, choices, with_settings
 from lexbench.types import Document
@@ -32,8 +29,8 @@ def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
     ]
     assert all(0 < row["speed"]["slowest"] <= row["speed"]["documents_per_second"] for row in found["rows"])
     expressions = [with_settings("lexmae_nano", {"dtype": dtype}) for dtype in ("float32", "bfloat16")]
-    assert code(["run", "dataset", folder, *(f"-r{one}" for one in expressions), "-m", "nDCG@10", "--json"]) == 0
-    means = [result["means"]["nDCG@10"] for result in json.loads(capsys.readouterr().out)["results"]]
+    results = answer(capsys, "run", folder, *(f"-r{one}" for one in expressions), "-m", "nDCG@10", "--json")["results"]
+    means = [result["means"]["nDCG@10"] for result in results]
     assert found["differences"]["bfloat16"]["difference"] == pytest.approx(means[1] - means[0])
 
 

@@ -1,6 +1,5 @@
 """`lexbench.watch`: benchmarks of a training's checkpoints as they are written."""
 
-import json
 import shutil
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'lexbench[neural]'")
 
 import checkpoints as models  # noqa: E402
+from tiny import answer, ended  # noqa: E402
 
-from lexbench.cli import code  # noqa: E402
 from lexbench.cli.watch import curve  # noqa: E402
 from lexbench.watch import checkpoints  # noqa: E402
 
@@ -33,14 +32,12 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
     assert [path.name for path in checkpoints(run)] == ["checkpoint-900", "checkpoint-1000"]
     assert checkpoints(run, settled=3600) == []
 
-    watch = ["watch", str(run), "-r", SYSTEM, "-d", dev, "--once"]
-    assert code(watch) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    watch = ["watch", run, "-r", SYSTEM, "-d", dev, "--once"]
+    first, second = ended(capsys, 0, *watch).out.splitlines()
     assert first.startswith("checkpoint-900  ")
     assert second.startswith("checkpoint-1000  ")
     runs = sorted((tmp_path / "store" / "runs").iterdir())
-    assert code([*watch, "--json"]) == 0
-    assert [point["step"] for point in json.loads(capsys.readouterr().out)] == [900, 1000]
+    assert [point["step"] for point in answer(capsys, *watch, "--json")] == [900, 1000]
     assert sorted((tmp_path / "store" / "runs").iterdir()) == runs
 
 
