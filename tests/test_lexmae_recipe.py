@@ -14,6 +14,8 @@ from lexbench.lexmae.training.plan import Task, single_task, tasks
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
 PRETRAIN = '[pretrain]\ncorpora = ["pydoc/dev"]\n'
 STAGE = '[stage{}]\nqueries = ["pydoc/dev"]\n'
+TESTING = ("selection.datasets: pydoc/test is for testing", "type pydoc/dev, or held_out = 0.1 in [selection]")
+TESTED = ("stage1.queries: beir/scifact/test is for testing", "type beir/scifact/train")
 WHOLE = HEAD + PRETRAIN + "".join(STAGE.format(number) for number in (1, 2, 3))
 
 
@@ -112,6 +114,13 @@ def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
 @pytest.mark.parametrize(
     ("override", "kind", "said"),
     [
+        *(("selection.datasets=['pydoc/test']", CannotStart, said) for said in TESTING),
+        ("selection.datasets=['beir/nq']", CannotStart, "type held_out = 0.1 in [selection]"),
+        ("selection.datasets=['msmarco-passage/trec-dl-2019/judged']", CannotStart, "afterwards; type held_out = 0.1"),
+        ("selection.datasets=['msmarco-passage-titled/dev/small']", CannotStart, "is for testing"),
+        ("selection.datasets=['/data/mine/qrels/test.tsv.gz']", CannotStart, "is for testing"),
+        ("selection.datasets=['pydoc/dev']", CannotStart, "selection.datasets: pydoc/dev is trained on"),
+        *(("stage1.queries=['beir/scifact/test']", CannotStart, said) for said in TESTED),
         ("stage1.lambda_d", CommandError, "'stage1.lambda_d' is not a setting; type KEY=VALUE"),
         ("stage1.lamda_d=1", UnknownName, "no setting 'stage1.lamda_d'; did you mean 'stage1.lambda_d'"),
         ("stage1=3", UnknownName, "no setting 'stage1'; did you mean"),
@@ -121,9 +130,9 @@ def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
     ],
 )
 def test_a_wrong_override_is_named(recipe, override, kind, said):
-    """Errors of an override name the override, not the file."""
+    """Errors of an override name the override, not the file. Test queries are refused, with an alternative to type."""
     with pytest.raises(kind) as caught:
-        recipe(HEAD + PRETRAIN + STAGE.format(1), override)
+        check_selection(recipe(HEAD + PRETRAIN + STAGE.format(1), override))
 
     assert said in str(caught.value)
 
@@ -150,28 +159,6 @@ def test_parts_come_in_the_order_of_the_paper(recipe):
 
     assert single_task(found, "finetune", 1) == [Task("start"), Task("finetune", 1)]
     assert single_task(found, "mine", 1) == [Task("mine", 1)]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["selection.datasets=['pydoc/test']"], "selection.datasets: pydoc/test is for testing"),
-        (["selection.datasets=['pydoc/test']"], "type pydoc/dev, or held_out = 0.1 in [selection]"),
-        (["selection.datasets=['beir/nq']"], "type held_out = 0.1 in [selection]"),
-        (["selection.datasets=['msmarco-passage/trec-dl-2019/judged']"], "afterwards; type held_out = 0.1"),
-        (["selection.datasets=['msmarco-passage-titled/dev/small']"], "is for testing"),
-        (["selection.datasets=['/data/mine/qrels/test.tsv.gz']"], "is for testing"),
-        (["selection.datasets=['pydoc/dev']"], "selection.datasets: pydoc/dev is trained on"),
-        (["stage2.queries=['beir/scifact/test']"], "stage2.queries: beir/scifact/test is for testing"),
-        (["stage2.queries=['beir/scifact/test']"], "type beir/scifact/train"),
-    ],
-)
-def test_test_queries_are_refused(recipe, overrides, said):
-    """Test queries are refused for training and selection, with an alternative to type."""
-    with pytest.raises(CannotStart) as caught:
-        check_selection(recipe(WHOLE, *overrides))
-
-    assert said in str(caught.value)
 
 
 def test_tuning_sets_and_held_out_queries_are_allowed(recipe):
