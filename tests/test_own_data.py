@@ -273,16 +273,12 @@ def hub(tmp_path, monkeypatch):
 
 
 def test_a_dataset_of_the_hub_has_a_note_with_its_commit(hub):
-    """hf:ORG/NAME is read from the hub's cache; results have the commit."""
+    """hf:ORG/NAME is read from the hub's cache; results have the commit. Judgements may be in ORG/NAME-qrels, as BeIR's are."""
     hub("org/name", {"corpus/test.jsonl": CORPUS, "queries/test.jsonl": ASKED, "qrels/test.jsonl": JUDGED})
     contract, source = find_dataset("hf:org/name")
     assert contents(source) == EXPECTED
     assert contract.id == "hf:org/name"
     assert source.notes() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
-
-
-def test_judgements_may_be_in_another_repository(hub):
-    """If a repository has no judgements, those of ORG/NAME-qrels are used, as for BeIR's datasets."""
     hub("BeIR/tiny", {"corpus/corpus.jsonl": CORPUS, "queries/queries.jsonl": ASKED})
     hub("BeIR/tiny-qrels", {"test.jsonl": JUDGED, "train.jsonl": JUDGED[:1]})
     assert contents(find_dataset("hf:BeIR/tiny")[1]) == EXPECTED
