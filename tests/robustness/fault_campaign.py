@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from errno import ENOSPC
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -59,13 +59,8 @@ class Row:
     redone: int = 0
     silent: int = 0
 
-    @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """The numbers of the line."""
-        return self.trials, self.survived, self.redone, self.silent
-
     def __str__(self) -> str:
-        return f"| {self.kind} | {' | '.join(f'{count:,}' for count in self.counts)} |"
+        return f"| {self.kind} | {' | '.join(f'{count:,}' for count in astuple(self)[1:])} |"
 
     def count(self, *, survived: bool, redone: int = 0, silent: bool = False, why: str = "") -> None:
         """Add one trial; print *why* it did not survive."""
@@ -334,8 +329,6 @@ class Campaign:
                 continue
             harmed = [file.parts[0] for file in ((name, other) if harm == "swap" else (name,))]
             first = min((ARTIFACTS.index(artifact) for artifact in harmed if artifact in ARTIFACTS), default=len(ARTIFACTS))
-            if harm == _EXCHANGE:
-                first = ARTIFACTS.index(name.parts[0])
             for later in ARTIFACTS[first + 1 :]:  # otherwise nothing would read vectors whose index is there
                 shutil.rmtree(root / later)
             self.mended(row, root, {}, f"{harm} of {name}")
@@ -442,7 +435,7 @@ def main() -> None:
         campaign = Campaign(Path(folder), given.seed)
         for row in rows(campaign, given.trials, given.only):
             print(row, flush=True)
-            total = Row("all", *(mine + other for mine, other in zip(total.counts, row.counts, strict=True)))
+            total = Row("all", *(mine + other for mine, other in zip(astuple(total)[1:], astuple(row)[1:], strict=True)))
         os.chdir("/")
     print(total)
     sys.exit(1 if total.silent or total.survived < total.trials else 0)
