@@ -310,9 +310,9 @@ def test_several_folders_are_read(folder, monkeypatch):
 def install(tmp_path, monkeypatch):
     """Return a function that installs a package with one module and an entry point of `lexbench.models`."""
 
-    def make(module, value):
+    def make(value):
         install_package(tmp_path, "theirs", {"lexbench.models": [f"theirs = {value}"]})
-        write_files(tmp_path / module, {"__init__.py": "1 / 0\n", "mine.toml": MINE})
+        write_files(tmp_path / "their_models", {"__init__.py": "1 / 0\n", "mine.toml": MINE})
         monkeypatch.syspath_prepend(tmp_path)
         plugin_folders.cache_clear()
 
@@ -322,18 +322,18 @@ def install(tmp_path, monkeypatch):
 
 def test_a_package_adds_models_by_an_entry_point(install):
     """TOML files in the folder of an entry point's module are models; the module is not imported."""
-    install("their_models", "their_models")
+    install("their_models")
 
     assert catalog.model("mine").settings["model"] == "me/mine"
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("no_such_module", "there is no module no_such_module"), ("their_faults.inner", "ZeroDivisionError: division by zero")],
+    [("no_such_module", "there is no module no_such_module"), ("their_models.inner", "ZeroDivisionError: division by zero")],
 )
 def test_a_package_without_its_module_is_named(install, value, said):
     """If the module of an entry point is missing, or its package raises an error, the message names the plug-in."""
-    install("their_faults", value)
+    install(value)
 
     with pytest.raises(CannotStart, match=f"models of plug-in 'theirs' do not load: {said}"):
         catalog.names()

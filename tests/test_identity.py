@@ -50,12 +50,10 @@ def test_keys_of_systems_stay(text):
     assert digest(describe(system(text).retriever)) == KEYS[text]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=str)
-def test_keys_of_parts_stay(part):
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_keys_of_parts_stay(group, name):
     """An engine or a transform with default settings has this key."""
-    group, name = part
-
-    assert digest(describe(registry.create(group, Call(name)))) == PARTS[part]
+    assert digest(describe(registry.create(group, Call(name)))) == PARTS[group, name]
 
 
 def test_identities_are_group_and_name():
