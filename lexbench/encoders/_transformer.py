@@ -227,11 +227,6 @@ class SparseTransformer(Transformer):
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
 
-    @property
-    def vocabulary(self) -> int:
-        """The width of the vectors."""
-        return int(self._document_model().dimensions)
-
     def token(self, term: int) -> str:
         """Return the text of a term, or its number in brackets if the tokenizer has none."""
         name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
