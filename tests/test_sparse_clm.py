@@ -76,7 +76,8 @@ def test_each_setting_has_its_effect(tmp_path):
     assert np.diff(few.encode_query(TEXTS).indptr).max() > 5
     assert few.own_tokens() == 1  # <s>
     assert few.token(0) == "<s>"
-    assert few.token(few.vocabulary - 1) == f"[{few.vocabulary - 1}]"  # an entry without a word
+    last = scaled.shape[1] - 1
+    assert few.token(last) == f"[{last}]"  # an entry without a word
 
 
 def test_long_texts_are_cut_at_their_end(tmp_path):
