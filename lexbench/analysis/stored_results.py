@@ -65,7 +65,7 @@ def results_at(store: Store, folder: Path | None) -> Iterator[StoredResult]:
     """Yield the results in *folder*, a folder of results, in the order of its files, or else those in the store.
 
     In a folder, a system that two suites have on one dataset comes once. Results of the store are sorted by dataset and system;
-    those that do not follow the contracts of this lexbench are left out with a warning.
+    results that do not match the contracts of this lexbench are left out with a warning.
     """
     if folder:
         by_name = {(one.dataset, one.system): one for file in read_folder(folder) for one in file.results}

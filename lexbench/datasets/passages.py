@@ -54,7 +54,7 @@ def sentences(texts: Sequence[str]) -> list[TokenSpans]:
 
 
 def _units(spans: Sequence[tuple[int, int]]) -> TokenSpans:
-    """Return *spans* (start, end) as units. Each unit is a word of its own, so a passage can begin at any of them."""
+    """Return *spans* (start, end) as units. Each unit is one word, so a passage can begin at every word."""
     return TokenSpans(np.array(spans, np.int32).reshape(-1, 2), np.arange(len(spans), dtype=np.int32))
 
 

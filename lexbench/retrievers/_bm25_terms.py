@@ -139,7 +139,7 @@ class TermsOfTexts:
         if start < stop:
             self._numbered.extend(map(self._number, _decoded(self._spellings, start, stop)))
 
-    # A method of its own: while a variable has the buffer of `_ends` or `_terms`, these arrays cannot grow.
+    # It must stay a separate method: the arrays `_ends` and `_terms` cannot grow while a variable refers to their buffers.
     def _joined(self, found: NDArray[np.int32], counts: _Ints, times: _Ints, lengths: _Ints) -> NDArray[np.int32]:
         """Return the terms of texts that have *counts* of the chunks *found*, each text *times*; fill their *lengths*."""
         ends, terms = np.frombuffer(self._ends, np.int64), np.frombuffer(self._terms, np.int32)
