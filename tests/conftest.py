@@ -154,3 +154,9 @@ def two_raylets():
         cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
         yield cluster
         cluster.shutdown()
+
+
+@pytest.fixture
+def on(name, request) -> str:
+    """Return what a user types for the executor *name*, a parameter of the test; "ray" is the cluster of two machines."""
+    return f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from workbench import indexed
+from workbench import indexed, needs_lucene
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.location import find_folder
@@ -26,7 +26,6 @@ from lexbench.testing.executors import files_of
 from lexbench.tokenization import unicode
 from lexbench.types import Hits
 
-needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
 
 THREE = {"a": "apple banana", "b": "apple, apple; cherry", "c": "apple" + " plum" * 40}

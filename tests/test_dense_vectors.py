@@ -1,11 +1,10 @@
 """Published dense vectors are looked up by id, in all published layouts."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import tiny
 from tiny import answer, write_rows
+from workbench import needs_pyarrow
 
 from lexbench import registry
 from lexbench.errors import InvalidFile, LexbenchError
@@ -13,7 +12,6 @@ from lexbench.notation import Call
 from lexbench.types import Document, Query
 from lexbench.vector_formats.lookup import read_dense
 
-needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 DOCUMENTS = {"d1": [1.0, 0.0], "d2": [3.0, 6.0], "10": [0.0, 2.0]}
 QUERIES = {"q2": [0.0, 1.0], "q1": [1.0, 0.5]}
 

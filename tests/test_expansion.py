@@ -1,12 +1,11 @@
 """Text that others generated for documents, and term frequencies that others learned, in BM25."""
 
 import gzip
-from importlib.util import find_spec
 
 import fruit
 import pytest
 import tiny
-from workbench import indexed
+from workbench import indexed, needs_lucene
 
 from lexbench import api
 from lexbench.analysis.stored_results import stored_results
@@ -18,7 +17,6 @@ from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
 from lexbench.runner.systems import describe
 
-needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
 
 TEXTS = {"a": "apple banana", "b": "apple apple cherry", "c": "plum", "d": ""}

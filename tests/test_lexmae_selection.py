@@ -14,19 +14,12 @@ from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe.settings import Selection
 from lexbench.lexmae.training import selection
 from lexbench.progress import Progress
-from lexbench.storage.store import Store
 
 
-@pytest.fixture
-def kept(tmp_path):
-    """Return an empty store."""
-    return Store(tmp_path / "store")
-
-
-def gathered(kept, training_sets=(), seed=42, **settings):
+def gathered(store, training_sets=(), seed=42, **settings):
     """Return the candidates for these settings of [selection]."""
     settings = msgspec.convert(settings, Selection)
-    return selection.gather(recipe(seed=seed, selection=settings), training_sets, kept, Progress())
+    return selection.gather(recipe(seed=seed, selection=settings), training_sets, store, Progress())
 
 
 def listed(one):
@@ -34,22 +27,22 @@ def listed(one):
     return {query.query_id: ids(one.corpus, row[row >= 0]) for query, row in zip(one.queries, one.docs, strict=True)}
 
 
-def test_candidates_are_what_bm25_finds(tmp_path, kept):
+def test_candidates_are_what_bm25_finds(tmp_path, store):
     """Candidates are BM25's documents in order, to the depth, without relevant ones that it misses."""
     dev = str(write(tmp_path / "fruit"))
-    (one,) = gathered(kept, datasets=[dev]).sets
+    (one,) = gathered(store, datasets=[dev]).sets
     assert listed(one) == {"qa": ["a4", "a3", "a2", "a1"], "qf": ["a1", "a2", "a3"], "qp": ["p1", "p2"]}
 
-    (one,) = gathered(kept, datasets=[dev], depth=1).sets
+    (one,) = gathered(store, datasets=[dev], depth=1).sets
     assert listed(one) == {"qa": ["a4"], "qf": ["a1"], "qp": ["p1"]}
 
 
-def test_a_subset_is_what_all_queries_search(tmp_path, kept):
+def test_a_subset_is_what_all_queries_search(tmp_path, store):
     """A subset is the same for all queries: all relevant documents, and others up to its number."""
     dev = str(write(tmp_path / "fruit"))
     relevant = {"a2", "a3", "a4", "p1", "p2"}
     for number in (1, 5, 100):
-        (one,) = gathered(kept, datasets=[dev], subset=number).sets
+        (one,) = gathered(store, datasets=[dev], subset=number).sets
         rows = listed(one)
         assert len({tuple(row) for row in rows.values()}) == 1
         (row,) = {tuple(row) for row in rows.values()}
@@ -57,12 +50,12 @@ def test_a_subset_is_what_all_queries_search(tmp_path, kept):
         assert len(row) == min(max(number, len(relevant)), len(one.corpus))
 
 
-def test_measure_by_hand(tmp_path, kept):
+def test_measure_by_hand(tmp_path, store):
     """MRR of three queries follows the scores, not BM25's order; of equal scores the larger id comes first, as in trec_eval.
 
     Scores that are not finite, of a model that has come apart, are an error.
     """
-    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
+    found = gathered(store, datasets=[str(write(tmp_path / "fruit"))])
     scores = np.array([3, 2, 1, 0, 3, 1, 2, 9, 8], np.float32)  # qa: a4 a3 a2 a1; qf: a1 a2 a3; qp: p1 p2
 
     assert found.measure([scores]) == {"RR@10": pytest.approx((1 / 2 + 1 / 3 + 1) / 3), "fruit": pytest.approx(11 / 18)}
@@ -73,10 +66,10 @@ def test_measure_by_hand(tmp_path, kept):
         found.measure([np.full(9, np.nan, np.float32)])
 
 
-def test_the_mean_is_over_sets(tmp_path, kept):
+def test_the_mean_is_over_sets(tmp_path, store):
     """The mean over sets comes first; each set counts the same."""
     whole, part = write(tmp_path / "whole"), write(tmp_path / "part", [("qa", "a3", 1)])
-    found = gathered(kept, datasets=[str(whole), str(part)], measure="Success@1")
+    found = gathered(store, datasets=[str(whole), str(part)], measure="Success@1")
     values = found.measure([np.arange(9, 0, -1, dtype=np.float32), np.arange(4, dtype=np.float32)])
 
     assert list(values.items()) == [
@@ -86,12 +79,12 @@ def test_the_mean_is_over_sets(tmp_path, kept):
     ]
 
 
-def test_queries_that_find_nothing(tmp_path, kept):
+def test_queries_that_find_nothing(tmp_path, store):
     """A query without BM25 results has no pairs and counts as missed."""
     path = write(tmp_path / "fruit", [("qa", "a3", 1), ("qz", "a4", 1)])
     text = (path / "queries.jsonl").read_text()
     (path / "queries.jsonl").write_text(text.replace('"qz", "text": "apple"', '"qz", "text": "kiwi"'))
-    found = gathered(kept, datasets=[str(path)])
+    found = gathered(store, datasets=[str(path)])
 
     assert listed(found.sets[0])["qz"] == []
     assert found.measure([np.array([1, 9, 1, 1], np.float32)])["RR@10"] == 0.5
@@ -103,9 +96,9 @@ def asking(path, number):
     return write(path, [(query, "a3", 1) for query in queries], queries=queries)
 
 
-def test_held_out_queries(tmp_path, kept):
+def test_held_out_queries(tmp_path, store):
     """A tenth of the training queries is held out, the same for one seed, and becomes the candidates' queries."""
-    train = open_training_set(str(asking(tmp_path / "many", 2590)), kept, Progress())
+    train = open_training_set(str(asking(tmp_path / "many", 2590)), store, Progress())
     held = selection.held_out_ids(train, 0.1, 42)
     assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
     assert held == selection.held_out_ids(train, 0.1, 42)
@@ -114,17 +107,17 @@ def test_held_out_queries(tmp_path, kept):
 
     dev = str(asking(tmp_path / "dev", 300))
     settings = {"held_out": 0.1, "datasets": [dev], "queries": 20, "depth": 10}
-    found, again = (gathered(kept, [train], **settings) for _ in range(2))
+    found, again = (gathered(store, [train], **settings) for _ in range(2))
     assert [one.name for one in found.sets] == ["dev", "many"]
     assert [len(one.queries) for one in found.sets] == [20, 20]
     assert {query.query_id for query in found.sets[1].queries} < held
     assert [one.queries for one in again.sets] == [one.queries for one in found.sets]
-    assert gathered(kept, [train], seed=43, **settings).sets[0].queries != found.sets[0].queries
+    assert gathered(store, [train], seed=43, **settings).sets[0].queries != found.sets[0].queries
 
 
 @pytest.mark.parametrize(("share", "taken"), [(0.001, 0), (0.9999, 3)])
-def test_a_share_of_no_or_all_queries_is_refused(tmp_path, kept, share, taken):
+def test_a_share_of_no_or_all_queries_is_refused(tmp_path, store, share, taken):
     """A share that holds out no query, or all, is refused."""
-    train = open_training_set(str(write(tmp_path / "fruit")), kept, Progress())
+    train = open_training_set(str(write(tmp_path / "fruit")), store, Progress())
     with pytest.raises(CannotStart, match=rf"held_out={share} takes {taken} of the 3 queries of fruit; give another share"):
         selection.held_out_ids(train, share, 42)

@@ -22,15 +22,9 @@ from lexbench.testing.executors import RecordedProgress
 TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is a decorator?"]
 
 
-@pytest.fixture
-def kept(tmp_path):
-    """Return an empty store."""
-    return Store(tmp_path / "store")
-
-
-def opened(path, kept):
+def opened(path, store):
     """Return the training set at a path."""
-    return open_training_set(str(path), kept, Progress())
+    return open_training_set(str(path), store, Progress())
 
 
 def positives(found):
@@ -38,9 +32,9 @@ def positives(found):
     return {query.query_id: set(ids(found.corpus, found.positives[at])) for at, query in enumerate(found.queries)}
 
 
-def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
+def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, store):
     """Queries without a relevant document in the corpus are left out; the set can be pickled for workers that load data."""
-    found = opened(write(tmp_path / "fruit"), kept)
+    found = opened(write(tmp_path / "fruit"), store)
 
     assert positives(found) == {"qa": {"a3"}, "qf": {"a2", "a4"}, "qp": {"p1", "p2"}}
     assert [query.text for query in found.queries] == ["apple", "fig", "pear"]
@@ -49,9 +43,9 @@ def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
     assert positives(pickle.loads(pickle.dumps(found))) == positives(found)
 
 
-def test_relevance_starts_at_the_grade_of_the_contract(kept):
+def test_relevance_starts_at_the_grade_of_the_contract(store):
     """The contract of pydoc says 2, so documents of grade 1 are not positives."""
-    found = open_training_set("pydoc/dev", kept, Progress())
+    found = open_training_set("pydoc/dev", store, Progress())
     grades = {(row.query_id, row.doc_id): row.grade for row in found.dataset.topics.judgements}
 
     taken = [grades[query, document] for query, documents in positives(found).items() for document in documents]
@@ -61,42 +55,42 @@ def test_relevance_starts_at_the_grade_of_the_contract(kept):
     assert 1 in grades.values()
 
 
-def test_the_test_split_must_be_named(tmp_path, kept):
+def test_the_test_split_must_be_named(tmp_path, store):
     """A folder is opened at `train`; without it, only at named qrels or at the only ones if they are not `test`."""
     path = write(tmp_path / "fruit")
     qrels = path / "qrels"
     write(path, [("qa", "a1", 1)], "test")
-    assert positives(opened(path, kept))["qa"] == {"a3"}
-    assert positives(opened(qrels / "test.tsv", kept)) == {"qa": {"a1"}}
+    assert positives(opened(path, store))["qa"] == {"a3"}
+    assert positives(opened(qrels / "test.tsv", store)) == {"qa": {"a1"}}
 
     (qrels / "train.tsv").rename(qrels / "dev.tsv")
     with pytest.raises(InvalidFile, match=r"has no qrels/train.tsv to train on; .*dev.tsv, .*test.tsv"):
-        opened(path, kept)
+        opened(path, store)
     (qrels / "dev.tsv").rename(tmp_path / "dev.tsv")
     with pytest.raises(InvalidFile, match=r"has no qrels/train.tsv to train on; .*test.tsv"):
-        opened(path, kept)
+        opened(path, store)
     (qrels / "test.tsv").unlink()
     (tmp_path / "dev.tsv").rename(qrels / "dev.tsv")
-    assert positives(opened(path, kept))["qa"] == {"a3"}
+    assert positives(opened(path, store))["qa"] == {"a3"}
 
 
-def test_nothing_relevant(tmp_path, kept):
+def test_nothing_relevant(tmp_path, store):
     """A set without a relevant document in its corpus, and a folder without a corpus, are refused."""
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
-        opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), kept)
+        opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), store)
     with pytest.raises(MissingData, match=r"has no documents: there is no corpus\.jsonl in"):
-        open_corpus(str(tmp_path), kept, Progress())
+        open_corpus(str(tmp_path), store, Progress())
 
 
-def test_corpus_without_queries(tmp_path, kept):
+def test_corpus_without_queries(tmp_path, store):
     """Pretraining only needs a corpus, also one folder up; with and without queries it is the same stored corpus."""
     whole = write(tmp_path / "fruit")
     alone = tmp_path / "shared" / "alone"
     alone.mkdir(parents=True)
     shutil.copy(whole / "corpus.jsonl", alone.parent)
-    corpora = [open_corpus(str(path), kept, Progress()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
+    corpora = [open_corpus(str(path), store, Progress()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
 
-    assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}
+    assert {corpus.path for corpus in corpora} == {opened(whole, store).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
     assert next(corpora[0].documents(5)).text == "apple fig fig fig"
 
@@ -127,19 +121,19 @@ def test_queries_of_nearly_the_same_words(texts, near):
     assert [similar.has_similar(text) for text in texts] == [near] * len(texts)
 
 
-def test_a_tested_query_is_left_out_of_training(tmp_path, kept):
+def test_a_tested_query_is_left_out_of_training(tmp_path, store):
     """Queries that are nearly test queries are left out with a note; a set of them alone is refused."""
     tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
     texts = {"q1": tested.upper() + " ?", "q2": "a question that nobody asks of bread", "q3": "another about flour and salt"}
     judged = [(query_id, "d1", 1) for query_id in texts]
     folder = tiny.write(tmp_path / "asked", {"d1": "a text"}, texts, judged, "train")
     progress = RecordedProgress()
-    training_set = open_training_set(str(folder), kept, progress)
+    training_set = open_training_set(str(folder), store, progress)
     assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
     assert training_set.positives.lengths.tolist() == [1, 1]
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
     with pytest.raises(CannotStart, match="nearly the same as a test query"):
-        opened(tiny.write(folder, {"d1": "a text"}, texts, judged[:1], "train"), kept)
+        opened(tiny.write(folder, {"d1": "a text"}, texts, judged[:1], "train"), store)
 
 
 MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tiny import answer, ended, lines, run, write_rows
 from tiny import write_files as write
+from workbench import needs_pyarrow
 
 import lexbench
 from lexbench import contracts
@@ -127,7 +128,6 @@ def test_every_layout_gives_the_same_data(layout, tmp_path):
 
 
 NUMBERED = ("corpus-00000-of-00002", "corpus-00001-of-00002")
-needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", pytest.param("parquet", marks=needs_pyarrow)])

@@ -1,12 +1,12 @@
 """A sharded index has the lists of one index, to the last tie."""
 
 import gc
-import importlib.util
 import multiprocessing
 
 import numpy as np
 import pytest
 from scipy import sparse
+from workbench import RAY
 
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
@@ -43,16 +43,12 @@ def test_shards_have_the_lists_of_the_whole(tmp_path, engine, shards):
     assert len(list((tmp_path / "shards").glob("part-*"))) == min(shards, 13)
 
 
-needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
-
-
-@pytest.mark.parametrize("name", ["here", "processes(2)", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])])
-def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
+@pytest.mark.parametrize("name", ["here", "processes(2)", RAY])
+def test_workers_have_the_lists_of_the_whole(name, on, tmp_path):
     """Five shards that workers build and search have the files of this process, and the lists of a single index."""
-    text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
     notes = []
     parts = Sharded(Impact(), 5)
-    elsewhere = parts.on_workers(executor(text), notes.append)
+    elsewhere = parts.on_workers(executor(on), notes.append)
     found = {}
     for place, made in (("whole", Impact()), ("here", parts), ("there", elsewhere)):
         index = indexed(made, tmp_path / place, *np.array_split(DOCUMENTS, 13))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import tiny
 from staged import Letters, RecordedProgress, contents, encode
+from workbench import needs_ray
 
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encoding import culprit
@@ -22,8 +23,6 @@ from lexbench.executors.processes import Processes
 from lexbench.testing._letters import Sum
 
 TEXTS = ["a b", "", "a", "b b", "d", "c a", "e e e e", "a e", "b", "c c"]  # the "d" is at position 5, its id is "4"
-
-needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
 
 
 @pytest.fixture(autouse=True)

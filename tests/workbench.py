@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,10 @@ from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve
 from lexbench.types import Kind
 
+needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed; pip install 'lexbench[ray]'")
+RAY = pytest.param("ray", marks=[needs_ray, pytest.mark.slow])  # `make test-cluster` tests it
+needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
 
 

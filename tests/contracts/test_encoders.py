@@ -1,15 +1,12 @@
-"""The contract tests of `lexbench.testing.encoders` on each encoder, also those of the example package.
+"""The contract tests of `lexbench.testing.encoders` on each encoder.
 
 Models are tiny and have random weights. A skipped test says why its rule does not apply.
 """
 
 import json
 import shutil
-import tomllib
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from inspect import signature
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -25,8 +22,6 @@ from lexbench.registry import at_search, runtime
 from lexbench.testing.encoders import DOCUMENTS, QUERIES, EncoderCase, EncoderContract
 from lexbench.types import Kind
 
-PLUGIN = Path(__file__).parents[1] / "plugin"
-EXAMPLES = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["entry-points"]["lexbench.encoders"]
 LENGTHS = {"query_length": 16, "document_length": 32, "device": "cpu"}
 
 
@@ -121,13 +116,6 @@ CASES = {  # by encoder: how to make its case in a folder
 }
 
 
-def example(name):
-    """Return the case of an encoder of the example package, which is not installed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PLUGIN))
-        return EncoderCase(EntryPoint(name, EXAMPLES[name], "lexbench.encoders").load())
-
-
 def default(name):
     """Return the case of an encoder without settings; skip an encoder that needs some."""
     try:
@@ -137,12 +125,10 @@ def default(name):
     return case_of(name, {})
 
 
-@pytest.fixture(scope="module", params=sorted({*registry.names("encoders"), *EXAMPLES}))
+@pytest.fixture(scope="module", params=registry.names("encoders"))
 def encoder_case(request, tmp_path_factory):
     """Write the files of one encoder and return its case."""
     name = request.param
-    if name in EXAMPLES:
-        return example(name)
     available(lambda: registry.load("encoders", name))
     return CASES[name](tmp_path_factory.mktemp(name)) if name in CASES else default(name)
 

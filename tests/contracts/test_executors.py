@@ -1,34 +1,23 @@
 """The contract tests of `lexbench.testing.executors` on each executor."""
 
-import importlib.util
-
 import pytest
+from workbench import RAY
 
 from lexbench import registry
 from lexbench.executors import executor as named_executor
 from lexbench.testing import ExecutorContract
 
-SETTINGS = {"processes": "processes(2)"}
+NAMES = {"processes": "processes(2)", "ray": RAY}
 
 
-def _parameter(name):
-    """Return the pytest parameter of one executor; `make test-cluster` tests Ray."""
-    if name != "ray":
-        return name
-    missing = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
-    return pytest.param(name, marks=[missing, pytest.mark.slow])
-
-
-@pytest.mark.parametrize("name", [_parameter(name) for name in registry.names("executors")])
+@pytest.mark.parametrize("name", [NAMES.get(name, name) for name in registry.names("executors")])
 class TestExecutors(ExecutorContract):
     """Each executor, with two workers if it has any."""
 
     @pytest.fixture
-    def executor(self, name, request):
+    def executor(self, on):
         """Make one executor."""
-        if name != "ray":
-            return named_executor(SETTINGS.get(name, name))
-        return named_executor(f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)')
+        return named_executor(on)
 
     @pytest.fixture(autouse=True)
     def _of_this_process(self, name):

@@ -3,7 +3,6 @@
 import importlib.util
 import shutil
 import socket
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,20 +12,7 @@ from tiny import contract
 
 from lexbench import registry
 from lexbench.contracts import TextPolicy, contract_of
-from lexbench.plugins import Source
 from lexbench.testing.sources import SourceCase, SourceContract
-
-EXAMPLE = "lexbench-example: numerals"  # of the package in tests/plugin
-
-
-def example_class() -> type[Source]:
-    """Return the source of the package in tests/plugin, which is not installed here."""
-    path = Path(__file__).parent.parent / "plugin" / "lexbench_example" / "numerals.py"
-    spec = importlib.util.spec_from_file_location("lexbench_example_numerals", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.Numerals
 
 
 def files(tmp_path: Path, _home: Path) -> SourceCase:
@@ -70,18 +56,13 @@ def pydoc(_tmp_path: Path, _home: Path) -> SourceCase:
     return SourceCase(registry.load("sources", "pydoc"), contract_of("pydoc/test"), [])
 
 
-def numerals(_tmp_path: Path, _home: Path) -> SourceCase:
-    """Return another package's numerals."""
-    return SourceCase(example_class(), contract("numerals/test", "numerals"), [])
-
-
-CASES = {"files": files, "hf": hf, "ir_datasets": ir_datasets, "pydoc": pydoc, EXAMPLE: numerals}
+CASES = {"files": files, "hf": hf, "ir_datasets": ir_datasets, "pydoc": pydoc}
 
 
 class TestSources(SourceContract):
     """Each source, by name."""
 
-    @pytest.fixture(params=[*registry.names("sources"), EXAMPLE])
+    @pytest.fixture(params=registry.names("sources"))
     def case(self, request, tmp_path, monkeypatch, ir_datasets_home) -> SourceCase:
         """Make the case of one source; nothing of it may ask the network."""
         monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))

@@ -1,7 +1,4 @@
-"""The contract tests of `lexbench.testing.transforms` on each transform, and on one of dense vectors."""
-
-import sys
-from pathlib import Path
+"""The contract tests of `lexbench.testing.transforms` on each transform."""
 
 import pytest
 from workbench import available
@@ -10,9 +7,6 @@ from lexbench import registry
 from lexbench.errors import CommandError
 from lexbench.notation import Call
 from lexbench.testing import TransformContract
-
-sys.path.append(str(Path(__file__).parent.parent / "plugin"))
-from lexbench_example.square import Square
 
 SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,))}
 
@@ -27,9 +21,3 @@ class TestTransforms(TransformContract):
             return available(lambda: registry.create("transforms", SETTINGS.get(request.param, Call(request.param))))
         except CommandError as error:
             pytest.skip(f"no settings for it here: {error}")
-
-
-class TestDense(TransformContract):
-    """One of dense vectors."""
-
-    plugin = Square()
