@@ -99,6 +99,24 @@ def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
     assert "{model: intfloat/e5-mistral-7b-instruct, " in shown
 
 
+def test_the_newest_results_are_listed_and_shown(folder, capsys):
+    """A list has one mean per system, dataset and measure. A result is shown by its system if that has only one dataset."""
+    for more in (["-m", "nDCG@10"], ["-m", "nDCG@5"], ["-m", "nDCG@10", "--depth", "20", "--results", "board"]):
+        ended(capsys, 0, "run", "dataset", folder, *more)
+    rows = answer(capsys, "list", "results", "--json")
+    assert sorted(row["measure"] for row in rows) == ["nDCG@10", "nDCG@5"]
+    assert [row["measure"] for row in answer(capsys, "list", "results", "--results", "board", "--json")] == ["nDCG@10"]
+    assert answer(capsys, "show", "result", "bm25", "--json")["dataset"] == "tiny"
+
+    for k1 in ("0.7", "0.8"):
+        ended(capsys, 0, "run", "dataset", shutil.copytree(folder, folder.with_name(k1)), "-r", f"mine = bm25(k1={k1})")
+    systems = {row["system"] for row in answer(capsys, "list", "results", "--json")}
+    assert systems == {"bm25", "mine = bm25(k1=0.7)", "mine = bm25(k1=0.8)"}
+    head, *lines = ended(capsys, 2, "show", "result", "mine").err.splitlines()
+    assert head == "mine has results on 2 datasets; type one of these:"
+    assert sorted(lines) == ["lexbench show result mine:0.7", "lexbench show result mine:0.8"]
+
+
 def test_doctor_says_what_to_type(folder, capsys):
     """`doctor` lists the core and every extra, and how to install missing ones."""
     parts = answer(capsys, "doctor", "--json")

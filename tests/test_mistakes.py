@@ -62,6 +62,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc --time-k 10": "need --time",
     "run suite pydoc --time --time-single --time-threads 2": "which --time-single leaves out",
     "run suite pydoc --on 'processes(-1)'": "above 0",
+    "list suites --results good": "list suites without it",
     "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
     "export tre out": "'tre' is not one of",
     # systems

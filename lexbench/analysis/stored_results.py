@@ -92,6 +92,23 @@ def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     ]
 
 
+def newest_means(results: Sequence[Result], store: Store) -> dict[tuple[str, str, str], float]:
+    """Return the newest mean of each system, dataset and measure, by their labels, sorted by dataset and system.
+
+    If systems have the same name, their labels are "NAME = EXPRESSION". Labels of datasets are those of `distinct_datasets`.
+    """
+    expressions: dict[str, set[str]] = {}
+    for result in results:
+        expressions.setdefault(result.system, set()).add(expression_of(result))
+    labelled = zip(results, distinct_datasets(results, store), strict=True)
+    means = {}
+    for result, dataset in sorted(labelled, key=lambda pair: pair[0].measured.started):
+        ambiguous = len(expressions[result.system]) > 1 and result.expression
+        system = f"{result.system} = {result.expression}" if ambiguous else result.system
+        means |= {(system, dataset, measure): mean for measure, mean in result.means.items()}
+    return dict(sorted(means.items(), key=lambda item: (item[0][1], item[0][0])))
+
+
 def _artifact(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:
     """Return the artifact with that key if it is there and undamaged; *only* names the files to check."""
     folder = next((store.root / stage).glob(f"*-{key}"), None) if key else None

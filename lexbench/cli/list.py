@@ -1,10 +1,11 @@
 """List suites, datasets, models, plug-ins or results."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import json_option
+from lexbench.cli._options import json_option, results_option
 from lexbench.cli._output import open_store, print_json, print_rows
 from lexbench.errors import LexbenchError
 from lexbench.registry import PACKAGES
@@ -19,9 +20,12 @@ _WEIGHTS = {  # where a model's weights come from
 
 @click.command("list")
 @click.argument("what", metavar="KIND", type=click.Choice(["suites", "datasets", "models", *PACKAGES, "results"]))
+@results_option
 @json_option
-def command(what: str, *, as_json: bool) -> None:
-    """List suites, datasets, models, plug-ins of one kind, or the results in the store."""
+def command(what: str, results: Path | None, *, as_json: bool) -> None:
+    """List suites, datasets, models, plug-ins of one kind, or results: the newest of each system, dataset and measure."""
+    if results and what != "results":
+        raise click.UsageError(f"--results is the folder of `lexbench list results`; list {what} without it")
     if what == "models" and as_json:
         from lexbench import catalog
 
@@ -29,13 +33,13 @@ def command(what: str, *, as_json: bool) -> None:
         print_json([{"name": name, "error": str(one)} if isinstance(one, LexbenchError) else one for name, one in found])
         return
     store = open_store()
-    header, rows = _listing(what, store)
+    header, rows = _listing(what, store, results)
     print_rows(header, rows, as_json=as_json)
     click.get_current_context().exit(1 if store.damaged else 0)
 
 
-def _listing(what: str, store: "Store") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of a list. Damaged results in *store* are left out."""
+def _listing(what: str, store: "Store", folder: Path | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows of a list. Results are those in *folder*, or else the undamaged ones in *store*."""
     from lexbench import registry, suites
     from lexbench.runner import systems
 
@@ -61,14 +65,10 @@ def _listing(what: str, store: "Store") -> tuple[tuple[str, ...], list[tuple[str
             for name, one in catalog.listing().items()
         ]
     if what == "results":
-        from lexbench.analysis.stored_results import distinct_datasets, stored_results
+        from lexbench.analysis.stored_results import newest_means, results_at
 
-        results = [entry.result for entry in stored_results(store)]
-        return ("system", "dataset", "measure", "mean"), [
-            (result.system, dataset, measure, f"{mean:.4f}")
-            for result, dataset in zip(results, distinct_datasets(results, store), strict=True)
-            for measure, mean in result.means.items()
-        ]
+        means = newest_means([entry.result for entry in results_at(store, folder)], store)
+        return ("system", "dataset", "measure", "mean"), [(*row, f"{mean:.4f}") for row, mean in means.items()]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
     return ("name", "from", "what"), [
         (typed, registry.origin(what, name), registry.summary(what, name)) for typed, name in names.items()

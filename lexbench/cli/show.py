@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import open_store, print_json, print_lines
+from lexbench.cli._output import open_store, print_json, print_lines, say
 
 
 @click.command()
@@ -18,7 +18,9 @@ from lexbench.cli._output import open_store, print_json, print_lines
 @click.argument("name", required=False)
 @json_option
 def command(what: str, name: str | None, *, as_json: bool) -> None:
-    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine, as YAML.
+    """Show a suite, the contract of a dataset, a model, a result, or this machine, as YAML.
+
+    A result is SYSTEM:DATASET (e.g. `bm25:pydoc/test`), or SYSTEM if it has results on one dataset only.
 
     A model is a name in the catalog, or a folder. For a folder, the system and the settings that its files state are shown.
     """
@@ -36,7 +38,7 @@ def _shown(what: str, name: str) -> Any:
     from lexbench import suites
     from lexbench.analysis.stored_results import stored_results
     from lexbench.datasets.location import find_dataset
-    from lexbench.errors import UnknownName
+    from lexbench.errors import CommandError, UnknownName
     from lexbench.storage import environment
 
     if what == "suite":
@@ -59,11 +61,17 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()}
-    stored = (entry.result for entry in stored_results(open_store()))
-    known = {f"{result.system}:{result.dataset}": result for result in stored}
-    if name not in known:
+    stored = sorted((entry.result for entry in stored_results(open_store())), key=lambda result: result.measured.started)
+    known = {f"{result.system}:{result.dataset}": result for result in stored}  # the newest of each
+    found = [name] if name in known else [label for label, result in known.items() if result.system == name]
+    if not found:
         raise UnknownName("result", name, known, see="lexbench list results")
-    return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # per query: lexbench export csv
+    if len(found) > 1:
+        say(f"{name} has results on {len(found)} datasets; type one of these:", err=True)
+        for label in found:
+            say(join(["lexbench", "show", "result", label]), err=True)
+        click.get_current_context().exit(CommandError.exit_code)
+    return msgspec.structs.replace(known[found[0]], query_ids=[], per_query={})  # per query: lexbench export csv
 
 
 def _filled(value: Any) -> Any:
