@@ -27,7 +27,7 @@ _OPERATORS = 200  # outside strings; each is a level of Python's syntax tree, li
 _BRACKETS = 50  # inside each other
 _LARGEST = 2**63  # whole numbers are below it, so that arrays and files can hold them
 _LONGEST_NAME = 100  # characters of a user's name for a system
-PYTHON_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # module:function
+PYTHON_OBJECT = re.compile(r"[A-Za-z_][\w.]*(?<!\.py):[A-Za-z_][\w.]*")  # module:function
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _PATH = re.compile(r"(?<=[=(,\[])\s*([^\s\"'=(),\[\]|]*/[^\"'=(),\[\]|]*)")  # an unquoted path as a value
 _OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
@@ -120,8 +120,7 @@ def parse(text: str) -> Expression:
         tree = read_expression(text)
     except (SyntaxError, ValueError) as error:
         if PYTHON_OBJECT.fullmatch(text):
-            where = "in Python give it to lexbench.run; on the command line only lexbench gate takes it"
-            raise NotationError(f"{echoed(text)} names a Python object: {where}") from None
+            raise NotationError(f"{echoed(text)} names a Python object: only lexbench run and gate take it") from None
         place = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
         place += f" ({error.msg})" if isinstance(error, SyntaxError) and "never closed" in error.msg else ""
         message = f"{echoed(text)} is no valid expression{place}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"

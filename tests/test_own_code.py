@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from servers import serving
+from tiny import answer, enter, write_files
 
 import lexbench
 from lexbench.errors import CannotStart, LexbenchError
@@ -296,6 +297,16 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
     with pytest.raises(LexbenchError) as raised:
         found(mine, tmp_path / "store")
     assert str(raised.value).startswith(f"mine: {message}")
+
+
+def test_a_function_in_a_module_is_typed(tmp_path, capsys, monkeypatch):
+    """On the command line, module:function is a system like any other, under this name or the user's."""
+    enter(tmp_path, monkeypatch)
+    write_files(tmp_path, {"ones_of.py": "def ones(texts):\n    return [[1.0] for _ in texts]\n"})
+    monkeypatch.syspath_prepend(tmp_path)
+    typed = answer(capsys, "run", "dataset", "pydoc/test", "-r", "ones_of:ones", "-r", "mine = ones_of:ones", "--json")
+    assert [result["system"] for result in typed["results"]] == ["ones_of:ones", "mine"]
+    assert typed["results"][0]["means"] == typed["results"][1]["means"]
 
 
 def test_a_failing_system_costs_the_others_nothing(tmp_path):

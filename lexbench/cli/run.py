@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
     from lexbench.timing.protocol import Settings
 
-_SYSTEMS = _options.system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
+_SYSTEMS = _options.system_option("E.g. 'bm25(k1=0.9)', or your own module:function; repeatable.")
 _SETTINGS = _options.together(  # of both commands
     click.option("--depth", type=_options.COUNT, help="Documents to keep per query."),
     click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing."),

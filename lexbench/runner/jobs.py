@@ -268,7 +268,7 @@ def encode(
     """Encode *part* (number from 0, number of parts) of each corpus of *plan* with each encoder of its systems.
 
     Several processes may do so at once, in one store, on any machines; the one that makes the last shard finishes the artifact.
-    Raises CommandError for a system without an encoder.
+    Raises CommandError for a system without an encoder, or with one whose vectors are not kept.
     """
     store.prepare()
     done: set[tuple[str, str]] = set()
@@ -276,6 +276,8 @@ def encode(
     for job in plan.jobs:
         if next(encoded_leaves(job.system.retriever), None) is None:
             raise CommandError(f"{job.system.name} has no encoder; name a system that has one, e.g. lexmae_nano@impact")
+        if not job.system.reusable:
+            raise CommandError(f"{job.system.name} has no identity(), so its vectors are not kept; type: lexbench run")
         if runner is None or runner.dataset.contract.id != job.contract.id:
             runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
         for leaf, artifacts in placed(job.system.retriever, runner.artifacts):

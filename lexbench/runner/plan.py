@@ -12,11 +12,11 @@ from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, f
 from lexbench.datasets.location import LIBRARY, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
-from lexbench.notation import checked_name
+from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, named_systems
+from lexbench.runner.systems import System, describe, imported, named_systems
 from lexbench.runner.systems import system as system_of
 from lexbench.suites import HEADLINE, Suite
 from lexbench.types import Kind
@@ -206,7 +206,11 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     listed: list[System] = []
     for name, item in items:
         checked = None if name is None else checked_name(name)
-        found = named_systems(str(item)) if isinstance(item, str | PathLike) else [(None, item)]
+        found: list[tuple[str | None, Any]] = [(None, item)]
+        if isinstance(item, str | PathLike):
+            own, expression = split_name(str(item))
+            is_object = PYTHON_OBJECT.fullmatch(expression)
+            found = [(own or expression, imported(expression))] if is_object else [*named_systems(str(item))]
         listed += [system_of(one, checked or own) for own, one in found]
     by_name: dict[str, str] = {}
     for system in listed:

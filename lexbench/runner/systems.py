@@ -5,17 +5,19 @@ answers of a plug-in: these are the key facts of its artifacts.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from uuid import uuid4
 from weakref import ref
 
 from lexbench import catalog, notation, registry
-from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
@@ -68,6 +70,16 @@ def system(given: Any, name: str | None = None) -> System:
     return System(name or name_of(given), plugin, describe(plugin))
 
 
+def imported(text: str, folder: Path = Path()) -> Any:
+    """Return the object `module:name`. Modules in *folder* can be imported. Raises CannotStart if the import fails."""
+    if str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
+    try:
+        return resolve_name(text)
+    except Exception as error:  # any mistake of the user's module becomes one line
+        raise CannotStart(f"{text} cannot be imported: {type(error).__name__}: {error}") from error
+
+
 # ---- several systems in one expression -------------------------------------------------------------------------------------
 
 
@@ -91,8 +103,9 @@ def _as_expression(text: str) -> str:
     if text.startswith(("http://", "https://")):
         raise CommandError(f"{text} is an address; to ask it as a search server, write: url({written})")
     if program := re.fullmatch(r"(?:python3? )?([^()\"']+\.py)(:\w+)?", text):
+        function = f"{Path(program[1]).stem}{program[2] or ':FUNCTION'}"
         raise CommandError(
-            f'{text} is Python; run it as a program, command("python {program[1]}"), or pass its function to lexbench.run'
+            f"""{text} is Python; type -r {function} in its folder, or as a program: -r 'command("python {program[1]}")'"""
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")

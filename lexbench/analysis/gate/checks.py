@@ -7,10 +7,8 @@ The level of the test is (1 - confidence) / (commits x gates). By the union boun
 change fails with probability 1 - confidence at most, whether or not the commits are independent.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -28,7 +26,7 @@ from lexbench.progress import Progress
 from lexbench.results import Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
-from lexbench.runner.systems import is_reusable, named_systems
+from lexbench.runner.systems import imported, is_reusable, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
@@ -199,7 +197,7 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
         if text == gate.system and given is not None:
             name, item = text, given
         elif PYTHON_OBJECT.fullmatch(text):
-            name, item = text, _imported(text, folder)
+            name, item = text, imported(text, folder)
         else:
             several = named_systems(text)
             if len(several) > 1:
@@ -207,16 +205,6 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
             name, item = several[0][0] or several[0][1], several[0][1]
         named[_REFERENCE if name in named else name] = item
     return named
-
-
-def _imported(text: str, folder: Path) -> Any:
-    """Return the object `module:name`. Modules in *folder* can be imported. Raises CannotStart if the import fails."""
-    if str(folder.resolve()) not in sys.path:
-        sys.path.insert(0, str(folder.resolve()))
-    try:
-        return resolve_name(text)
-    except Exception as error:  # any mistake of the user's module becomes one line
-        raise CannotStart(f"{text} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def check(
