@@ -101,7 +101,7 @@ def newest_means(results: Sequence[Result], store: Store) -> dict[tuple[str, str
     for result in results:
         expressions.setdefault(result.system, set()).add(expression_of(result))
     labelled = zip(results, distinct_datasets(results, store), strict=True)
-    means = {}
+    means: dict[tuple[str, str, str], float] = {}
     for result, dataset in sorted(labelled, key=lambda pair: pair[0].measured.started):
         ambiguous = len(expressions[result.system]) > 1 and result.expression
         system = f"{result.system} = {result.expression}" if ambiguous else result.system
