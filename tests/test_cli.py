@@ -17,9 +17,8 @@ from lexbench.storage.store import Store
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(store, tmp_path):
     """Make a BEIR folder of three documents, and a separate store."""
-    tiny.enter(tmp_path, monkeypatch)
     return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
 
 
@@ -190,15 +189,14 @@ def test_replaced_files_are_named(folder, capsys):
     assert Path("a.run").read_text() == "q1 Q0 d1 1 1.0 x\n"
 
 
-def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, tmp_path, monkeypatch):
+def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, store, tmp_path):
     """The estimate of --dry-run is at least the size of the store after the run, and at most ten times as much."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     many = tmp_path / "many"
     shutil.copytree(bread, many)
     text = (bread / "corpus.jsonl").read_text()
     (many / "corpus.jsonl").write_text("".join(text.replace('"_id": "', f'"_id": "{n or ""}') for n in range(20)))
     planned = plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100).bytes_needed
     assert run(capsys, "run", "dataset", many, "--depth", "100", "-m", "nDCG@10")[0] == 0
-    taken = sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())
+    taken = sum(path.stat().st_size for path in store.root.rglob("*") if path.is_file())
 
     assert taken <= planned <= 10 * taken

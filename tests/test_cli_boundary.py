@@ -20,9 +20,8 @@ HOSTILE = "a\x1b[31mb\x07\x9bc\u202ed\x7f\nnext"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(store, tmp_path):
     """Make a BEIR folder with a hostile name and control characters in its query, and a separate store."""
-    tiny.enter(tmp_path, monkeypatch)
     documents = {"d1": "the red fox", "d2": "a red red car"}
     return tiny.write(tmp_path / "tiny\x1b[31m\u202e", documents, {"q\x1b": f"red {HOSTILE}"}, [("q\x1b", "d2", 1)])
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tiny import answer, ended, enter, run, write
+from tiny import answer, ended, run, write
 
 pytest.importorskip("accelerate", reason="training is in the extra train")
 
@@ -33,9 +33,8 @@ CONFIG = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vo
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(store, tmp_path, monkeypatch):
     """Make a folder with a recipe, a BEIR folder of three documents, and a model's config, and return it."""
-    enter(tmp_path, monkeypatch)
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
     (tmp_path / "model").mkdir()

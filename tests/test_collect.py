@@ -20,7 +20,7 @@ from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
 from lexbench.collecting.page import PageServer, Session
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
-from lexbench.errors import CommandError, MissingData
+from lexbench.errors import CommandError
 from lexbench.runner.judging import Agreement, grade_agreement
 
 FILES = {
@@ -35,9 +35,8 @@ FILES = {
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(store, tmp_path):
     """Write a folder of five texts and two files that are none."""
-    tiny.enter(tmp_path, monkeypatch)
     tiny.write_files(tmp_path / "docs", FILES)
     (tmp_path / "asked.txt").write_text("wet dough\nclean the pan\nkeep yeast\n")
     return tmp_path
@@ -59,9 +58,6 @@ def test_a_folder_of_texts_has_one_document_per_file(place):
     assert found["install.md"].text == "Put the maker on a flat table. Plug it in.\n\nWhere to put it\n\nNear water."
     assert found["a_b/dough.html"].text == "Add flour to wet dough."
     assert found["yeast.rst"].text.startswith("Dry yeast")
-    (place / "empty").mkdir()
-    with pytest.raises(MissingData, match="has no documents"):
-        list(read_documents(place / "empty"))
 
 
 def test_what_a_query_gives_away():

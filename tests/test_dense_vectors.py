@@ -71,9 +71,8 @@ def test_vectors_become_float32(tmp_path):
     assert blocks[1].vectors.tolist() == [[0.5, 2.0]]
 
 
-def test_looked_up_vectors_are_searched_and_scored(tmp_path, monkeypatch, capsys):
+def test_looked_up_vectors_are_searched_and_scored(store, tmp_path, capsys):
     """Runs rank by dot product, or by cosine."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     tiny.write(tmp_path, {"d1": "a", "d2": "b", "10": "c"}, {"q1": "x"}, [("q1", "d1", 1)])
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "asked.jsonl", rows(QUERIES, "qid", "vector"))

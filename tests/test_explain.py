@@ -62,9 +62,8 @@ def test_bm25_by_hand(explained):
     assert best.score == pytest.approx(best.total, rel=1e-6)
 
 
-def test_the_command(monkeypatch, tmp_path, capsys):
+def test_the_command(store, tmp_path, capsys):
     """The tables show the terms and the score; --json has everything."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     folder = fruit.write(tmp_path / "fruit")
     told = ended(capsys, 0, "explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1").out
     assert "bm25: apple fig" in told

@@ -17,9 +17,8 @@ MARK = b"\xef\xbb\xbf"  # of UTF-8, as Windows tools write it at the beginning o
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(store, tmp_path):
     """Make a BEIR folder of three documents, and a store of its own."""
-    tiny.enter(tmp_path, monkeypatch)
     return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q2", "d3", 1)])
 
 

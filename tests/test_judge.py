@@ -26,9 +26,8 @@ def server():
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(store, tmp_path):
     """Write a collection of two queries and four documents, and a run of both."""
-    tiny.enter(tmp_path, monkeypatch)
     tiny.write(tmp_path / "cars", DOCUMENTS, QUERIES, [("q1", "d1", 1), ("q1", "d4", 1), ("q2", "d1", 0), ("q2", "d4", 1)])
     lines = [f"q1 Q0 d{n} {n} {9 - n} x\n" for n in (1, 2, 3, 4)]
     (tmp_path / "a.run").write_text("".join(lines) + "q2 Q0 d1 1 1 x\nq9 Q0 d1 1 1 x\n")

@@ -105,9 +105,8 @@ def test_the_result_has_the_size_of_the_vectors(finished):
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
 @pytest.mark.usefixtures("bread_suite")
-def test_exported_vectors_can_be_read_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
+def test_exported_vectors_can_be_read_again(layout, rest, checkpoint, store, tmp_path, capsys):
     """Exported vectors, read again as `vectors`, give the same scores."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     suite = ("run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10", "--json", "-r")
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
     first = tiny.answer(capsys, *suite, name + rest)["results"][0]

@@ -23,12 +23,7 @@ from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
 from lexbench.trec.runs import Run, write_run
 
-
-@pytest.fixture(autouse=True)
-def kept(tmp_path, monkeypatch):
-    """Return the empty store that mining uses."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    return Store()
+pytestmark = pytest.mark.usefixtures("store")
 
 
 def recipe(tmp_path, queries, **settings):

@@ -7,7 +7,7 @@ import fruit
 import msgspec
 import pytest
 import samples
-from tiny import enter, run
+from tiny import run
 
 HUB = find_spec("huggingface_hub") is not None
 OWN = {"dataset": "own", "contract": "own@0"}
@@ -306,11 +306,10 @@ def playground(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("ends", "typed", "said"), ROWS, ids=[typed for _, typed, _ in ROWS])
-def test_a_mistake_gets_one_line_that_helps(playground, tmp_path, monkeypatch, capsys, ends, typed, said):
+def test_a_mistake_gets_one_line_that_helps(playground, store, monkeypatch, capsys, ends, typed, said):
     """The exit code shows the kind of mistake, stdout is empty, and one line has the fault and the command to type."""
     if "lexmae(" in typed or "cross_encoder(" in typed or typed.startswith("speed lexmae"):
         pytest.importorskip("torch", reason="models are in the extra neural")
-    enter(tmp_path, monkeypatch)
     monkeypatch.chdir(playground)
     exit_code, out, err = run(capsys, *shlex.split(typed.replace("RERANKER", 'endpoint_reranker("http://localhost:9")')))
 

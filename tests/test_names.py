@@ -81,9 +81,8 @@ def test_a_second_name_is_the_same_system(board, capsys):
     assert len({one["datasets"][0]["scores"][1]["mean"] for one in found}) == 1
 
 
-def test_one_name_of_two_systems_is_refused(tmp_path, monkeypatch, capsys):
+def test_one_name_of_two_systems_is_refused(store, tmp_path, capsys):
     """A name that was given to two expressions is an error that shows both; the expressions still work."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     folder = fruit.write(tmp_path / "fruit")
     for expression in ("bm25(b=0.1)", "bm25(b=0.2)"):
         assert run(capsys, "run", folder, "-r", f"mine = {expression}", "-r", "bm25", "-m", "nDCG@10")[0] == 0
@@ -146,16 +145,15 @@ def test_a_plug_in_keeps_its_name(tmp_path):
 
 
 @pytest.mark.usefixtures("bread_suite")
-def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
+def test_a_name_is_in_results_tables_and_pages(store, tmp_path, capsys):
     """A named system runs once; its name is in tables, files and pages, together with its expression."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     words = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
     assert "flat = bm25(b=0.0)" in ended(capsys, 0, *words, "-r", "bm25", "-r", "flat = bm25(b=0.0)").out
     (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
     assert (load(file, SystemResults).system, load(file, SystemResults).results[0].expression) == ("flat", "bm25(b=0.0)")
 
     for text, label in {"flat": "flat", "bm25(b=0.0)": "bm25(b=0.0)", "other = bm25(b=0.0)": "other"}.items():
-        (system,) = select([text], Store(tmp_path / "store"))
+        (system,) = select([text], store)
         assert (system.label, system.expression or system.label) == (label, "bm25(b=0.0)")
 
     pages = leaderboard.pages(tmp_path / "board")

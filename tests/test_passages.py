@@ -230,9 +230,8 @@ def test_passages_score_what_others_found(bench):
         assert dict(mine) == pytest.approx({doc_id: full[doc_id] for doc_id, _ in mine}, rel=1e-6)
 
 
-def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypatch):
+def test_a_result_says_what_was_indexed(folder, texts, model, store):
     """A result tells of the passages, of the bytes of their index, and of the model."""
-    tiny.enter(tmp_path, monkeypatch)
     system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@impact, tokens=32, stride=16)'
     whole = f'sparse_mlm(model="{model}", document_length=64, query_length=64)@impact'
     by_passages, plain = results(folder, [system, whole])
@@ -245,10 +244,8 @@ def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypa
     assert by_passages.sizes["model"] == plain.sizes["model"] > 0
 
 
-def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, monkeypatch):
+def test_parts_of_passages_are_encoded_side_by_side(folder, model, store):
     """`lexbench encode` encodes the passages, and a run finds their vectors."""
-    tiny.enter(tmp_path, monkeypatch)
-    store = Store(tmp_path / "store")
     system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@csr, words=20, stride=10)'
     planned = plan.plan_dataset(str(folder), [system], ["nDCG@10"], 100)
     (done,) = jobs.encode(planned, store, (0, 1), Progress())
@@ -256,15 +253,14 @@ def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, mon
     assert done.left == 0
     assert done.corpus.endswith("passages")
     results(folder, [system])
-    assert [path.name for path in (tmp_path / "store" / "encodings").iterdir()] == [done.folder.name]
+    assert [path.name for path in (store.root / "encodings").iterdir()] == [done.folder.name]
 
 
 # ---- what cannot be --------------------------------------------------------------------------------------------------------
 
 
-def test_ids_that_would_mix_are_refused(tmp_path, monkeypatch):
+def test_ids_that_would_mix_are_refused(store, tmp_path):
     """Where one id is another's with a byte below # behind it, passages would be taken for the other's: it is an error."""
-    tiny.enter(tmp_path, monkeypatch)
     place = tiny.write(tmp_path / "ids", {"a": "x y z " * 9, 'a"b': "x y z " * 9}, {"q": "x"}, [("q", "a", 1)])
     (line,) = results(place, ["passages(bm25, words=4, stride=2)"])
 

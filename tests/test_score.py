@@ -18,9 +18,8 @@ from lexbench.retrievers.run_file import RunFile
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(store, tmp_path):
     """Write a run of four queries, judgements, and slices; the first relevant document is at rank 1, 2, 1 and nowhere."""
-    tiny.enter(tmp_path, monkeypatch)
     ranks = {"q1": "ab", "q2": "ba", "q3": "ab", "q4": "bc"}
     lines = [f"{query} Q0 {doc} {at + 1} {9 - at} x\n" for query, docs in ranks.items() for at, doc in enumerate(docs)]
     (tmp_path / "x.run").write_text("".join(lines))

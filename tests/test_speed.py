@@ -12,9 +12,8 @@ from lexbench.types import Document
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(store, tmp_path):
     """Write a small dataset, set an empty store, and return the folder of the dataset."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     return str(write(tmp_path / "fruit"))
 
 

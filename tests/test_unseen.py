@@ -65,9 +65,8 @@ ASKED = [word for measure in MEASURES for word in ("-m", measure)]
 
 
 @pytest.fixture
-def quay(tmp_path, monkeypatch):
+def quay(store, tmp_path):
     """Write the collection as a folder with TREC's topics and judgements; its store is beside it."""
-    tiny.enter(tmp_path, monkeypatch)
     rows = (json.dumps({"_id": doc_id, "title": None, "text": text}) for doc_id, text in DOCUMENTS.items())
     files = {"corpus.jsonl": "\r\n".join(rows), "topics.txt": TOPICS, "qrels/test.tsv": QRELS}
     return tiny.write_files(tmp_path / "quay", files)

@@ -7,7 +7,6 @@ import expected_figures as tool
 import numpy as np
 import pytest
 import samples
-import tiny
 from samples import judged, ranked
 from tiny import answer, ended
 
@@ -236,9 +235,8 @@ figures = [{{ dataset = "bread/test", values = {{ "R@10" = {:.4f} }}, where = "b
 
 
 @pytest.fixture
-def verify_bread(bread_suite, tmp_path, monkeypatch, capsys):
+def verify_bread(bread_suite, store, tmp_path, monkeypatch, capsys):
     """Run two systems on bread, with R@10, and publish the Success@10 of bm25 as its R@10. Return the command."""
-    tiny.enter(tmp_path, monkeypatch)
     run = ["run", "suite", "bread", "-d", "bread/test", "-m", "R@10", "--results", "board", "-r"]
     ended(capsys, 0, *run, "bm25", "-r", "bm25(k1=2.0)")
     means = answer(capsys, "score", "bm25", "-d", "bread/test", "-m", "Success@10", "--json")["means"]

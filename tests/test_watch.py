@@ -22,9 +22,8 @@ def dev(bread, tmp_path):
     return str(tmp_path / "data" / "bread" / "qrels" / "dev.tsv")
 
 
-def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev, monkeypatch, capsys):
+def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(store, tmp_path, dev, capsys):
     """Complete checkpoints come by step, each once; a second watch reads them from the store."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = tmp_path / "run"
     for step in (1000, 900):
         models.sparsified(models.masked_lm(run / f"checkpoint-{step}", "bert", seed=step))
@@ -36,9 +35,9 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
     first, second = ended(capsys, 0, *watch).out.splitlines()
     assert first.startswith("checkpoint-900  ")
     assert second.startswith("checkpoint-1000  ")
-    runs = sorted((tmp_path / "store" / "runs").iterdir())
+    runs = sorted((store.root / "runs").iterdir())
     assert [point["step"] for point in answer(capsys, *watch, "--json")] == [900, 1000]
-    assert sorted((tmp_path / "store" / "runs").iterdir()) == runs
+    assert sorted((store.root / "runs").iterdir()) == runs
 
 
 def test_the_curve_has_a_bar_each():
