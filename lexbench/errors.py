@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 
-_LISTED = 12  # names in one message
+_LISTED = 12  # names in one message; of more names, so many are examples:
+_EXAMPLES = 3
 _ECHOED = 80  # characters of what was typed, in a message
 # Characters that would control a terminal instead of being shown: the controls of ASCII and Latin-1, halves of surrogate pairs,
 # ends of lines and paragraphs, marks that change the direction of text, and tags, which no terminal shows.
@@ -94,7 +95,7 @@ class UnknownName(CannotStart):
         elif len(known) <= _LISTED or not see:
             hint = f"there is: {', '.join(known)}"
         else:
-            hint = f"there are {len(known)}"
+            hint = f"there are {len(known)}, e.g. {', '.join(known[:_EXAMPLES])}"
         super().__init__(f"no {what} {echoed(name)}; {hint}" + (f"; see: {see}" if see else ""))
 
 

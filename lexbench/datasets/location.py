@@ -4,6 +4,8 @@
 """
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -76,8 +78,19 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
     if contract is None and name.startswith(LIBRARY):
         return _in_memory({"name": name.removeprefix(LIBRARY), "dataset": ir_datasets.load(name.removeprefix(LIBRARY))})
     if contract is None:
-        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+        raise UnknownName("dataset or folder", name, alternatives(name, all_contracts()), see="lexbench list datasets")
     return contract, None
+
+
+def alternatives(name: str, ids: Iterable[str]) -> list[str]:
+    """Return what could be meant by *name*, which does not exist: the folders beside it, and *ids* unless it is a path."""
+    above, slash, _ = name.rstrip("/").rpartition("/")
+    folders: list[str] = []
+    with suppress(OSError, ValueError):  # no folder can have such a name
+        if above and not Path(above).exists():
+            return alternatives(above, ids)
+        folders = [f"{above}{slash}{one.name}" for one in Path(above + slash).glob("[!.]*") if one.is_dir()]
+    return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
 
 
 def _in_memory(data: Any) -> Located:

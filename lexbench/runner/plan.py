@@ -9,7 +9,7 @@ from typing import Any
 
 from lexbench import measures, suites
 from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, find_dataset, find_folder, status
+from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
@@ -117,7 +117,8 @@ def kind_of(name: str) -> str:
         return "dataset"
     if Path(name).exists():
         return "folder"
-    raise UnknownName("suite, dataset or folder", name, [*suites.suite_names(), *all_contracts()], see="lexbench list suites")
+    known = alternatives(name, [*suites.suite_names(), *all_contracts()])
+    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
 
 
 def plan_of(

@@ -44,7 +44,8 @@ def find_dataset(name: str) -> location.Located:
     path = Path(name)
     if not path.exists():
         if name not in all_contracts():
-            raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+            known = location.alternatives(name, all_contracts())
+            raise UnknownName("dataset or folder", name, known, see="lexbench list datasets")
         contract = all_contracts()[name]
         return location.Located(contract, location.find_source(contract))
     splits = {file.name.removesuffix(".gz").removesuffix(".tsv") for file in path.glob("qrels/*.tsv*")}
