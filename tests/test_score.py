@@ -66,6 +66,14 @@ def test_a_system_of_the_store_is_scored_by_any_measure(files, capsys):
     assert "there are: bm25" in ended(capsys, 3, "score", "bm26", "-d", folder).err
 
 
+@pytest.mark.parametrize("words", [["score", "f.run", "-d"], ["run", "dataset", "-r", "f.run"]], ids=lambda words: words[0])
+def test_documents_of_a_run_file_that_a_folder_lacks_are_counted(files, capsys, words):
+    """A note has their number and one of them."""
+    (files / "f.run").write_text("qa Q0 a3 1 9 x\nqa Q0 z9 2 8 x\nqa Q0 z8 3 7 x\nqf Q0 a3 1 9 x\n")
+    printed = ended(capsys, 0, *words, fruit.write(files / "fruit", split="test"))
+    assert "2 of its 3 documents are not in the corpus, e.g. 'z8'" in " ".join(printed.out.split())
+
+
 def test_a_system_that_was_run_again_is_scored_by_its_newest_run(files, capsys):
     """Changed expansions give another index under the same name; the newest run counts."""
     folder, system = str(fruit.write(files / "fruit", split="test")), 'bm25(expansions="e.tsv")'

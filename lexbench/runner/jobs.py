@@ -30,7 +30,7 @@ from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import score_ranked, without_relevant
+from lexbench.runner.scoring import score_ranked, unknown_documents, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
@@ -177,14 +177,17 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
 
 
 def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
-    """Return the result of a run from a file. Self-matches are dropped, lists are cut to the depth; no corpus is read."""
+    """Return the result of a run from a file. Self-matches are dropped, lists are cut to the depth."""
     retriever, name = job.system.retriever, job.contract.id
+    documents: KeyFacts = {"documents": job.source.identity()} if job.source else {}
 
     def score(watch: Stopwatch) -> Result:
         with watch.time("score"):
-            return _scored(job, runner, Filtered(retriever.read(name), 0), None)
+            run = retriever.read(name)
+            result = _scored(job, runner, Filtered(run, 0), None)
+            return msgspec.structs.replace(result, notes=[*result.notes, *unknown_documents(run, job.source)])
 
-    return _stored_result(job, runner, {"file": retriever.file_identity(name)}, score)
+    return _stored_result(job, runner, {"file": retriever.file_identity(name)} | documents, score)
 
 
 def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Callable[[Stopwatch], Result]) -> Result:

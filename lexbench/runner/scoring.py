@@ -11,9 +11,11 @@ from lexbench import measures
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.plugins import Source
 from lexbench.results import SHORT_LISTS, Counts, Result
-from lexbench.trec.ids import text_of
+from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
@@ -28,6 +30,7 @@ class Judged(NamedTuple):
     contract: Contract | None  # None for a qrels file alone
     dataset: str  # their name
     notes: tuple[str, ...] = ()
+    source: Source | None = None  # of the dataset, if it is no id
 
     @property
     def protocol(self) -> Protocol:
@@ -47,7 +50,7 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
         return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_notes(qrels)))
     contract, source = find_dataset(dataset)
     if qrels is None:
-        return Judged(open_dataset(contract, source).qrels, contract, contract.id)
+        return Judged(open_dataset(contract, source).qrels, contract, contract.id, source=source)
     judged = read_qrels(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
     return Judged(judged, contract, contract.id, tuple(judge_notes(qrels)))
@@ -61,7 +64,7 @@ def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, pre
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
-    return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes])
+    return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes, *unknown_documents(run, judged.source)])
 
 
 def score_ranked(
@@ -143,6 +146,17 @@ def _unjudged(run: Run, qrels: Qrels) -> list[str]:
     return [f"none of its documents is judged; their ids look like {ours!r}, those of the judgements like {theirs!r}"]
 
 
+def unknown_documents(run: Run, source: Source | None) -> list[str]:
+    """Return a note if *run* has documents that *source*, a user's folder, lacks. Other sources are not read."""
+    if not isinstance(source, Files):
+        return []
+    found = set(run.table[np.unique(run.docs)].tolist())
+    unknown = found - {bytes_of(document.doc_id) for document in source.documents()}
+    if not unknown:
+        return []
+    return [f"{len(unknown):,} of its {len(found):,} documents are not in the corpus, e.g. {text_of(min(unknown))!r}"]
+
+
 def without_relevant(qrels: Qrels) -> list[str]:
     """Return a note if judged queries have no document of grade 1 or above: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
@@ -154,5 +168,5 @@ def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
     """Return a note if some of the measures *named* look deeper than the longest list of a run file."""
     cutoffs = {name: measures.cutoff(name) or 0 for name in named}
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
-    line = f"the longest list has {deepest} documents, and {', '.join(deeper)} {SHORT_LISTS}"
+    line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} {SHORT_LISTS}"
     return [line] if deeper else []
