@@ -13,14 +13,14 @@ from workbench import indexed, needs_lucene
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.location import find_folder
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError
 from lexbench.retrievers import _bm25_index as index
 from lexbench.retrievers import _bm25_search as search
 from lexbench.retrievers import _bm25_terms, bm25
 from lexbench.retrievers._bm25_index import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
-from lexbench.runner import jobs, plan, systems
+from lexbench.runner import jobs, plan
 from lexbench.storage.store import Store
 from lexbench.testing.executors import files_of
 from lexbench.tokenization import unicode
@@ -248,17 +248,6 @@ def test_kernel(k, flip, share):
         scores = np.zeros(500)
         search.score(*stored, terms[own], weights[own], wanted, scores)
         assert scores.tolist() == np.where(wanted < 0, 0, sums[wanted]).tolist()
-
-
-def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
-    """An index of an earlier version has another key and is refused in a line that says what to do."""
-    searcher(BM25, THREE)
-    facts = tmp_path / "index" / "facts.json"
-    facts.write_text(facts.read_text().replace('"layout": 2, ', ""))
-    with pytest.raises(LexbenchError, match="build it again"):
-        BM25().open(tmp_path / "index")
-    assert systems.describe(BM25(), index=True)["identity"] == {"layout": 2}
-    assert "identity" not in systems.describe(BM25())  # results have the keys that they had
 
 
 def test_threads(searcher, tmp_path):

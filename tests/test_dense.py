@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from workbench import results
 
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.report.run import tables
-from lexbench.runner import jobs, plan, systems
-from lexbench.storage.store import Store
+from lexbench.runner.systems import system
 from lexbench.types import Document
 
 TEXTS = ["sparse neural retrieval", "", "the term weight of a query in the search model is dense", "w1 w2 w3 " * 30, "x"]
@@ -210,7 +210,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
 def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
     """A folder of sentence-transformers states its settings, and gives the vectors of sentence-transformers."""
     model = checkpoints.sentence_transformer(tmp_path / "st", folder, **settings)
-    encoder = systems.system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
+    encoder = system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
 
     expected = said | {"query_length": 48, "document_length": 48}
     assert {name: getattr(encoder, name) for name in expected} == expected
@@ -246,13 +246,13 @@ def test_folders_that_lexbench_cannot_encode_with(tmp_path, folder, file, change
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
 
     with pytest.raises(CommandError, match=message):
-        systems.system(f'dense(model="{tmp_path / "st"}")')
+        system(f'dense(model="{tmp_path / "st"}")')
 
 
 def test_pooling_has_no_default(folder):
     """Pooling must be given if the folder does not state it."""
     with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean", "cls" or "last"'):
-        systems.system(f'dense(model="{folder}")')
+        system(f'dense(model="{folder}")')
 
 
 def test_a_table_of_settings_in_config_json(tmp_path, folder):
@@ -260,25 +260,15 @@ def test_a_table_of_settings_in_config_json(tmp_path, folder):
     own = shutil.copytree(folder, tmp_path / "own")
     checkpoints.reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
 
-    encoder = systems.system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
+    encoder = system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
     assert (encoder.pooling, encoder.query_length, encoder.similarity) == ("cls", 16, "dot")
     assert encoder.notes() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Return a function that runs systems on six documents, and returns their results."""
-
-    def results(*systems):
-        planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), systems, ["nDCG@10"], 10)
-        return [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
-
-    return results
-
-
-def test_from_text_to_table(run, folder):
+def test_from_text_to_table(store, tmp_path, folder):
     """A run on `flat` has a table with the sizes of the vectors."""
-    (result,) = run(f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat')
+    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat'
+    (result,) = results(fruit.write(tmp_path / "fruit"), store, [name], depth=10)
     facts = result.vectors
     assert (facts.dimensions, facts.vectors, facts.bytes_per_document, facts.truncated) == (32, 1.0, 128.0, 6)
     shown = tables([result], None)[1]
@@ -288,20 +278,21 @@ def test_from_text_to_table(run, folder):
     assert shown.notes[1].endswith(": 6 of 6 texts were cut to the encoder's maximum length")
 
 
-def test_an_approximate_engine_reports_its_recall_of_exact(run, folder):
+def test_an_approximate_engine_reports_its_recall_of_exact(store, tmp_path, folder):
     """A result of `faiss` has its recall of exact; one of `flat` has none."""
     pytest.importorskip("faiss")
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
     approximate, exact = f'{name}@faiss(factory="Flat")', f"{name}@flat"
-    results = run(approximate, exact, f"ensemble({approximate}, {exact})")
+    systems = [approximate, exact, f"ensemble({approximate}, {exact})"]
+    found = results(fruit.write(tmp_path / "fruit"), store, systems, depth=10)
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
     both = ["scored on train: there are no judgements called test", of_qrels]
-    assert [result.notes for result in results] == [[*both, line], both, [*both, line]]
-    assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # an ensemble has none
+    assert [result.notes for result in found] == [[*both, line], both, [*both, line]]
+    assert [result.found for result in found] == [{"10": 1.0, "100": 1.0}, {}, {}]  # an ensemble has none
     weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
-    assert [result.sizes["model"] for result in results] == [weights] * 3  # what several parts share counts once
+    assert [result.sizes["model"] for result in found] == [weights] * 3  # what several parts share counts once
 
 
 CAUSAL = ("llama", "mistral", "qwen2", "qwen3")

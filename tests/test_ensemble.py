@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny import tree
 from tiny import write as beir_folder
+from workbench import results
 
 from lexbench.analysis.stored_results import stored_results
 from lexbench.engines.csr import Csr
@@ -136,19 +137,11 @@ TEXTS = ("red fox", "a red red car", "blue sky", "blue blue car park", "the fox 
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
+def tiny(store, tmp_path):
     """Write a BEIR folder of seven documents and three queries; its store is empty."""
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     documents = {f"d{i}": text for i, text in enumerate(TEXTS)}
     judged = [("q0", "d1", 1), ("q1", "d4", 1), ("q1", "d6", 1), ("q2", "d3", 1)]
     return beir_folder(tmp_path / "tiny", documents, {"q0": "red car", "q1": "fox sky", "q2": "blue"}, judged)
-
-
-def results(place, store, *given):
-    """Run systems on a folder, all of which must have a result."""
-    ended = list(jobs.run(plan.plan_dataset(str(place), given, ["nDCG@10"], 1000), Store(store)))
-    assert [outcome.error for outcome in ended] == [None] * len(ended)
-    return [outcome.result for outcome in ended]
 
 
 def entries(run):
@@ -176,18 +169,17 @@ class Counted:
         return np.array([[text.count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
 
 
-def test_members_share_artifacts_with_the_same_systems_alone(tiny, tmp_path):
+def test_members_share_artifacts_with_the_same_systems_alone(tiny, store):
     """A member that runs alone and in two ensembles is encoded and indexed once; sizes and times are sums over members."""
     Counted.seen = 0
     dense, bm25 = system(Counted()).retriever, system("bm25").retriever
     both = Ensemble(members=(bm25, dense), weights=(1, 0.3))
     given = {"bm25": "bm25", "dense": dense, "both": both, "twice": replace(both, members=(both, dense, bm25), weights=())}
-    planned = plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000)
-    found = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
+    found = results(tiny, store, given)
 
     assert Counted.seen == len(TEXTS)
-    assert len(list((tmp_path / "store" / "encodings").glob("*-*"))) == 1
-    assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 4
+    assert len(list((store.root / "encodings").glob("*-*"))) == 1
+    assert len(list((store.root / "indexes").glob("*-*"))) == 4
     sizes = [one.sizes["index"] for one in found]
     assert sizes[2] == sizes[3] == sizes[0] + sizes[1]
     bm25_took, dense_took, both_took, twice_took = (one.measured.seconds for one in found)
@@ -195,29 +187,28 @@ def test_members_share_artifacts_with_the_same_systems_alone(tiny, tmp_path):
     assert both_took["encode"] == twice_took["encode"] == dense_took["encode"]
 
 
-def test_the_run_is_the_sum_of_the_members_runs(tiny, tmp_path):
+def test_the_run_is_the_sum_of_the_members_runs(tiny, store):
     """Typed, stored and run, an ensemble has the sums of its members' scores."""
-    store = tmp_path / "store"
     typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
-    results(tiny, store, "bm25", "bm25(k1=2.0, b=0.9)", typed)
-    kept = {one.result.system: jobs.read_run(one.run).run for one in stored_results(Store(store))}
+    results(tiny, store, ["bm25", "bm25(k1=2.0, b=0.9)", typed])
+    kept = {one.result.system: jobs.read_run(one.run).run for one in stored_results(store)}
     fused = entries(next(run for name, run in kept.items() if name.startswith("ensemble")))
     plain, tuned = entries(kept["bm25"]), entries(kept["bm25(b=0.9, k1=2.0)"])
 
     assert fused == pytest.approx({at: plain.get(at, 0) + 0.25 * tuned.get(at, 0) for at in {*plain, *tuned}}, abs=1e-5)
 
 
-def test_a_removed_member_index_is_made_again(tiny, tmp_path):
+def test_a_removed_member_index_is_made_again(tiny, store):
     """If the index of a member was removed from the store, its error says so, and the same command makes it again."""
     typed = "ensemble(bm25, bm25(k1=2.0))"
-    (first,) = results(tiny, tmp_path / "store", typed)
-    (part,) = (tmp_path / "store" / "indexes").glob("*BM25-*")
-    (whole,) = (tmp_path / "store" / "indexes").glob("*ensemble-*")
+    (first,) = results(tiny, store, [typed])
+    (part,) = (store.root / "indexes").glob("*BM25-*")
+    (whole,) = (store.root / "indexes").glob("*ensemble-*")
     shutil.rmtree(part)
     with pytest.raises(MissingData, match="which is gone; the command that made it makes it again"):
         read_references(whole)
-    assert [one.result.means for one in stored_results(Store(tmp_path / "store"))] == [first.means]
-    (again,) = results(tiny, tmp_path / "store", typed)
+    assert [one.result.means for one in stored_results(store)] == [first.means]
+    (again,) = results(tiny, store, [typed])
 
     assert again.means == first.means
     assert part.is_dir()

@@ -8,24 +8,17 @@ import pytest
 from tiny import answer, ended
 
 from lexbench.analysis.explain import explain
-from lexbench.storage.store import Store
 
 
 @pytest.fixture
-def explained(tmp_path):
+def explained(store, tmp_path):
     """Return a function that explains a query on the fruit dataset."""
-    return partial(explain, dataset=str(fruit.write(tmp_path / "fruit")), store=Store(tmp_path / "store"))
+    return partial(explain, dataset=str(fruit.write(tmp_path / "fruit")), store=store)
 
 
-@pytest.fixture
-def vectors(tmp_path):
-    """Return the expression of an encoder of known vectors."""
-    return fruit.write_vectors(tmp_path)
-
-
-def test_the_products_of_the_weights_are_the_score(explained, vectors):
+def test_the_products_of_the_weights_are_the_score(explained, tmp_path):
     """On csr, apple 1.5 x 3 and fig 0.25 x 0.5 add up to 4.625, the score of a3."""
-    found = explained("qid:qa", f"{vectors}@csr", k=2)
+    found = explained("qid:qa", f"{fruit.write_vectors(tmp_path)}@csr", k=2)
 
     assert found.query == "apple"
     assert [(one.doc_id, one.score, one.total) for one in found.documents] == [("a4", 6.0, 6.0), ("a3", 4.625, 4.625)]
@@ -34,9 +27,9 @@ def test_the_products_of_the_weights_are_the_score(explained, vectors):
     assert "apple" in {term.term for term in found.terms}
 
 
-def test_weights_are_those_that_the_engine_has(explained, vectors):
+def test_weights_are_those_that_the_engine_has(explained, tmp_path):
     """On impact, weights are integers: quantised by 4, apple is 6 and 12, fig 1 and 2, and the score is 74."""
-    found = explained("qid:qa", f"{vectors}|quantize(4)@impact", documents=["a3"])
+    found = explained("qid:qa", f"{fruit.write_vectors(tmp_path)}|quantize(4)@impact", documents=["a3"])
 
     (one,) = found.documents
     assert [(term.term, term.query, term.document) for term in one.terms] == [("apple", 6, 12), ("fig", 1, 2)]

@@ -6,8 +6,10 @@ import pytest
 import tiny
 
 from lexbench import registry
-from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.engines.impact import Impact
+from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call
+from lexbench.retrievers.bm25 import BM25
 from lexbench.runner.systems import describe, system
 from lexbench.storage.artifact_folder import digest
 
@@ -61,6 +63,17 @@ def test_identities_are_group_and_name():
     assert registry.identity(registry.load("engines", "impact")) == "engines/impact"
     assert registry.identity(type(system("bm25").retriever)) == "retrievers/bm25"
     assert registry.identity(dict) == "builtins:dict"
+
+
+@pytest.mark.parametrize("plugin", [BM25(), Impact()], ids=["bm25", "impact"])
+def test_an_index_of_another_layout_is_refused(plugin, tmp_path):
+    """An index of an older lexbench is refused in one line; the layout is in the key of the index and not of the system."""
+    (tmp_path / "facts.json").write_text("{}")  # the first layout had no number
+    with pytest.raises(LexbenchError, match=r"is an index of another version of lexbench, .*; build it again"):
+        plugin.open(tmp_path)
+
+    assert describe(plugin, index=True)["identity"] == {"layout": 2}
+    assert "identity" not in describe(plugin)
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in registry.names(group)])

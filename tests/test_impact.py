@@ -1,7 +1,6 @@
 """The engine `impact`, against scipy's product of whole numbers."""
 
 import gc
-import json
 import os
 import platform
 import subprocess
@@ -18,7 +17,6 @@ from workbench import built
 from lexbench.engines.impact import Impact
 from lexbench.engines.kernels import impact_index
 from lexbench.errors import LexbenchError
-from lexbench.runner.systems import describe
 
 SMALL = {"WINDOW": 128, "PART": 3000}  # so that a few hundred documents have several of each
 
@@ -132,17 +130,6 @@ def test_lists_of_all_forms_are_found_at_the_default_sizes(tmp_path, rows, place
 
     assert (tmp_path / "gaps.bin").stat().st_size < 3 * len(places) + 64
     same(hits, documents, query, 700)
-
-
-def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
-    """An index of an older lexbench is refused in one line; the layout is in the key of the index and not of the system."""
-    indexed(tmp_path, sparse.csr_array(np.ones((1, 1), np.float32)))
-    facts = json.loads((tmp_path / "facts.json").read_text())
-    (tmp_path / "facts.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "layout"}))
-    with pytest.raises(LexbenchError, match=r"is an index of another version of lexbench, .*; build it again"):
-        Impact().open(tmp_path)
-
-    assert describe(Impact(), index=True) == describe(Impact()) | {"identity": {"layout": 2}}
 
 
 def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):

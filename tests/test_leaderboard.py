@@ -110,12 +110,7 @@ def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
     made = [result(name, timings=[samples.timing(50, fingerprint=machine, k=k)]) for name, (machine, k) in timings.items()]
 
     rows = table_rows(tmp_path, made)
-    assert {name: cells[2] for name, cells in rows.items()} == {
-        "a": "50.0",
-        "b": "50.0",
-        "c": "—",
-        "d": "—",
-    }
+    assert {name: cells[2] for name, cells in rows.items()} == {"a": "50.0", "b": "50.0", "c": "—", "d": "—"}
 
 
 def test_hostile_names_stay_inert(tmp_path):
@@ -151,11 +146,7 @@ def test_ranks_are_those_that_tests_leave_possible(tmp_path):
     """Two systems without a significant difference have the ranks 1-2, the clearly worse one 3."""
     made = [spread("high", 0.8), spread("high too", 0.8, shift=-0.1), spread("low", 0.2, shift=0)]
     rows = table_rows(tmp_path, made)
-    assert {name: cells[0] for name, cells in rows.items()} == {
-        "high": "1-2",
-        "high too": "1-2",
-        "low": "3",
-    }
+    assert {name: cells[0] for name, cells in rows.items()} == {"high": "1-2", "high too": "1-2", "low": "3"}
 
 
 def test_ranks_over_datasets_are_of_the_mean(tmp_path):

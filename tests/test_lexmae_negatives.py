@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny_recipes
 from fruit import JUDGED, ids, write
+from tiny import KILL_AT_FLUSH, sealed
 
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
@@ -18,7 +19,6 @@ from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
 from lexbench.progress import Progress
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
 from lexbench.trec.runs import Run, write_run
@@ -116,22 +116,13 @@ def test_any_folder_name_can_be_filled_in(tmp_path):
     assert str(again) == text
 
 
-CRASH = """
-import os, signal, sys, msgspec
-from lexbench.storage import atomic
+MINE = f"""{KILL_AT_FLUSH}
+import msgspec
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.progress import Progress
-left, sync = int(sys.argv[1]), atomic.sync
-def crash(path):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    sync(path)
-atomic.sync = crash
 negatives._QUERIES = 1
-negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Progress())
+negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Progress())
 """
 
 
@@ -143,22 +134,18 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
         monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / f"{name}.store"))
         return msgspec.structs.replace(recipe(tmp_path, [folder]), output=str(tmp_path / name))
 
-    def sealed():
-        manifests = (tmp_path / "hurried.store").glob(f"*/*/{MANIFEST}")
-        return {path: path.stat().st_mtime_ns for path in manifests if path.parent.suffix != ".draft"}
-
     mined(asked("whole"))
     monkeypatch.setattr(negatives, "_QUERIES", 1)
     monkeypatch.setattr(atomic, "sync", lambda path: (flushes.append(path), sync(path)))
     mined(asked("calm"))
     text, known = msgspec.json.encode(asked("hurried")).decode(), {}
     for left in (len(flushes) // 2, len(flushes) // 2 - 5):
-        done = subprocess.run([sys.executable, "-c", CRASH, str(left), text], stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([sys.executable, "-c", MINE, str(left), text], stderr=subprocess.PIPE, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
-        assert known.items() < sealed().items()
-        known = sealed()
+        assert known.items() < sealed(tmp_path / "hurried.store").items()
+        known = sealed(tmp_path / "hurried.store")
     mined(asked("hurried"))
-    assert known.items() <= sealed().items()
+    assert known.items() <= sealed(tmp_path / "hurried.store").items()
 
     def files(name):
         return {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}

@@ -9,7 +9,6 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
-from lexbench.storage.store import Store
 from lexbench.types import Document
 
 LENGTH = 12
@@ -56,11 +55,11 @@ class Unreadable(StoredCorpus):
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
 @pytest.mark.parametrize("titles", ["pair", "string", "off"])
-def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
+def test_tokens_are_the_tokenizers_own(store, tmp_path, architecture, titles):
     """Texts are tokenised as by their tokenizer: as a pair, as one string with a separator, or plain."""
     tokenizer = tokenizer_of(tmp_path / "model", architecture)
     stored, documents = corpus(tmp_path / "corpus-1")
-    found = tokenised(stored, tokenizer, titles, LENGTH, Store(tmp_path / "store"))
+    found = tokenised(stored, tokenizer, titles, LENGTH, store)
 
     for position, document in enumerate(documents):
         title = document.title or "-"
@@ -75,22 +74,21 @@ def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
 
 
 @pytest.mark.parametrize(("tokens", "kind"), [(65_536, np.uint16), (65_537, np.uint32)])
-def test_large_vocabularies(tmp_path, tokens, kind):
+def test_large_vocabularies(store, tmp_path, tokens, kind):
     """65,536 tokens fit into 16 bits, one more needs 32."""
     words = [f"x{number}" for number in range(tokens - len(checkpoints.SPECIAL))]
     tokenizer = tokenizer_of(tmp_path / "model", vocabulary=[*checkpoints.SPECIAL, *words])
     stored, _ = corpus(tmp_path / "corpus-1", [("", words[-1])])
-    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"))
+    found = tokenised(stored, tokenizer, "off", LENGTH, store)
     assert len(tokenizer) == tokens
     assert found.ids.dtype == kind
     assert found[0].tolist() == [2, tokens - 1, 3]
 
 
-def test_tokens_are_stored(tmp_path):
+def test_tokens_are_stored(store, tmp_path):
     """A tokenised corpus is read from the store, even if the tokenizer was used with other settings in between."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
-    store = Store(tmp_path / "store")
     found = tokenised(stored, tokenizer, "pair", LENGTH, store)
     tokenizer(["a query", "b"], truncation=True, max_length=3, padding=True)
     again = tokenised(Unreadable(stored.path), tokenizer, "pair", LENGTH, store)
@@ -98,11 +96,10 @@ def test_tokens_are_stored(tmp_path):
     assert again.starts.tolist() == found.starts.tolist()
 
 
-def test_settings_that_change_the_tokens(tmp_path):
+def test_settings_that_change_the_tokens(store, tmp_path):
     """Another length, title setting, tokenizer or truncation side has its own tokens."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
-    store = Store(tmp_path / "store")
     other = tokenizer_of(tmp_path / "other", vocabulary=[*checkpoints.SPECIAL, *reversed(checkpoints.VOCABULARY[5:])])
     given = [(tokenizer, "off", LENGTH), (tokenizer, "off", LENGTH + 1), (tokenizer, "string", LENGTH), (other, "off", LENGTH)]
     found = [tokenised(stored, *one, store).ids.tolist() for one in given]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import workbench
 
-from lexbench import api
 from lexbench.contracts import contract_of
 from lexbench.encodings import shards as format_
 from lexbench.encodings.shards import write_shard
@@ -126,19 +125,17 @@ def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
         assert found[:-3] == pytest.approx([expected[doc] or 0 for doc in row[:-3]], abs=1e-5)
 
 
-def test_an_encoder_object_runs_without_naming_an_engine(tmp_path):
+def test_an_encoder_object_runs_without_naming_an_engine(store, tmp_path):
     """Its vectors are searched by the exact engine of their kind, also where the object does not say which that is."""
     bare = type("Bare", (), {"encode_document": Letters.encode_document, "encode_query": Letters.encode_query})
     given = {"letters": Letters(), "bare": bare()}
-    planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), given, ["RR@3"], 10)
-    done = list(api.jobs.run(planned, api.Store(tmp_path / "store")))
+    done = workbench.results(fruit.write(tmp_path / "fruit"), store, given, ["RR@3"])
 
     assert isinstance(system(Letters()).retriever.engine, MaxSim)
     assert isinstance(system(bare()).retriever.engine, MaxSim)
-    assert [one.error for one in done] == [None, None]
     # Every document with the word scores 1, so the larger id comes first: a4 a3 for apple, a3 a2 for fig; pear is as plum.
     expected = {"qa": 1 / 2, "qf": 1 / 2, "qp": 1, "qn": 0, "qz": 0}
-    assert [dict(zip(one.result.query_ids, one.result.per_query["RR@3"], strict=True)) for one in done] == [expected] * 2
+    assert [dict(zip(one.query_ids, one.per_query["RR@3"], strict=True)) for one in done] == [expected] * 2
 
 
 def test_the_disk_that_vectors_need_is_known_before_they_are_made():

@@ -13,7 +13,7 @@ from lexbench.errors import CommandError
 from lexbench.notation import parse
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
-from lexbench.runner import jobs, plan
+from lexbench.runner import plan
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 
@@ -86,8 +86,7 @@ def test_bm25_scores_what_another_found(bench):
 def test_no_second_index_is_built(folder, tmp_path):
     """A later member needs only stored vectors and no index; the size counts the first index and these vectors."""
     made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=50)
-    planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
-    both = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
+    both = workbench.results(folder, Store(tmp_path / "store"), {"p": made, "bm25": "bm25"})
     (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
     bytes_of_vectors = sum(path.stat().st_size for path in vectors.glob("shard-*"))
 
@@ -128,8 +127,7 @@ def test_the_recall_of_the_candidates_is_noted(folder, store):
     with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
         plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)
     made = Pipeline(members=(system("bm25").retriever, encoded(FOLDED, "@flat")), k=70)
-    planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
-    ranked, first = (outcome.result for outcome in jobs.run(planned, store))
+    ranked, first = workbench.results(folder, store, {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"])
 
     assert 0 < first.means["R@70"] < 1
     assert ranked.means["R@70"] == first.means["R@70"]

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import tiny
-from tiny import sealed, tree
+from tiny import KILL_AT_FLUSH, sealed, tree
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
@@ -27,13 +27,9 @@ def folder(tmp_path_factory):
 
 def start(command, environment, store):
     """Start the command in its own process group."""
-    return subprocess.Popen(
-        command,
-        env={**environment, "LEXBENCH_STORE": str(store)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    environment = {**environment, "LEXBENCH_STORE": str(store)}
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
 
 
 def finish(process):
@@ -92,22 +88,6 @@ def test_a_part_that_is_given_twice_is_encoded_once(plugin_environment, folder, 
     assert not [text for text in said if "waiting for it" in text and "encode: 4,904 documents" in text], said
 
 
-CRASH = """
-import os, signal, sys
-from lexbench.storage import atomic
-left, sync = int(sys.argv.pop(1)), atomic.sync
-def crash(path):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    sync(path)
-atomic.sync = crash
-from lexbench.cli import main
-main()
-"""
-
-
 @pytest.mark.slow
 def test_a_kill_at_every_flush(plugin_environment, folder, tmp_path):
     """A kill before the first flush to disk, then before the second of the rest, and so on to the end, costs nothing."""
@@ -115,7 +95,13 @@ def test_a_kill_at_every_flush(plugin_environment, folder, tmp_path):
     assert finish(start([sys.executable, "-m", "lexbench", *command], plugin_environment, tmp_path / "calm")) == 0
     for kills in range(1, 500):
         store = tmp_path / "hurried"
-        code = finish(start([sys.executable, "-c", CRASH, str(kills), *command], plugin_environment, store))
+        code = finish(
+            start(
+                [sys.executable, "-c", f"{KILL_AT_FLUSH}from lexbench.cli import main; main()", str(kills), *command],
+                plugin_environment,
+                store,
+            )
+        )
         if code == 0:
             break
 

@@ -13,7 +13,7 @@ from workbench import built, engine
 
 from lexbench.engines.kernels import java
 from lexbench.engines.kernels.checks import quiet
-from lexbench.errors import CommandError, LexbenchError, UnknownName
+from lexbench.errors import LexbenchError
 
 RNG = np.random.default_rng(8)
 DOCUMENTS = sparse.csr_array((RNG.integers(1, 256, (2000, 300)) * (RNG.random((2000, 300)) < 0.1)).astype(np.float32))
@@ -143,19 +143,6 @@ def test_seismic_refuses_weights_out_of_range(tmp_path, weight):
     """Weights below 0, or too large for half precision, are refused in one line."""
     with pytest.raises(LexbenchError, match=r"^seismic takes weights from 0 to 65,504, and there is (-0.5|65505|inf|nan);"):
         answer(engine("seismic"), tmp_path / "index", documents=sparse.csr_array(np.array([[1, weight]], np.float32)))
-
-
-@pytest.mark.parametrize("setting", ["n_postings", "query_cut", "threads", "heap_factor"])
-def test_settings_of_seismic_are_above_0(setting):
-    """Settings of 0, with which Seismic would panic, are refused."""
-    with pytest.raises(CommandError, match="above 0"):
-        engine("seismic", **{setting: 0})
-
-
-def test_an_unknown_algorithm_of_pisa_is_refused():
-    """The error suggests a known algorithm."""
-    with pytest.raises(UnknownName, match="did you mean 'maxscore'"):
-        engine("pisa", algorithm="max_score")
 
 
 def test_silence_ends(capfd):

@@ -1,5 +1,7 @@
 """Transforms of stored vectors: which weights stay and what becomes of them, with values worked out by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from lexbench.errors import CommandError
+from lexbench.transforms.collection_idf import CollectionIdf
 from lexbench.transforms.prune_query import PruneQuery
 from lexbench.transforms.quantize import Quantize
 from lexbench.transforms.top_k import TopK
@@ -175,6 +178,7 @@ def test_untidy_vectors_are_tidied_first(transformed, expected):
         (lambda: Quantize(mode="ceil"), r'the mode must be "rint" or "floor"'),
         (lambda: Quantize(bits=4), r"bits must be 8 or 16"),
         (lambda: PruneQuery(0), r"prune_query\(0\) keeps nothing"),
+        *((partial(CollectionIdf, power), r"collection_idf\(power=") for power in (0, -1, float("inf"), float("nan"))),
     ],
 )
 def test_impossible_settings_are_refused(make, message):

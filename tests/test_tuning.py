@@ -13,7 +13,7 @@ import tiny
 
 import lexbench
 from lexbench import suites
-from lexbench.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
+from lexbench.contracts import Protocol, Relevance, all_contracts
 from lexbench.errors import CommandError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import Encoder
@@ -85,9 +85,7 @@ class Place:
 
     def contract(self, split, **facts):
         """Make the contract of a split, with other *facts* than usual."""
-        given = {"schema": 1, "id": f"tiny/{split}", "version": 1, "name": split, "description": split, "corpus": "tiny"}
-        given["source"] = SourceFacts(loader="files", split=split)
-        self.known[f"tiny/{split}"] = Contract(**(given | facts))
+        self.known[f"tiny/{split}"] = msgspec.structs.replace(tiny.contract(f"tiny/{split}", "files", split=split), **facts)
         self.monkeypatch.setitem(all_contracts(), f"tiny/{split}", self.known[f"tiny/{split}"])
 
     def judge(self, split, judged, a=None, b=None):

@@ -13,6 +13,19 @@ from lexbench.types import Document
 
 DOCUMENTS = {"d1": "the red fox", "d2": "a red red car", "d3": "blue sky"}
 QUERIES = {"q1": "red car", "q2": "green"}
+# The start of a program that kills itself before a flush to the disk; its first argument is the number of the flush.
+KILL_AT_FLUSH = """
+import os, signal, sys
+from lexbench.storage import atomic
+left, sync = int(sys.argv.pop(1)), atomic.sync
+def crash(path):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sync(path)
+atomic.sync = crash
+"""
 
 
 def enter(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
 from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner import plan
+from lexbench.runner import jobs, plan
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve
 from lexbench.types import Kind
@@ -85,6 +85,13 @@ def searched(bench, retriever, k=1000):
     hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     rows = zip(hits.docs, hits.scores, strict=True)
     return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
+
+
+def results(folder, store, systems, measures=("nDCG@10",), depth=1000):
+    """Run *systems* on the dataset in *folder*; return their results. No system may fail."""
+    outcomes = list(jobs.run(plan.plan_dataset(str(folder), systems, measures, depth), store))
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    return [outcome.result for outcome in outcomes]
 
 
 def built(engine, path, *shards):
