@@ -102,6 +102,14 @@ def bread_environment(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    """Write a tiny BERT with a head for words, whose sparse vectors have few terms."""
+    import checkpoints
+
+    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert"))
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """Return the folder of published collections; tests that need it skip without it."""
     if not (SHARED / "data").is_dir():

@@ -41,12 +41,6 @@ def pair(out, into, seed=0, rank=2):
     return torch.randn(out, rank, generator=generator), torch.randn(rank, into, generator=generator)
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    """Write a BERT with a head for words."""
-    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert"))
-
-
 @pytest.mark.parametrize(("by_root", "scale"), [(False, 3 / 2), (True, 3 / 2**0.5)])
 @pytest.mark.parametrize("prefix", ["", "bert."])  # as AutoModel and as AutoModelForMaskedLM call it
 def test_what_is_added_is_worked_out_by_hand(tmp_path, bert, prefix, by_root, scale):

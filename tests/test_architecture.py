@@ -3,10 +3,11 @@
 import ast
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from tiny import loaded_modules
 
 PACKAGE = Path(__file__).parent.parent / "lexbench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -110,13 +111,8 @@ HELP = "--help; run suite --help; list --help; export --help; train --help; trai
 
 def test_help_imports_nothing_heavy():
     """Help, also on training, loads neither numpy nor anything heavier, so it answers at once."""
-    program = (
-        f"import sys; from lexbench.cli import code; assert not any([code(one.split()) for one in {HELP!r}.split(';')]); "
-        "print(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert HEAVY.isdisjoint(done.stderr.split())
+    program = f"from lexbench.cli import code; assert not any([code(one.split()) for one in {HELP!r}.split(';')])"
+    assert HEAVY.isdisjoint(loaded_modules(program))
 
 
 @pytest.mark.parametrize("module", ["lexbench", "lexbench.pytest_plugin"])
@@ -133,13 +129,8 @@ def test_importing_the_package_loads_nothing_heavy(module):
 def test_stored_results_are_shown_without_heavy_libraries(bread_environment, tmp_path):
     """A stored result is shown, and compared, without loading a compiler, sparse matrices or a model."""
     run = ["run", "suite", "bread", "-d", "bread/test", "-r", "bm25", "-r", "bm25(k1=1.2)"]
-    program = "import sys; from lexbench.cli import code; assert not code(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-
-    def modules(*arguments):
-        command = [sys.executable, "-c", program, *arguments]
-        environment = {**bread_environment, "LEXBENCH_STORE": str(tmp_path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        return set(done.stderr.split())
+    environment = {**bread_environment, "LEXBENCH_STORE": str(tmp_path)}
+    modules = partial(loaded_modules, "from lexbench.cli import code; assert not code(sys.argv[1:])", **environment)
 
     assert "numba" in modules(*run)
     assert modules(*run).isdisjoint({"numba", "scipy.sparse", "scipy.stats", "torch"})

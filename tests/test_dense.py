@@ -27,12 +27,6 @@ TITLED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Write a BERT with random weights."""
-    return checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert")
-
-
 def dense(folder, **settings):
     """Return an encoder with lengths that suit a tiny model."""
     return Dense(str(folder), **{"query_length": 32, "document_length": 64, "device": "cpu", "pooling": "mean", **settings})
@@ -65,45 +59,45 @@ def test_pooling(tmp_path, architecture, pooling):
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 
-def test_documents_are_cut_to_their_own_length(folder):
+def test_documents_are_cut_to_their_own_length(bert):
     """Documents are cut to document_length, and cut documents are counted."""
-    tokens = dense(folder).tokenise_documents([Document("", text) for text in TEXTS])
+    tokens = dense(bert).tokenise_documents([Document("", text) for text in TEXTS])
 
     assert tokens.truncated == 1
     assert np.diff(tokens.starts).max() == 64
-    assert close(dense(folder).encode_tokens(tokens), [states(folder, text, max_length=64)[1].mean(axis=0) for text in TEXTS])
+    assert close(dense(bert).encode_tokens(tokens), [states(bert, text, max_length=64)[1].mean(axis=0) for text in TEXTS])
 
 
 @pytest.mark.parametrize("types", [False, True])
-def test_titles_as_pairs(folder, types):
+def test_titles_as_pairs(bert, types):
     """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM). A missing title is "-".
 
     All tokens of a query have type 0.
     """
-    encoder = dense(folder, titles="pair", type_ids=types, pooling="cls", document_length=24)
+    encoder = dense(bert, titles="pair", type_ids=types, pooling="cls", document_length=24)
     pairs = [(one.title or "-", one.body) for one in TITLED]
-    expected = [states(folder, *pair, types=types, max_length=24)[1][0] for pair in pairs]
+    expected = [states(bert, *pair, types=types, max_length=24)[1][0] for pair in pairs]
 
     assert close(encoder.encode_tokens(encoder.tokenise_documents(TITLED)), expected)
-    other = dense(folder, titles="pair", type_ids=not types, pooling="cls", document_length=24)
+    other = dense(bert, titles="pair", type_ids=not types, pooling="cls", document_length=24)
     assert np.abs(other.encode_tokens(other.tokenise_documents(TITLED)) - expected).max() > 0.01
-    assert close(encoder.encode_query(TEXTS), [states(folder, text, types=types, max_length=32)[1][0] for text in TEXTS])
+    assert close(encoder.encode_query(TEXTS), [states(bert, text, types=types, max_length=32)[1][0] for text in TEXTS])
 
 
-def test_tct_colbert_queries(folder):
+def test_tct_colbert_queries(bert):
     """TCT-ColBERT queries: "[CLS] [Q] " before, filled with [MASK] to 36, all attended, mean from position 4 (Pyserini)."""
-    encoder = dense(folder, skip=4, special_tokens=False, mask_queries_to=36, query_length=36, query_prompt="[CLS] [Q] ")
+    encoder = dense(bert, skip=4, special_tokens=False, mask_queries_to=36, query_length=36, query_prompt="[CLS] [Q] ")
     filled = [f"[CLS] [Q] {text}{'[MASK]' * 36}" for text in TEXTS]
-    found = [states(folder, text, max_length=36, add_special_tokens=False)[1] for text in filled]
+    found = [states(bert, text, max_length=36, add_special_tokens=False)[1] for text in filled]
 
     assert [len(one) for one in found] == [36] * len(TEXTS)
     assert close(encoder.encode_query(TEXTS), [one[4:].mean(axis=0) for one in found])
 
 
-def test_tct_colbert_documents(folder):
+def test_tct_colbert_documents(bert):
     """TCT-ColBERT documents: "[CLS] [D] " before, nothing behind, mean from position 4, 0 for no text (Pyserini)."""
-    encoder = dense(folder, skip=4, special_tokens=False, document_prompt="[CLS] [D] ")
-    found = [states(folder, f"[CLS] [D] {text}", max_length=64, add_special_tokens=False)[1][4:] for text in TEXTS]
+    encoder = dense(bert, skip=4, special_tokens=False, document_prompt="[CLS] [D] ")
+    found = [states(bert, f"[CLS] [D] {text}", max_length=64, add_special_tokens=False)[1][4:] for text in TEXTS]
 
     assert close(encoder.encode_document(TEXTS), [one.sum(axis=0) / max(len(one), 1) for one in found])
     assert not encoder.encode_document([""]).any()
@@ -138,9 +132,9 @@ def test_ance(ance):
 
 
 @pytest.mark.parametrize(("asked", "there"), [("none", "linear_layernorm"), ("linear", "linear_layernorm"), ("linear", "none")])
-def test_another_head_than_that_of_the_checkpoint_is_refused(ance, folder, asked, there):
+def test_another_head_than_that_of_the_checkpoint_is_refused(ance, bert, asked, there):
     """If the checkpoint has another head than the setting, the error says what to type."""
-    model = folder if there == "none" else ance
+    model = bert if there == "none" else ance
     with pytest.raises(CommandError, match=f'the head behind its pooling is "{there}" and not "{asked}"; type head="{there}"'):
         dense(model, pooling="cls", head=asked).encode_query(["x"])
 
@@ -190,11 +184,11 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
+def test_weights_that_do_not_fit_are_refused(tmp_path, bert, damage):
     """Weights that are not those of config.json, or are not numbers, are refused."""
     change, message = DAMAGED[damage]
     with pytest.raises(LexbenchError, match=message):
-        dense(checkpoints.rewrite(shutil.copytree(folder, tmp_path / "model"), change)).encode_query(["x"])
+        dense(checkpoints.rewrite(shutil.copytree(bert, tmp_path / "model"), change)).encode_query(["x"])
 
 
 @pytest.mark.parametrize(
@@ -207,9 +201,9 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, folder, damage):
         ({"prompts": {"query": "search: ", "document": "in: "}}, {"query_prompt": "search: ", "document_prompt": "in: "}),
     ],
 )
-def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
+def test_folders_of_sentence_transformers(tmp_path, bert, settings, said):
     """A folder of sentence-transformers states its settings, and gives the vectors of sentence-transformers."""
-    model = checkpoints.sentence_transformer(tmp_path / "st", folder, **settings)
+    model = checkpoints.sentence_transformer(tmp_path / "st", bert, **settings)
     encoder = system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
 
     expected = said | {"query_length": 48, "document_length": 48}
@@ -219,10 +213,10 @@ def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
         assert close(ours(TEXTS), theirs(TEXTS, normalize_embeddings=unit_length))
 
 
-def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
+def test_the_weights_of_a_head_are_in_the_key(tmp_path, bert):
     """Two models that differ in the head alone have different keys."""
     for name, seed in (("one", 5), ("two", 6)):
-        checkpoints.sentence_transformer(tmp_path / name, folder, pooling="cls", layers=["Dense"])
+        checkpoints.sentence_transformer(tmp_path / name, bert, pooling="cls", layers=["Dense"])
         if seed == 6:
             file = tmp_path / name / "2_Dense" / "model.safetensors"
             file.write_bytes(file.read_bytes()[:-4] + np.float32(1).tobytes())
@@ -239,9 +233,9 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
         ("modules.json", None, "a model of Transformer and Pooling and Weird; the encoder `dense` takes"),
     ],
 )
-def test_folders_that_lexbench_cannot_encode_with(tmp_path, folder, file, change, message):
+def test_folders_that_lexbench_cannot_encode_with(tmp_path, bert, file, change, message):
     """A folder that needs another way of encoding is refused in one line."""
-    checkpoints.sentence_transformer(tmp_path / "st", folder, pooling="cls", layers=["Dense"])
+    checkpoints.sentence_transformer(tmp_path / "st", bert, pooling="cls", layers=["Dense"])
     path = tmp_path / "st" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
 
@@ -249,15 +243,15 @@ def test_folders_that_lexbench_cannot_encode_with(tmp_path, folder, file, change
         system(f'dense(model="{tmp_path / "st"}")')
 
 
-def test_pooling_has_no_default(folder):
+def test_pooling_has_no_default(bert):
     """Pooling must be given if the folder does not state it."""
     with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean", "cls" or "last"'):
-        system(f'dense(model="{folder}")')
+        system(f'dense(model="{bert}")')
 
 
-def test_a_table_of_settings_in_config_json(tmp_path, folder):
+def test_a_table_of_settings_in_config_json(tmp_path, bert):
     """A table `lexbench` in config.json has settings; typed ones win, and a note says so."""
-    own = shutil.copytree(folder, tmp_path / "own")
+    own = shutil.copytree(bert, tmp_path / "own")
     checkpoints.reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
 
     encoder = system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
@@ -265,9 +259,9 @@ def test_a_table_of_settings_in_config_json(tmp_path, folder):
     assert encoder.notes() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
 
 
-def test_from_text_to_table(store, tmp_path, folder):
+def test_from_text_to_table(store, tmp_path, bert):
     """A run on `flat` has a table with the sizes of the vectors."""
-    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat'
+    name = f'dense(model="{bert}", pooling="mean", query_length=32, document_length=8)@flat'
     (result,) = results(fruit.write(tmp_path / "fruit"), store, [name], depth=10)
     facts = result.vectors
     assert (facts.dimensions, facts.vectors, facts.bytes_per_document, facts.truncated) == (32, 1.0, 128.0, 6)
@@ -278,10 +272,10 @@ def test_from_text_to_table(store, tmp_path, folder):
     assert shown.notes[1].endswith(": 6 of 6 texts were cut to the encoder's maximum length")
 
 
-def test_an_approximate_engine_reports_its_recall_of_exact(store, tmp_path, folder):
+def test_an_approximate_engine_reports_its_recall_of_exact(store, tmp_path, bert):
     """A result of `faiss` has its recall of exact; one of `flat` has none."""
     pytest.importorskip("faiss")
-    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
+    name = f'dense(model="{bert}", pooling="mean", query_length=32, document_length=8)'
     approximate, exact = f'{name}@faiss(factory="Flat")', f"{name}@flat"
     systems = [approximate, exact, f"ensemble({approximate}, {exact})"]
     found = results(fruit.write(tmp_path / "fruit"), store, systems, depth=10)
@@ -291,7 +285,7 @@ def test_an_approximate_engine_reports_its_recall_of_exact(store, tmp_path, fold
     both = ["scored on train: there are no judgements called test", of_qrels]
     assert [result.notes for result in found] == [[*both, line], both, [*both, line]]
     assert [result.found for result in found] == [{"10": 1.0, "100": 1.0}, {}, {}]  # an ensemble has none
-    weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
+    weights = sum(path.stat().st_size for path in Path(bert).rglob("*.safetensors"))
     assert [result.sizes["model"] for result in found] == [weights] * 3  # what several parts share counts once
 
 

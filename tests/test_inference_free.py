@@ -25,12 +25,6 @@ def encoder(model, name="inference_free", **settings):
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    """Write a tiny BERT whose vectors are sparse."""
-    return checkpoints.sparsified(checkpoints.masked_lm(tmp_path_factory.mktemp("models") / "bert", "bert"))
-
-
-@pytest.fixture(scope="module")
 def router(bert):
     """Write a Router of sentence-transformers: a table for queries, that BERT for documents."""
     reason = "sentence-transformers is not installed"

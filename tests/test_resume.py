@@ -93,15 +93,9 @@ def test_a_kill_at_every_flush(plugin_environment, folder, tmp_path):
     """A kill before the first flush to disk, then before the second of the rest, and so on to the end, costs nothing."""
     command = ["run", "dataset", str(folder), *SYSTEMS]
     assert finish(start([sys.executable, "-m", "lexbench", *command], plugin_environment, tmp_path / "calm")) == 0
+    program = f"{KILL_AT_FLUSH}from lexbench.cli import main; main()"
     for kills in range(1, 500):
-        store = tmp_path / "hurried"
-        code = finish(
-            start(
-                [sys.executable, "-c", f"{KILL_AT_FLUSH}from lexbench.cli import main; main()", str(kills), *command],
-                plugin_environment,
-                store,
-            )
-        )
+        code = finish(start([sys.executable, "-c", program, str(kills), *command], plugin_environment, tmp_path / "hurried"))
         if code == 0:
             break
 

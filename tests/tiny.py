@@ -3,6 +3,9 @@
 import gzip
 import hashlib
 import json
+import os
+import subprocess
+import sys
 
 from lexbench.cli import code
 from lexbench.contracts import Contract, SourceFacts, TextPolicy
@@ -95,6 +98,13 @@ def corpus(path, texts):
     """Write a stored corpus of *texts* by id into the new folder *path*, and open it."""
     path.mkdir()
     return write_corpus((Document(*item) for item in texts.items()), path)
+
+
+def loaded_modules(program, *arguments, **environment):
+    """Run a Python program in a new process; return the names of the modules that it imports."""
+    command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules, file=sys.stderr)", *arguments]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
 
 
 def run(capsys, *arguments):
