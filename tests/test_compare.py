@@ -8,6 +8,7 @@ import pytest
 import samples
 from samples import ranked
 from tiny import answer, ended, run
+from workbench import results
 
 from lexbench import suites
 from lexbench.analysis.compare.comparison import compare, config_diff
@@ -16,8 +17,6 @@ from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.results import BOUND, Measurement, write_results
-from lexbench.runner import jobs
-from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -203,8 +202,7 @@ def runs(bread, tmp_path_factory):
         files = f'documents="{folder / name}", queries="{folder / "queries.tsv"}", vocabulary="{folder / "tokens"}"'
         names.append(f"{name} = vectors({files})@csr")
     store = Store(folder / "store")
-    outcomes = list(jobs.run(plan_dataset(str(bread), names, ["nDCG@10"], 100), store))
-    assert not [one.error for one in outcomes if one.error]
+    results(bread, store, names, depth=100)
     return store, names, query, document
 
 

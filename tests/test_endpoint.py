@@ -136,9 +136,8 @@ def test_a_wrong_address_is_refused(url):
         ('rerank(bm25, endpoint_reranker(url="{url}", model="m"), k=20)', "/rerank", "scores"),
     ],
 )
-def test_a_run_with_a_served_model_has_a_note(serve, bread, tmp_path, monkeypatch, capsys, system, route, what):  # noqa: PLR0917
+def test_a_run_with_a_served_model_has_a_note(serve, bread, store, capsys, system, route, what):
     """A run with a served model is stored, and has a note that the model cannot be pinned."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))
     server = serve()
     run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", system.format(url=server.url)]
     assert code(run) == 0

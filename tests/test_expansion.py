@@ -5,16 +5,14 @@ import gzip
 import fruit
 import pytest
 import tiny
-from workbench import indexed, needs_lucene
+from workbench import indexed, needs_lucene, results
 
-from lexbench import api
 from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.retrievers import _bm25_settings
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
-from lexbench.runner import plan
 from lexbench.runner.systems import describe
 
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
@@ -162,14 +160,14 @@ def test_the_key(tmp_path, expansions):
     assert describe(BM25(expansions=moved), index=True) != before
 
 
-def test_a_result_states_what_a_file_lacks(tmp_path):
+def test_a_result_states_what_a_file_lacks(store, tmp_path):
     """A result states how many documents have no expansion and how many ids are unknown, also when it is read again."""
-    store = api.Store(tmp_path / "store")
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
-    planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), [f'bm25(expansions="{path}")'], ["RR@10"], 10)
+    folder, system = fruit.write(tmp_path / "fruit"), f'bm25(expansions="{path}")'
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
     said = ["scored on train: there are no judgements called test", of_qrels]
     said += ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
-    results = [outcome.result for _ in range(2) for outcome in api.jobs.run(planned, store)]
+    first, again = (results(folder, store, [system], ["RR@10"], 10) for _ in range(2))
+    stored = [one.result for one in stored_results(store)]
 
-    assert [result.notes for result in (*results, *(kept.result for kept in stored_results(store)))] == [said] * 3
+    assert [result.notes for result in (*first, *again, *stored)] == [said] * 3

@@ -22,10 +22,7 @@ def test_every_choice_is_timed_and_every_dtype_scored(folder, capsys):
     words = ["speed", "lexmae_nano", "-d", folder, "--threads", "1", "--sample", "3", "--json"]
     found = answer(capsys, *words, "--dtype", "float32", "--dtype", "bfloat16")
 
-    assert [row["settings"] for row in found["rows"]] == [
-        {"dtype": "float32", "threads": 1},
-        {"dtype": "bfloat16", "threads": 1},
-    ]
+    assert [row["settings"] for row in found["rows"]] == [{"dtype": dtype, "threads": 1} for dtype in ("float32", "bfloat16")]
     assert all(0 < row["speed"]["slowest"] <= row["speed"]["documents_per_second"] for row in found["rows"])
     expressions = [with_settings("lexmae_nano", {"dtype": dtype}) for dtype in ("float32", "bfloat16")]
     results = answer(capsys, "run", folder, *(f"-r{one}" for one in expressions), "-m", "nDCG@10", "--json")["results"]
@@ -47,13 +44,11 @@ def test_costs_follow_from_the_rate(folder, capsys):
 
 def test_settings_are_those_that_the_encoder_has():
     """All combinations are tried; settings that are typed already are replaced."""
-    assert list(choices("lexmae_nano", {"dtype": ["int8"], "threads": [1, 2], "unknown": [3]})) == [
-        {"dtype": "int8", "threads": 1},
-        {"dtype": "int8", "threads": 2},
-    ]
-    assert (
-        with_settings('m(dtype="int8", k=1)|top_k(2)@impact', {"dtype": "float32"}) == 'm(dtype="float32", k=1)|top_k(2)@impact'
-    )
+    found = choices("lexmae_nano", {"dtype": ["int8"], "threads": [1, 2], "unknown": [3]})
+    replaced = with_settings('m(dtype="int8", k=1)|top_k(2)@impact', {"dtype": "float32"})
+
+    assert list(found) == [{"dtype": "int8", "threads": 1}, {"dtype": "int8", "threads": 2}]
+    assert replaced == 'm(dtype="float32", k=1)|top_k(2)@impact'
 
 
 @pytest.mark.parametrize("runtime", OTHERS)

@@ -11,8 +11,7 @@ from math import log2
 import pytest
 import pytrec_eval
 import tiny
-
-from lexbench.cli import code
+from tiny import answer, ended
 
 # Ids like those of TREC CAR. The first document has "ferry" most often; the third and the fourth tie: they have one text.
 FERRY, PIER, ROPE, TWIN, CRANE = "quay:Ferry/Times%20é", "quay:Pier", "quay:Rope/1", "quay:Rope/2", "quay:Crane"
@@ -72,33 +71,23 @@ def quay(store, tmp_path):
     return tiny.write_files(tmp_path / "quay", files)
 
 
-def output(capsys, *words, ends=0):
-    """Run the command *words*, check its exit code and that there is no traceback, and return its output as one line."""
-    ended = code([str(word) for word in words])
-    printed = capsys.readouterr()
-    text = printed.out if "--json" in words else " ".join((printed.out + printed.err).split())
-    assert ended == ends, printed
-    assert "Traceback" not in text
-    return text
-
-
 def test_a_new_collection_has_the_values_computed_by_hand(quay, capsys):
     """From topics to per-query values, through the store; exported, pytrec_eval and `score` compute the same from the files."""
     words = ("run", "dataset", quay, "-r", "bm25", *ASKED)
-    (result,) = json.loads(output(capsys, *words, "--json"))["results"]
+    (result,) = answer(capsys, *words, "--json")["results"]
 
     assert result["query_ids"] == ["008", "10", "7", "9"]
     for measure, values in EXPECTED.items():
         assert result["per_query"][measure] == pytest.approx(values, abs=1e-12), measure
         assert result["means"][measure] == pytest.approx(sum(values) / 4, abs=1e-12)
-    shown = output(capsys, *words)
+    shown = " ".join(ended(capsys, 0, *words).out.split())
     assert "1 of 4 queries returned nothing and score 0" in shown
     assert "1 judged documents are not in the corpus, so no system finds them" in shown
     assert "1 of 4 judged queries have no relevant document" in shown
 
-    output(capsys, "export", "trec", "out")
+    ended(capsys, 0, "export", "trec", "out")
     (run,) = (path for path in (quay.parent / "out").iterdir() if ".trec" in path.name or ".run" in path.name)
-    scored = json.loads(output(capsys, "score", run, "--qrels", quay / "qrels" / "test.tsv", *ASKED, "--json"))
+    scored = answer(capsys, "score", run, "--qrels", quay / "qrels" / "test.tsv", *ASKED, "--json")
     assert scored["per_query"] == result["per_query"]
     judged, ranked = {}, {}
     for line in QRELS.splitlines():
@@ -117,20 +106,20 @@ def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, cap
     """With BM25 and a run file, score, compare and judge give the values computed by hand."""
     lines = (f"7 Q0 {ROPE} 0 3 a", f"7 Q0 {PIER} 1 2 a", f"008 Q0 {CRANE} 0 9 a", "12 Q0 quay:Nowhere 0 1 a")
     (tmp_path / "mine.run").write_text("\n".join(lines))
-    output(capsys, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
+    ended(capsys, 0, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
     monkeypatch.chdir(tmp_path)
 
     for dataset in (quay, "quay"):  # 7 has its relevant ROPE first
-        scored = json.loads(output(capsys, "score", "mine.run", "-d", dataset, "-m", "RR@10", "--json"))
+        scored = answer(capsys, "score", "mine.run", "-d", dataset, "-m", "RR@10", "--json")
         assert scored["per_query"]["RR@10"] == [1, 0, 1, 0]
         assert scored["counts"] == scored["counts"] | {"queries": 4, "missing": 2, "unjudged": 1}
-    compared = json.loads(output(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json"))
+    compared = answer(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json")
     assert [score["mean"] for score in compared["datasets"][0]["scores"]] == [(1 + 1 / 2) / 4, (1 + 1) / 4]
     # Of 008 one of three is shared, of 7 two of four; 10 and 12 are in one list alone, and count 0.
-    (shared,) = json.loads(output(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
+    (shared,) = answer(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json")
     assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
     # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
-    pooled = json.loads(output(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
+    pooled = answer(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json")
     assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {"bm25": (5, 1), "mine.run": (0, 0)}
 
 
@@ -152,7 +141,7 @@ RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
 def test_contradictions_in_a_run_file_have_a_note(quay, tmp_path, capsys, run, line):
     """Scores decide, as in trec_eval. A note says if ranks contradict them, or if a file may contain two runs."""
     (tmp_path / "a.run").write_text(run)
-    notes = json.loads(output(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json"))["notes"]
+    notes = answer(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json")["notes"]
 
     assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
 
@@ -193,7 +182,7 @@ JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
 def test_folders_as_they_are_found(quay, capsys, change, expected):
     """Splits, headers, byte order marks, compression, numeric ids and null texts give the scores of the plain folder."""
     tiny.write_files(quay, change)
-    (result,) = json.loads(output(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
+    (result,) = answer(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json")["results"]
 
     assert result["per_query"]["RR@10"] == expected
 
@@ -203,4 +192,4 @@ def test_judged_queries_without_text_have_a_note(quay, capsys):
     queries = tiny.lines({"_id": query, "text": ""} for query in ("7", "008", "9", "10"))
     tiny.write_files(quay, {"topics.txt": None, "queries.jsonl": queries})
 
-    assert "4 of 4 judged queries have no text, e.g. '008'" in output(capsys, "run", "dataset", quay, "-r", "bm25")
+    assert "4 of 4 judged queries have no text, e.g. '008'" in ended(capsys, 0, "run", "dataset", quay, "-r", "bm25").out
