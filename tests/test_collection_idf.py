@@ -143,7 +143,8 @@ def model(tmp_path):
         words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "fig", "pear", "plum")
         folder = checkpoints.masked_lm(tmp_path / "model", vocabulary=words)
         write(AddedTerms(ExactTerms(torch.zeros(len(words)), torch.ones(len(words)), 4.0)), folder)
-        checkpoints.reconfigure(folder, lexbench={"positions": "text", **stated})
+        lengths = {"query_length": 32, "document_length": 32}
+        checkpoints.reconfigure(folder, lexbench={"positions": "text", **lengths, **stated})
         return folder
 
     return written
@@ -184,7 +185,10 @@ def test_whole_counts_are_not_saturated(model):
 def test_query_settings_leave_the_index_alone(model):
     """Counting queries otherwise needs no other document vectors."""
     folder = str(model())
-    one, other = (SparseMLM(folder, query_counts=counts, query_idf=idf) for counts, idf in (("saturated", 0), ("whole", 1)))
+    choices = (("saturated", 0), ("whole", 1))
+    one, other = (
+        SparseMLM(folder, query_counts=counts, query_idf=idf, query_length=32, document_length=32) for counts, idf in choices
+    )
 
     assert describe(one, index=True) == describe(other, index=True)
     assert describe(one) != describe(other)

@@ -228,6 +228,9 @@ def test_limits_of_the_model_and_the_machine(folder, setting):
     value, error, message = REFUSED[setting]
     with pytest.raises(error, match=message):
         encoder(folder, **{setting: value}).encode_document(TEXTS)
+    if setting.endswith("length"):  # before the model is loaded
+        with pytest.raises(error, match=message):
+            encoder(folder, **{setting: value}).identity()
 
 
 _SLOW = """

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench.errors import CommandError
-from lexbench.models.checkpoint import fetch
+from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, token_spans, tokenise
 from lexbench.plugins import Encoder, TokenSpans
@@ -101,7 +101,14 @@ class Transformer(LocalModel, Encoder):
         return super().towers() + ([(self.query_model, self.query_revision)] if self.query_model else [])
 
     def identity(self) -> dict[str, Any]:
-        """Return the digests of the weights and tokenizers, wherever they are; `query_model` is None for one model."""
+        """Return the digests of the weights and tokenizers, wherever they are; `query_model` is None for one model.
+
+        Raises CommandError if a text could have more tokens than its model has positions, before the model is loaded.
+        """
+        document, query_tower = self.towers()[0], self.towers()[-1]
+        for name in dict.fromkeys([*self.lengths, *self.query_lengths]):
+            tower = query_tower if name in self.query_lengths else document
+            check_length(getattr(self, name), name, tower[0], self.checkpoint_files(fetch(*tower)).longest)
         query = self.digests(self.query_model, self.query_revision) if self.query_model else None
         return self.index_identity() | {"query_model": query}
 

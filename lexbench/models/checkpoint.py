@@ -34,6 +34,7 @@ TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "toke
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer has one of these
 WITH_WEIGHTS = ("Dense", "LayerNorm")  # kinds of modules behind the first that have weights
 AGAIN = "take the file from the model's source again"
+_PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
 _NOT_IN_VECTORS = ("_name_or_path", "transformers_version", "torch_dtype", "dtype")  # settings of config.json
 
 
@@ -63,6 +64,13 @@ class CheckpointFiles:
         return self.tokenizer[0].parent
 
     @property
+    def longest(self) -> int | None:
+        """How many tokens a text may have by config.json; None for any number, or if it states none."""
+        positions, pad = (self.config.get(name) for name in ("max_position_embeddings", "pad_token_id"))
+        known = type(positions) is int
+        return longest_text(positions, self.config.get("model_type"), pad if type(pad) is int else 0) if known else None
+
+    @property
     def all_weights(self) -> list[Path]:
         """The files of all weights, those of heads and of an adapter included."""
         return [*self.weights, *self.heads, *([self.adapter.weights] if self.adapter else [])]
@@ -85,6 +93,17 @@ class Routes(NamedTuple):
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its class if it has none."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def longest_text(positions: int | None, model_type: str | None, pad: int) -> int | None:
+    """Return how many tokens a model with so many *positions* takes; None for any number. *pad* is the id of its [PAD]."""
+    return positions - pad - 1 if positions and model_type in _PADDED_POSITIONS else positions
+
+
+def check_length(length: int, setting: str, model: str, longest: int | None) -> None:
+    """Raise CommandError, which names the *setting*, if *length* is above *longest*, the tokens that *model* takes."""
+    if longest is not None and length > longest:
+        raise CommandError(f"{setting}={length}: {model} takes at most {longest} tokens; type {setting}={longest}")
 
 
 # ---- JSON files ------------------------------------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.models.checkpoint import check_length, longest_text
 from lexbench.models.token_batches import Batch, cutter
 
 _MODELS = 4  # models in memory: two towers of each of two encoders, or fewer and a reranker
-_PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
 _TOKENS = 768  # the number of tokens that the layout of packed layers is optimised for
 _INT8_OUTPUTS = 8  # smaller layers stay in float32: a layer of one output, a score, takes no time and decides everything
 _PACKABLE = (torch.float32, torch.bfloat16)
@@ -124,10 +124,7 @@ class TransformerModel:
         self.tokenizer = tokenizer
         self.pad = int(tokenizer.pad_token_id or 0)
         self.specials = [token for token in (tokenizer.cls_token_id, tokenizer.sep_token_id) if token is not None]
-        positions = getattr(config, "max_position_embeddings", None)
-        self.longest: int | None = positions  # tokens that a text may have, None for any number
-        if positions and config.model_type in _PADDED_POSITIONS:
-            self.longest = positions - self.pad - 1
+        self.longest = longest_text(getattr(config, "max_position_embeddings", None), config.model_type, self.pad)
         self.int8 = spec.dtype == "int8"
         self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
         self.pack(body)
@@ -152,10 +149,7 @@ class TransformerModel:
 
     def check_length(self, length: int, setting: str) -> None:
         """Raise CommandError, which names the *setting*, if the model takes fewer than *length* tokens."""
-        if self.longest is not None and length > self.longest:
-            raise CommandError(
-                f"{setting}={length}: {self.name} takes at most {self.longest} tokens; type {setting}={self.longest}"
-            )
+        check_length(length, setting, self.name, self.longest)
 
     def check_finite(self, values: NDArray[np.float32], meaning: str) -> None:
         """Raise LexbenchError unless all *values* are finite; *meaning* says what they are, e.g. "weights"."""
