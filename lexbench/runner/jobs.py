@@ -179,7 +179,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
 def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
     """Return the result of a run from a file. Self-matches are dropped, lists are cut to the depth."""
     retriever, name = job.system.retriever, job.contract.id
-    documents: KeyFacts = {"documents": job.source.identity()} if job.source else {}
+    inputs: KeyFacts = {"file": retriever.file_identity(name)} | ({"documents": job.source.identity()} if job.source else {})
 
     def score(watch: Stopwatch) -> Result:
         with watch.time("score"):
@@ -187,7 +187,7 @@ def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
             result = _scored(job, runner, Filtered(run, 0), None)
             return msgspec.structs.replace(result, notes=[*result.notes, *unknown_documents(run, job.source)])
 
-    return _stored_result(job, runner, {"file": retriever.file_identity(name)} | documents, score)
+    return _stored_result(job, runner, inputs, score)
 
 
 def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Callable[[Stopwatch], Result]) -> Result:
