@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 from statistics import stdev
 from typing import Any, TypeVar
 
@@ -227,7 +228,8 @@ def load_any(path: Path) -> list[Result]:
     try:
         is_single = "results" not in load(path, dict[str, msgspec.Raw])
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; if it is a run, score it first: lexbench run dataset ID -r {path}") from None
+        score = f"lexbench run dataset ID -r {quote(str(path))}"
+        raise InvalidFile(f"{error}; if it is a run, score it first: {score}") from None
     return [load(path, Result)] if is_single else load(path, SystemResults).results
 
 

@@ -109,8 +109,11 @@ def test_the_newest_results_are_listed_and_shown(folder, capsys):
 
     for k1 in ("0.7", "0.8"):
         ended(capsys, 0, "run", "dataset", shutil.copytree(folder, folder.with_name(k1)), "-r", f"mine = bm25(k1={k1})")
-    systems = {row["system"] for row in answer(capsys, "list", "results", "--json")}
-    assert systems == {"bm25", "mine = bm25(k1=0.7)", "mine = bm25(k1=0.8)"}
+    (folder.parent / "a.run").write_text("q1 Q0 d2 1 9 x\n")
+    ended(capsys, 0, "run", "dataset", folder, "-r", "a = a.run")  # has no corpus, and is of the same data
+    rows = answer(capsys, "list", "results", "--json")
+    assert {row["system"] for row in rows} == {"a", "bm25", "mine = bm25(k1=0.7)", "mine = bm25(k1=0.8)"}
+    assert {row["dataset"] for row in rows} == {"tiny", "0.7", "0.8"}
     head, *lines = ended(capsys, 2, "show", "result", "mine").err.splitlines()
     assert head == "mine has results on 2 datasets; type one of these:"
     assert sorted(lines) == ["lexbench show result mine:0.7", "lexbench show result mine:0.8"]

@@ -253,7 +253,7 @@ NOT_THERE = {  # exit code 3
     "explain apple -r bm25 -d good --document x": "no document 'x' in good",
     'explain apple -r \'dense_vectors("dense.jsonl", "dense.jsonl")@flat\'': "dense vectors, so there are no terms to explain",
     "explain apple -r 'ensemble(bm25, bm25(k1=2.0))' -d good": "is made of several systems; explain each of them",
-    "leaderboard --results nofolder": "write some: lexbench run suite pydoc --results nofolder",
+    "leaderboard --results 'no folder'": "write some: lexbench run suite pydoc --results 'no folder'",
     "export trec out -r nothing": "no result of 'nothing'; there is none yet",
     "verify pydoc": "make some: lexbench run suite pydoc",
     "compare --lists good.run gone.run": "'gone.run' is not a run file",

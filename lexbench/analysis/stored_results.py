@@ -80,14 +80,16 @@ def results_at(store: Store, folder: Path | None) -> Iterator[StoredResult]:
 
 def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     """Return a label for the dataset of each result. If other data have the same name, it has the folder, or else a digest."""
-    data: dict[str, set[tuple[str, ...]]] = {}
+    data: dict[tuple[str, str], set[str]] = {}  # by dataset and part; results of run files have no corpus
     for result in results:
-        data.setdefault(result.dataset, set()).add(tuple(sorted(result.digests.values())))
-    places = [store.place(result.digests) if len(data[result.dataset]) > 1 else None for result in results]
+        for part, found in result.digests.items():
+            data.setdefault((result.dataset, part), set()).add(found)
+    ambiguous = {dataset for (dataset, _), found in data.items() if len(found) > 1}
+    places = [store.place(result.digests) if result.dataset in ambiguous else None for result in results]
     return [
-        result.dataset
-        if len(data[result.dataset]) == 1
-        else f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        if result.dataset in ambiguous
+        else result.dataset
         for result, place in zip(results, places, strict=True)
     ]
 

@@ -1,6 +1,7 @@
 """Make the pages of a leaderboard from result files."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -57,7 +58,7 @@ def command(
         for page in pages:
             say(str(page))
     elif stale:
-        say(f"out of date: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {results}", err=True)
+        say(f"out of date: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {quote(str(results))}", err=True)
     else:
         say(f"{results} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)

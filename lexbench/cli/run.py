@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -208,5 +209,5 @@ def save(plan: "Plan", results: "Sequence[Result]", folder: Path) -> None:
     written = write_results(results, plan.suite.id if plan.suite else DATASETS, folder, partial(say, err=True))
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
-        page = f"lexbench leaderboard --results {folder}"
+        page = f"lexbench leaderboard --results {quote(str(folder))}"
         say(f"results of {count} are in {written[0].parent}; to build the page, type: {page}", err=True)

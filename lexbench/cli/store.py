@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +46,7 @@ def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private
         return
     _check_no_patterns(patterns)
     names = sharing.push_results(results, place, private=private)
-    said = f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {place} --results FOLDER"
+    said = f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {quote(place)} --results FOLDER"
     say_answer({"place": place, "files": names}, [said], as_json=as_json)
 
 
@@ -68,7 +69,7 @@ def pull(place: str, patterns: tuple[str, ...], *, results: Path | None, as_json
     _check_no_patterns(patterns)
     names = sharing.pull_results(place, results)
     what = f"{len(names)} new files in {results}" if names else f"{results} has all of them already"
-    said = f"{what}; to build its pages, type: lexbench leaderboard --results {results}"
+    said = f"{what}; to build its pages, type: lexbench leaderboard --results {quote(str(results))}"
     say_answer({"place": place, "files": names}, [said], as_json=as_json)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple
 
@@ -129,7 +130,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
     """
     paths = files_of(folder)
     if not paths:
-        raise CannotStart(f"{folder} has no results; lexbench run suite NAME --results {folder} puts some there")
+        raise CannotStart(f"{folder} has no results; lexbench run suite NAME --results {quote(str(folder))} puts some there")
     for path in paths:
         read_file(path)
     names = [path.relative_to(folder).as_posix() for path in paths]
@@ -178,7 +179,7 @@ def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:
     if (folder / name).read_bytes() != content:
         raise CommandError(
             f"{folder / name} is there already, with other results; pull into another folder, and show both: "
-            f"lexbench leaderboard --results {folder} --merge NAME=FOLDER"
+            f"lexbench leaderboard --results {quote(str(folder))} --merge NAME=FOLDER"
         )
     return False
 

@@ -34,7 +34,8 @@ def read_folder(folder: Path) -> list[SystemResults]:
     """
     entries = [read_file(path) for path in results.files_of(folder)]
     if not entries:
-        raise CannotStart(f"no result files in {folder / 'results'}; write some: lexbench run suite pydoc --results {folder}")
+        again = f"lexbench run suite pydoc --results {quote(str(folder))}"
+        raise CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
     by_suite: dict[str, dict[str, list[Result]]] = {}
     for entry in entries:
         by_suite.setdefault(entry.suite, {})[entry.system] = entry.results

@@ -118,7 +118,7 @@ def _of_path(path: Path) -> list[SelectedSystem]:
     """Return the systems of a result file, or of a folder that `run --results` or `export json` wrote."""
     files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
     if not files:
-        raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
+        raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
     by_system: dict[str, list[StoredResult]] = {}
     loaded = (StoredResult(result, None) for file in files for result in read_results(file))
     for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
