@@ -234,6 +234,7 @@ NOT_THERE = {  # exit code 3
     "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
     "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
     "run dataset ./goof": "no dataset or folder './goof'; did you mean './good'?",
+    "run several/testing": "no suite, dataset or folder 'several/testing'; did you mean 'several",
     "run ./zzzzzzzz/qq": "no suite, dataset or folder './zzzzzzzz/qq'; there is: ./board, ./empty, ./good, ./mteb",
     "run yyyyyy": ", e.g. beir, beir/arguana, beir/climate-fever; see: lexbench list suites, or datasets",
     "run dataset scifact": "did you mean 'beir/scifact/test'",

@@ -83,13 +83,15 @@ def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source 
 
 
 def alternatives(name: str, ids: Iterable[str]) -> list[str]:
-    """Return what could be meant by *name*, which does not exist: the folders beside it, and *ids* unless it is a path."""
+    """Return what could be meant by *name*, which does not exist: folders around it, and *ids* unless it is a path."""
     above, slash, _ = name.rstrip("/").rpartition("/")
     folders: list[str] = []
     with suppress(OSError, ValueError):  # no folder can have such a name
         if above and not Path(above).exists():
             return alternatives(above, ids)
-        folders = [f"{above}{slash}{one.name}" for one in Path(above + slash).glob("[!.]*") if one.is_dir()]
+        beside = (one.name for one in Path(above + slash).glob("[!.]*") if one.is_dir() and one.name != "qrels")
+        folders = [f"{above}{slash}{one}" for one in beside]
+        folders += [above] if above.strip(".~/") else []  # results name a split of a folder FOLDER/SPLIT
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
 
 
