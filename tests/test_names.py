@@ -91,6 +91,9 @@ def test_one_name_of_two_systems_is_refused(store, tmp_path, capsys):
         assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in refused.err
         assert refused.out == ""
     assert run(capsys, "compare", "bm25", "bm25(b=0.2)")[0] == 0
+    ended(capsys, 0, "run", folder, "-r", "bm25 = bm25(b=0.1)", "-m", "nDCG@10")  # the name of another expression
+    found = json.loads(ended(capsys, 0, "compare", "bm25", "bm25(b=0.1)", "--json").out)
+    assert (found["systems"], found["expressions"]) == (["bm25", "bm25(b=0.1)"], {})
 
 
 def test_python_takes_remembered_names_and_paths(board, places):

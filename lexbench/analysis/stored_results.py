@@ -201,6 +201,8 @@ def find_systems(
     if not meant and name:
         found = find_systems(expression, entries, names)
         return {name: next(iter(found.values()))} if len(found) == 1 else found
+    if text in meant:  # a user has given another system the name of this one
+        meant = [text]
     if len(meant) > 1:
         raise CommandError(
             f"{text!r} is the name of several systems: {', '.join(meant)}; type the expression of the one you mean"

@@ -61,7 +61,8 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()}
-    stored = sorted((entry.result for entry in stored_results(open_store())), key=lambda result: result.measured.started)
+    stored = [entry.result for entry in stored_results(open_store())]
+    stored.sort(key=lambda result: (not result.expression, result.measured.started))  # a name may be another's expression
     known = {f"{result.system}:{result.dataset}": result for result in stored}  # the newest of each
     found = [name] if name in known else [label for label, result in known.items() if result.system == name]
     if not found:
