@@ -141,9 +141,11 @@ def test_update_prints_the_changes(gate_folder, capsys):
     assert code(["gate"]) == 0
 
 
-def test_gates_of_several_systems(gate_folder, bread):
+def test_gates_of_several_systems(gate_folder, bread, capsys):
     """A second `init` adds a gate, also of a Python object; the worst verdict is the exit code."""
     (gate_folder / "mine.py").write_text("from lexbench.retrievers.bm25 import BM25\nsearch = BM25()\n")
+    added = ended(capsys, 0, "gate", "init", "-d", bread, "-r", "mine:search", "--file", "a b.toml")
+    assert added.out.endswith("test: lexbench gate --file 'a b.toml'\n")
     assert code(["gate", "init", "-d", str(bread), "-r", "mine:search", "--name", "mine"]) == 0
     assert code(["gate"]) == 0
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from lexbench.analysis.gate.files import Gate
 
 _EXIT_CODES = {"pass": 0, "fail": 1, "cannot tell": 2}
+_DEFAULT = Path("lexbench-gate.toml")
 _FILE = click.option(
     "--file",
     "path",
     type=FILE,
-    default=Path("lexbench-gate.toml"),
+    default=_DEFAULT,
     show_default=True,
     help="The gates; the baseline is in the same folder, with the ending .json.",
 )
@@ -98,7 +100,8 @@ def init(path: Path, name: str | None, **settings: Any) -> None:
     fewest, queries = fewest_queries(gate.margin), len(baseline.values)
     if queries < fewest:
         say(f"to show that a loss is below {gate.margin:g} takes {fewest} queries, even if none changes; there are {queries}")
-    say(f"commit {path} and {path.with_suffix('.json')}; test: lexbench gate")
+    test = join(["lexbench", "gate", *(["--file", str(path)] if path != _DEFAULT else [])])
+    say(f"commit {path} and {path.with_suffix('.json')}; test: {test}")
 
 
 @command.command(short_help="Accept the present scores as the baseline, and print what changed.")
