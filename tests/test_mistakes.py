@@ -168,7 +168,7 @@ CANNOT_BE = {  # exit code 2
     "score good.run": "give -d ID, --qrels FILE, or both",
     "score good.run --qrels good/queries.jsonl": "is not a number",
     "score good.run -d good --slices none.slices": "no slices",
-    "score good.run -d good --slices narrow.slices": "1 columns, not 2",
+    "score good.run -d good --slices narrow.slices": "1 column, not 2",
     "score good.run -d good --slices twice.slices": "query q1 is in slice a twice",
     "score good.run -d good --slices other.slices": "query q9, which is not among the 5 judged queries of good",
     "score zstd.run -d good": "zstd -d zstd.run",

@@ -361,7 +361,7 @@ def _separated(path: Path, shapes: Shapes, known: Collection[str], ids: Collecti
         columns = names if header else shapes.get(len(values), ())
         if len(columns) != len(values):
             wanted = str(len(names)) if header else " or ".join(f"{count} ({', '.join(of)})" for count, of in shapes.items())
-            raise InvalidFile(f"{path}, line {number}: {len(values)} columns, not {wanted}")
+            raise InvalidFile(f"{path}, line {number}: {len(values)} column{'s' * (len(values) != 1)}, not {wanted}")
         yield number, dict(zip(columns, map(_unquoted, values) if tabs_quoted else values, strict=True))
 
 

@@ -147,7 +147,8 @@ def _usual_lines(path: Path, first: int, text: bytes, kinds: Sequence[Kind], *, 
         if len(fields) != len(kinds):
             shown = line[:80].decode(errors="replace")
             spaces = "; replace the white space inside ids" if len(line.split(b"\t")) == len(kinds) else ""
-            raise InvalidFile(f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {shown!r}{spaces}")
+            count = f"{len(fields)} column{'s' * (len(fields) != 1)}"
+            raise InvalidFile(f"{path}:{number}: {count}, not {len(kinds)}: {shown!r}{spaces}")
         for field, kind in zip(fields, kinds, strict=True):
             if kind == "id" and len(field) > _LONGEST:
                 raise InvalidFile(f"{path}:{number}: a field of {len(field)} bytes; an id has at most {_LONGEST}")
