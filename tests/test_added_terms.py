@@ -58,6 +58,17 @@ def test_a_word_in_the_text_has_the_weight_of_bm25():
     assert weights.tolist() == pytest.approx([0, 0, 0, 0, 0, 0, BETA * 2 * 1.9 / (2 + norm), GAMMA * 1.9 / (1 + norm), 1.5])
 
 
+def test_words_of_one_stem_count_as_one_word_piece():
+    """Two words that count as BETA are BETA twice, and have no weight of their own."""
+    stems = torch.arange(9)
+    stems[GAMMA] = BETA
+    terms = ExactTerms(torch.ones(9), torch.ones(9), 2.0, stems)
+    weights = terms(torch.zeros(1, 9), torch.tensor([[BETA, GAMMA]]), torch.ones(1, 2, dtype=torch.bool))[0]
+
+    assert weights[BETA].item() == pytest.approx(2 * 1.9 / (2 + 0.9))
+    assert weights.count_nonzero() == 1
+
+
 def test_a_weight_below_0_counts_as_0_and_none_is_made_of_no_text():
     """A negative exact weight gives no term, and an empty text has none."""
     terms = ExactTerms(torch.ones(9), torch.full((9,), -1.0), mean_length=6.0)
@@ -102,13 +113,17 @@ def test_they_are_part_of_the_models_identity(folder):
 
 
 def test_written_weights_read_back(folder):
-    """Weights are stored in half precision, the mean length in float32; without the file there are none."""
+    """Weights are stored in half precision, the mean length in float32, stems as integers; without the file there are none."""
     assert added_terms.read(folder, len(VOCABULARY), 32).exact_terms is None
     terms = with_terms(folder, predicted=0.1, exact=1 / 3, mean_length=151.3)
     found = added_terms.read(folder, len(VOCABULARY), 32).exact_terms
     torch.testing.assert_close(found.exact, terms.exact.half().float())
     torch.testing.assert_close(found.predicted, terms.predicted.half().float())
     assert found.mean_length == pytest.approx(151.3, rel=1e-6)
+    assert found.counted_as is None
+    stems = torch.arange(len(VOCABULARY)).flip(0)
+    added_terms.write(AddedTerms(ExactTerms(terms.predicted, terms.exact, 3.0, stems)), folder)
+    assert added_terms.read(folder, len(VOCABULARY), 32).exact_terms.counted_as.tolist() == stems.tolist()
 
 
 def test_a_missing_file_is_refused(folder):
@@ -128,9 +143,10 @@ def test_a_missing_file_is_refused(folder):
         (lambda tensors: {name: value for name, value in tensors.items() if name != "predicted"}, "the model needs"),
         (lambda tensors: tensors | {"exact": tensors["exact"] * torch.nan}, "no number"),
         (lambda tensors: tensors | {"mean_length": torch.zeros(1)}, "mean_length not above 0"),
+        (lambda tensors: tensors | {"counted_as": torch.full((len(VOCABULARY),), 99)}, "counted_as is not in the vocabulary"),
         (lambda tensors: tensors, "exact_terms"),
     ],
-    ids=["another length", "one missing", "no number", "no length", "cut"],
+    ids=["another length", "one missing", "no number", "no length", "no such piece", "cut"],
 )
 def test_a_file_that_does_not_fit_is_refused(folder, change, said):
     """A damaged file, or one of another model, is named; the last one is cut."""

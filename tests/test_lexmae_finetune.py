@@ -213,22 +213,6 @@ def test_weights_of_words_have_a_separate_learning_rate():
     assert len(named) == 3
 
 
-def test_trained_weights_are_averaged_with_the_start(asked):
-    """start_share averages the masked-language model alone; exact_scale multiplies the weights of exact terms alone."""
-    initial = start.make(asked, Progress())
-    encoder, before = load_encoder(initial)[0], load_encoder(initial)[0]
-    encoder.exact_terms = ExactTerms(torch.full((len(VOCABULARY),), 3.0), torch.full((len(VOCABULARY),), 2.0), 9.0)
-    with torch.no_grad():
-        for parameter in encoder.language_model.parameters():
-            parameter.add_(1)
-    stage = tiny_recipes.stage(steps=1, start_share=0.25, exact_scale=0.5)
-    finetune.merge_with_start(encoder, initial, stage)
-    for one, other in zip(encoder.language_model.parameters(), before.language_model.parameters(), strict=True):
-        torch.testing.assert_close(one, other + 0.75)
-    assert encoder.exact_terms.exact.unique().tolist() == [1.0]
-    assert encoder.exact_terms.predicted.unique().tolist() == [3.0]
-
-
 def test_training_of_a_text_head(asked, stage, tmp_path):
     """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
     initial = start.make(asked, Progress())

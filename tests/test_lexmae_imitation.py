@@ -10,7 +10,8 @@ from topics import VOCABULARY, Process, losses, write
 
 from lexbench.cli import code
 from lexbench.lexmae.model.encoder import Texts, load_encoder
-from lexbench.models.added_terms import means
+from lexbench.lexmae.training import imitation
+from lexbench.models.added_terms import ExactTerms, means
 
 RECIPE = """
 schema = 1
@@ -46,6 +47,8 @@ steps = 60
 batch_size = 8
 learning_rate = 3e-3
 save_every = 20
+start_share = {share}
+{ranking}
 
 [hardware]
 device = "cpu"
@@ -55,19 +58,27 @@ threads = 1
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Train with and without the term for mean states, and on a model with other word pieces; return the folder."""
+    """Write recipes with and without the term for mean states, with a ranking, and with other word pieces."""
     place = write(tmp_path_factory.mktemp("imitation"))
     masked_lm(place / "imitated", vocabulary=VOCABULARY, seed=7)
     masked_lm(place / "other", vocabulary=VOCABULARY[:-1])
-    for name, imitated, keep in ("both", "imitated", 20.0), ("alone", "imitated", 0.0), ("refused", "other", 20.0):
-        (place / f"{name}.toml").write_text(RECIPE.format(output=name, imitated=imitated, keep_means=keep))
+    ranks = '[ranking]\nmodel = "other dense"\ntexts = 40\ndistance = [0.1, 0.1]'
+    for name, imitated, keep, share, ranking in (
+        ("both", "imitated", 20.0, 0.0, ""),
+        ("alone", "imitated", 0.0, 0.0, ""),
+        ("ranked", "imitated", 0.0, 0.25, ranks),
+        ("refused", "other", 20.0, 0.0, ""),
+    ):
+        text = RECIPE.format(output=name, imitated=imitated, keep_means=keep, share=share, ranking=ranking)
+        (place / f"{name}.toml").write_text(text)
+    masked_lm(place / "other dense", vocabulary=VOCABULARY, seed=9)
     return place
 
 
 @pytest.fixture(scope="module")
 def trained(place):
-    """Return the log of losses of both trainings by name."""
-    processes = {name: Process(place, code, ["train", "all", f"{name}.toml"]) for name in ("both", "alone")}
+    """Return the log of losses of each training by name."""
+    processes = {name: Process(place, code, ["train", "all", f"{name}.toml"]) for name in ("both", "alone", "ranked")}
     for process in processes.values():
         assert process.code() == 0, process.said
     return {name: losses(place / name / "imitated") for name in processes}
@@ -75,8 +86,28 @@ def trained(place):
 
 def test_predictions_come_near_the_imitated_ones(trained):
     """The distance to the imitated predictions falls to less than half."""
-    for log in trained.values():
-        assert log[-1]["predictions"] < 0.5 * log[0]["predictions"]
+    for name in ("both", "alone"):
+        assert trained[name][-1]["predictions"] < 0.5 * trained[name][0]["predictions"]
+
+
+def test_a_ranking_is_learned(trained):
+    """With [ranking] the divergence falls, too."""
+    assert trained["ranked"][-1]["ranking"] < 0.5 * trained["ranked"][0]["ranking"]
+
+
+def test_trained_weights_are_averaged_with_the_start(place):
+    """The masked-language model moves towards the initial one by the share; exact terms stay."""
+    trained, initial = (load_encoder(place / name)[0] for name in ("imitated", "other dense"))
+    trained.exact_terms = ExactTerms(*torch.full((2, len(VOCABULARY)), 3.0), 9.0)
+    expected = [
+        0.75 * one + 0.25 * other
+        for one, other in zip(trained.language_model.parameters(), initial.language_model.parameters(), strict=True)
+    ]
+    imitation.average(trained, initial, 0.25)
+
+    for found, wanted in zip(trained.language_model.parameters(), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+    assert trained.exact_terms.exact.unique().tolist() == [3.0]
 
 
 def test_mean_states_stay(trained, place):

@@ -13,6 +13,7 @@ from lexbench.lexmae.training.plan import Task, single_task, tasks
 
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
 PRETRAIN = '[pretrain]\ncorpora = ["pydoc/dev"]\n'
+IMITATION = "[imitation]\nmodel = 'm'\ncorpora = ['a', 'b']\nsteps = 1\nbatch_size = 1\nlearning_rate = 1.0\n"
 STAGE = '[stage{}]\nqueries = ["pydoc/dev"]\n'
 TESTING = ("selection.datasets: pydoc/test is for testing", "type pydoc/dev, or held_out = 0.1 in [selection]")
 TESTED = ("stage1.queries: beir/scifact/test is for testing", "type beir/scifact/train")
@@ -97,6 +98,11 @@ def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps,
         (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'bm25('\n", "at `$.stage1.negatives`"),
         (WHOLE + "strata = [30, 4]\n", "Expected ascending ranks"),
         (WHOLE + "strata = [4, 4]\n", "Expected ascending ranks"),
+        (HEAD + "[ranking]\nmodel = 'm'\n", "Needs an [imitation], and the recipe has none - at `$.ranking`"),
+        (
+            HEAD + IMITATION + "[ranking]\nmodel = 'm'\nimitated = [1]\n",
+            "Expected 2 numbers, one for each of `imitation.corpora`",
+        ),
     ],
 )
 def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):

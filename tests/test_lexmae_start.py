@@ -196,3 +196,9 @@ def test_an_older_post_processor_is_renumbered(tmp_path):
     fewer = start.pruned_tokenizer(plain, kept)
 
     assert fewer("query", "sparse").tokens() == ["[CLS]", "query", "[SEP]", "sparse", "[SEP]"]
+
+
+def test_words_of_a_stem_count_as_the_first_of_them():
+    """The words run and running count as runs, which comes first; parts of words and short words count as themselves."""
+    pieces = {"[PAD]": 0, "runs": 1, "run": 2, "##run": 3, "running": 4, "us": 5, "use": 6, "7": 7}
+    assert start.stems(pieces, 9).tolist() == [0, 1, 1, 3, 1, 5, 6, 7, 8]

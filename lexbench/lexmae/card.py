@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.recipe.settings import STAGES, Recipe
+from lexbench.lexmae.recipe.settings import STAGES, Imitation, Recipe
 from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
@@ -122,19 +122,20 @@ query the {query_terms} largest. The paper's model has a lexicon bottleneck in p
 _EXACT_TERMS = """
 
 Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in
-exact_terms.safetensors, one number per word piece. Programs that only read the masked-language model, such as
+exact_terms.safetensors, one number per word piece.{stems} Programs that only read the masked-language model, such as
 sentence-transformers, lose them."""
+_STEMS = " The words of a Porter stem count as one word piece."
 _COLLECTION_IDF = """
 
 Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
 of {power:g} (*collection idf*). The paper's model does not."""
 _IMITATES = """
 
-Its predictions imitate those of {model}, text by text, and training kept its mean states near those of the starting model. The
-paper's model is pretrained and fine-tuned instead."""
-_MERGED = """
-
-After training, its masked-language model was averaged with the starting model, which has a share of {share:g}."""
+Its predictions imitate those of {model}, text by text{means}.{ranking}{averaged} The paper's model is pretrained and
+fine-tuned instead."""
+_KEPT = ", and training kept its mean states near those of the starting model"
+_RANKS = " It also learned to rank texts as {imitated} and {dense} rank them together."
+_AVERAGED = " Its weights are the mean of those after training and those before, which have a share of {share:g}."
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
@@ -247,22 +248,19 @@ def _front(recipe: Recipe, what: What, facts: Facts) -> str:
 
 def _about(recipe: Recipe, what: What) -> str:
     described = f"“{_shown(recipe.description.strip())}”\n\n" if recipe.description.strip() else ""
-    exact_terms = _EXACT_TERMS if recipe.exact_terms else ""
+    exact_terms = _EXACT_TERMS.format(stems=_STEMS if recipe.exact_terms.stems else "") if recipe.exact_terms else ""
     idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
-    stage = recipe.stage(int(what[-1])) if what.startswith("stage") else None
-    merged = _MERGED.format(share=stage.start_share) if stage and stage.start_share else ""
-    imitates = _IMITATES.format(model=_shown(recipe.imitation.model)) if recipe.imitation and what != "pretrained" else ""
+    imitates = _imitates(recipe, recipe.imitation) if recipe.imitation and what != "pretrained" else ""
     kept = {"document_terms": recipe.encoding.text_terms, "query_terms": recipe.encoding.query_text_terms}
     head = _TEXT_HEAD.format(**kept) if has_text_head(recipe, what) else ""
-    return (
-        f"# {_shown(recipe.name)}\n\n{described}"
-        + _ABOUT.format(what=_WHAT[what])
-        + imitates
-        + exact_terms
-        + head
-        + idf
-        + merged
-    )
+    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + imitates + exact_terms + head + idf
+
+
+def _imitates(recipe: Recipe, settings: Imitation) -> str:
+    imitated, kept = _shown(settings.model), _KEPT if settings.keep_means else ""
+    ranks = _RANKS.format(imitated=imitated, dense=_shown(recipe.ranking.model)) if recipe.ranking else ""
+    averaged = _AVERAGED.format(share=settings.start_share) if settings.start_share else ""
+    return _IMITATES.format(model=imitated, means=kept, ranking=ranks, averaged=averaged)
 
 
 def _data(recipe: Recipe, facts: Facts) -> str:
@@ -275,7 +273,7 @@ def _data(recipe: Recipe, facts: Facts) -> str:
     notes += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
     stages = [recipe.stage(number) for number in STAGES]
-    inherited += [recipe.imitation.model] if recipe.imitation else []
+    inherited += [part.model for part in (recipe.imitation, recipe.ranking) if part]
     inherited += [stage.teacher for stage in stages if stage and stage.teacher]
     if inherited:
         notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
@@ -325,7 +323,7 @@ def _scores(facts: Facts) -> Iterator[str]:
 
 def _limits(recipe: Recipe, facts: Facts) -> str:
     limits = [
-        f"One training with one seed ({recipe.seed}): the effect of another seed is not known.",
+        f"Another seed than {recipe.seed} gives other weights and other scores.",
         f"Queries are cut to {recipe.encoding.query_length} tokens and documents to {recipe.encoding.document_length}.",
         "The figures of the LexMAE paper belong to other weights and say nothing about these.",
     ]

@@ -8,7 +8,8 @@ exact_terms.safetensors has separate weights for them (like the literal represen
     v_j = p_j log(1 + max(0, Max-Pool(S)_j)) + e_j c_j        c_j = n_j (k1 + 1) / (n_j + k1 (1 - b + b n / mean_length))
 
 where Max-Pool(S) are the largest logits (LexMAE, Eq. 3), and c_j is BM25's term frequency. p and e have one number per word
-piece. They are trained like all other weights, and start as powers of the inverse document frequency.
+piece. They are trained like all other weights, and start as powers of the inverse document frequency. The words of a stem can
+count as one piece: "indexes" and "indexed" as "index".
 
 **Text head.** The largest logits lose how the words of a text belong together. The mean of its states keeps that: a dense
 retriever compares nothing else. A checkpoint with a file text_head.safetensors turns the mean into additional terms,
@@ -39,9 +40,15 @@ from lexbench.models.stated_settings import EXACT_TERMS_FILE, K1, TEXT_HEAD_FILE
 class ExactTerms(nn.Module):
     """The weights p and e above."""
 
-    def __init__(self, predicted: Tensor, exact: Tensor, mean_length: float) -> None:
-        """Take *predicted* (p) and *exact* (e), each (vocabulary,); *mean_length* is in word pieces."""
+    counted_as: Tensor | None
+
+    def __init__(self, predicted: Tensor, exact: Tensor, mean_length: float, counted_as: Tensor | None = None) -> None:
+        """Take *predicted* (p) and *exact* (e), each (vocabulary,); *mean_length* is in word pieces.
+
+        *counted_as* (vocabulary,) has the word piece that each piece counts as, None if each counts as itself.
+        """
         super().__init__()
+        self.register_buffer("counted_as", counted_as)
         self.predicted, self.exact = nn.Parameter(predicted), nn.Parameter(exact)
         self.mean_length = mean_length
 
@@ -62,6 +69,7 @@ class ExactTerms(nn.Module):
 
     def counts(self, ids: Tensor, pools: Tensor) -> Tensor:
         """Return how often each text has each word piece (n, vocabulary), float32."""
+        ids = ids if self.counted_as is None else self.counted_as[ids]
         return torch.zeros((len(ids), len(self.exact)), device=ids.device).scatter_add_(1, ids, pools.float())
 
 
@@ -108,7 +116,8 @@ class AddedTerms(NamedTuple):
 def write(added: AddedTerms, folder: Path) -> None:
     """Write the additions that are not None into *folder*, in half precision."""
     if terms := added.exact_terms:
-        _save(terms, folder / EXACT_TERMS_FILE, mean_length=torch.tensor([terms.mean_length], dtype=torch.float32))
+        stems = {} if terms.counted_as is None else {"counted_as": terms.counted_as.cpu()}
+        _save(terms, folder / EXACT_TERMS_FILE, mean_length=torch.tensor([terms.mean_length], dtype=torch.float32), **stems)
     if head := added.text_head:
         _save(head, folder / TEXT_HEAD_FILE, words=head.words.cpu())
 
@@ -131,11 +140,16 @@ def _read_exact(path: Path, vocabulary: int) -> ExactTerms:
     tensors = read_tensors([path])
     shapes = _shapes(tensors)
     expected = {"predicted": (vocabulary,), "exact": (vocabulary,), "mean_length": (1,)}
+    counted_as = tensors["counted_as"].long() if "counted_as" in tensors else None
+    if counted_as is not None:
+        expected["counted_as"] = (vocabulary,)
     if shapes != expected:
         raise InvalidFile(f"{path}: it has {shapes}, and the model needs {expected}; {AGAIN}")
     if not _finite(tensors) or float(tensors["mean_length"]) <= 0:
         raise InvalidFile(f"{path}: a weight is no number, or mean_length not above 0; {AGAIN}")
-    return ExactTerms(tensors["predicted"].float(), tensors["exact"].float(), float(tensors["mean_length"]))
+    if counted_as is not None and not 0 <= int(counted_as.min()) <= int(counted_as.max()) < vocabulary:
+        raise InvalidFile(f"{path}: a word piece of counted_as is not in the vocabulary; {AGAIN}")
+    return ExactTerms(tensors["predicted"].float(), tensors["exact"].float(), float(tensors["mean_length"]), counted_as)
 
 
 def _read_head(path: Path, vocabulary: int, width: int) -> TextHead:

@@ -6,7 +6,7 @@ OUTPUT/start/start.json   the settings that it was made with; a recipe with othe
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,9 +33,11 @@ from lexbench.models.token_batches import plain_copy
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
+from lexbench.tokenization import stem
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
 _SETTINGS = "start.json"
+_STEMMED = 3  # letters
 _SPECIAL = 2  # special tokens of a document, which do not count in its length
 
 
@@ -117,21 +119,37 @@ def _exact_terms(
 ) -> added_terms.ExactTerms:
     """Return the initial exact terms: powers of each word piece's inverse document frequency."""
     corpora = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in settings.corpora]
-    idf = inverse_document_frequencies(corpora, model.config.vocab_size)
+    counted_as = stems(reader.tokenizer.get_vocab(), model.config.vocab_size) if settings.stems else None
+    idf = inverse_document_frequencies(corpora, model.config.vocab_size, counted_as)
     predicted, exact = settings.scale * idf**settings.predicted_idf, settings.scale * settings.weight * idf**settings.idf
     lengths = torch.tensor([float(corpus.lengths.mean()) - _SPECIAL for corpus in corpora])
-    return added_terms.ExactTerms(predicted, exact, float(lengths.mean()))
+    return added_terms.ExactTerms(predicted, exact, float(lengths.mean()), counted_as)
 
 
-def inverse_document_frequencies(corpora: Sequence[TokenisedCorpus], vocabulary: int) -> torch.Tensor:
-    """Return the inverse document frequency of each word piece (vocabulary,), float32.
+def stems(pieces: Mapping[str, int], vocabulary: int) -> torch.Tensor:
+    """Return, for each of *pieces*, the piece with the same Porter stem and the lowest id (vocabulary,), int64.
+
+    Only words of at least 3 ASCII letters have stems. Vocabularies of WordPiece have the most common words first.
+    """
+    counted_as, first = torch.arange(vocabulary), dict[str, int]()
+    for piece, number in sorted(pieces.items(), key=lambda item: item[1]):
+        if piece.isascii() and piece.isalpha() and len(piece) >= _STEMMED:
+            counted_as[number] = first.setdefault(stem(piece), number)
+    return counted_as
+
+
+def inverse_document_frequencies(
+    corpora: Sequence[TokenisedCorpus], vocabulary: int, counted_as: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the inverse document frequency of each word piece (vocabulary,), float32, counted as `ExactTerms` does.
 
     It is averaged over *corpora*; for each corpus it is the mean of that corpus's own and the one of all corpora together.
     """
+    pieces = np.arange(vocabulary) if counted_as is None else counted_as.numpy()
     frequencies = np.zeros((len(corpora), vocabulary))
     for row, corpus in zip(frequencies, corpora, strict=True):
         for position in range(len(corpus)):
-            row[np.unique(corpus[position])] += 1
+            row[np.unique(pieces[corpus[position]])] += 1
     sizes = np.array([len(corpus) for corpus in corpora])
     own, whole = _idf(frequencies, sizes[:, None]), _idf(frequencies.sum(0), sizes.sum())
     return torch.from_numpy((own + whole) / 2).float().mean(0)

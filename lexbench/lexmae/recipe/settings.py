@@ -26,6 +26,7 @@ Scale: TypeAlias = Annotated[float, Meta(gt=0)]
 Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 STAGES = (1, 2, 3)
+GROUP = 8  # texts of a batch of [ranking] per example: one, and neighbours of it
 MODELS = ("start", "pretrained", "imitated", "stage1", "stage2")  # models that `negatives` can name, in training order
 SECTIONS = {"pretrained": "pretrain", "imitated": "imitation"}  # sections of a recipe that are not called like their model
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # stands for a model's folder in `negatives`
@@ -64,6 +65,7 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
     corpora: Names  # ids of datasets or BEIR folders; their documents give the inverse document frequencies
     weight: Weight = 2.0  # of a word piece in the text, times its inverse document frequency to the power of `idf`
     idf: Weight = 0.5
+    stems: bool = False  # a word counts as the most common word piece with its stem
     predicted_idf: Weight = 0.25  # exponent of the inverse document frequency that predicted weights are multiplied by
     scale: Scale = 0.35  # of both kinds of weights
 
@@ -114,6 +116,21 @@ class Imitation(Fitting, frozen=True, kw_only=True):
     length: Count = 0  # tokens of a text; 0: document_length
     keep_means: Weight = 20.0  # weight of 1 - cosine of a text's mean state and the one before training
     term_rate: Scale = 10.0  # factor of the learning rate of weights that belong to one word
+    start_share: Share = 0.0  # after training, share of the initial model in the mean of both, which keeps what it knows
+
+
+class Ranking(Strict, frozen=True, kw_only=True):
+    """Learning to rank in imitation, see `lexbench.lexmae.training.ranking`. A batch of imitation then has groups of texts.
+
+    The weights are one for each of the corpora of imitation, or () if all are 1.
+    """
+
+    model: (
+        str  # a dense model with the same word pieces; the means of its states are its vectors: a folder, or a name on the hub
+    )
+    texts: Positive = 60_000  # that batches draw from
+    imitated: tuple[Weight, ...] = ()  # of the imitated model's scores in the ranking of a text; the dense model's count 1
+    distance: tuple[Weight, ...] = ()  # of a text's distance to the imitated predictions; the ranking counts 1
 
 
 class Stage(Fitting, frozen=True, kw_only=True):
@@ -145,9 +162,6 @@ class Stage(Fitting, frozen=True, kw_only=True):
     student_scale: Scale = 1.0  # factor of the model's own scores
     divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second) over documents
     contrast_weight: Weight = 1.0  # gamma: weight of the contrastive loss when there is a teacher
-    # Applied to the selected weights, once, after training: averaging keeps what the starting model knows.
-    start_share: Share = 0.0  # share of the starting model in the mean of both masked-language models; exact terms stay
-    exact_scale: Scale = 1.0  # factor of the weights of exact terms
 
 
 class Selection(Strict, frozen=True, kw_only=True):
@@ -187,6 +201,7 @@ class Recipe(Strict, frozen=True, kw_only=True):
     text_head: TextHead | None = None
     pretrain: Pretrain | None = None
     imitation: Imitation | None = None
+    ranking: Ranking | None = None
     stage1: Stage | None = None
     stage2: Stage | None = None
     stage3: Stage | None = None
@@ -252,10 +267,7 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
         yield from _fitting_errors(recipe.pretrain, "pretrain")
         if recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
             yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
-    if imitation := recipe.imitation:
-        yield from _fitting_errors(imitation, "imitation")
-        if len(imitation.shares) not in (0, count := len(imitation.corpora)):
-            yield f"Expected {count} shares, one for each of `corpora` - at `$.imitation.shares`"
+    yield from _imitation_errors(recipe)
     for number in STAGES:
         if stage := recipe.stage(number):
             yield from _fitting_errors(stage, f"stage{number}")
@@ -273,6 +285,20 @@ def _fitting_errors(fitting: Fitting, section: str) -> Iterator[str]:
     if bool(fitting.steps) == bool(fitting.epochs):
         given = "both are" if fitting.steps else "neither is"
         yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
+
+
+def _imitation_errors(recipe: Recipe) -> Iterator[str]:
+    """Yield the errors of [imitation] and [ranking]: numbers that are not one for each corpus, or a ranking alone."""
+    imitation, ranking = recipe.imitation, recipe.ranking
+    if imitation is None:
+        if ranking:
+            yield "Needs an [imitation], and the recipe has none - at `$.ranking`"
+        return
+    yield from _fitting_errors(imitation, "imitation")
+    weights = {"ranking.imitated": ranking.imitated, "ranking.distance": ranking.distance} if ranking else {}
+    for setting, values in {"imitation.shares": imitation.shares, **weights}.items():
+        if len(values) not in (0, count := len(imitation.corpora)):
+            yield f"Expected {count} numbers, one for each of `imitation.corpora` - at `$.{setting}`"
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:

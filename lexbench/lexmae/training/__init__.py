@@ -3,6 +3,8 @@
     plan        the tasks of a recipe, what each needs, and carrying them out
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     imitation   learning another sparse model's predictions
+    ranking     learning to rank texts as a dense model does, in imitation
+    text_head   the text head of a finished model
     finetune    one stage of fine-tuning (paper, section 3.4 and appendix A)
     selection   choosing the best model of a stage, on queries that no table reports
     trainer     transformers' Trainer with LexMAE's losses and order of texts

@@ -61,25 +61,12 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     candidates = selection.gather(recipe, ranking.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
     fitted = trainer.fit(tuned, draws, ranking.collate, fit, progress, score)
-    merge_with_start(encoder, initial, stage)
     if settings := recipe.text_head:
         rows = ranking.sample(settings.texts, recipe.seed)
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *ranking.data()], candidates)
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
-
-
-@torch.no_grad()
-def merge_with_start(encoder: LexiconEncoder, initial: Path, stage: Stage) -> None:
-    """Average *encoder* in place with the model in the folder *initial*, and scale its exact terms, as *stage* says."""
-    if stage.start_share:
-        start_model, _ = load_encoder(initial)
-        weights = dict(start_model.language_model.named_parameters())
-        for name, trained in encoder.language_model.named_parameters():
-            trained.lerp_(weights[name].to(trained.device), stage.start_share)
-    if encoder.exact_terms is not None:
-        encoder.exact_terms.exact.mul_(stage.exact_scale)
 
 
 def _score(

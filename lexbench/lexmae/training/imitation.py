@@ -2,7 +2,8 @@
 
 A small retriever that was distilled on much data (splade-tiny) predicts good words, and a dense retriever (MiniLM) has good
 mean states. A model that starts from the second and imitates the first has both, and its text head reads the mean states. No
-query, judgement or negative is needed. The paper has nothing like it. See section `[imitation]` of a recipe.
+query, judgement or negative is needed. The paper has nothing like it. See section `[imitation]` of a recipe, and `ranking`,
+which adds the ranking of texts.
 """
 
 import copy
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.errors import CommandError
@@ -23,12 +24,13 @@ from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder, max_pool
 from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
-from lexbench.lexmae.training import processes, publishing, resuming, text_head, trainer
+from lexbench.lexmae.training import processes, publishing, ranking, resuming, text_head, trainer
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
+_SCALE = 0.3  # of scores in the softmax, before training
 _SLOPE = 0.25  # of a logit below 0, for a word that the imitated model predicts
 
 
@@ -55,12 +57,20 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     texts = _Texts([reader.corpus(corpus, store, progress) for corpus in corpora], settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
-    draws = Draws(texts.example, len(texts), fit.draws, recipe.seed)
     learner = Imitator(encoder, imitated.to(processes.device(recipe.hardware)), settings)
-    fitted = trainer.fit(learner, draws, reader.tensors, fit, progress)
+    if recipe.ranking:
+        sample = texts.sample(recipe.ranking.texts, recipe.seed)
+        rows = [texts.row(index) for index in sample]
+        groups = ranking.Groups(rows, texts.sources[sample], reader, recipe.ranking, recipe.hardware, progress)
+        idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** recipe.encoding.query_idf
+        learner.ranks(idf, whole_counts=recipe.encoding.query_counts == "whole")
+        fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
+    else:
+        fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)
+    if settings.start_share:
+        average(encoder, load_encoder(initial)[0], settings.start_share)
     if recipe.text_head and not recipe.stage(1):
-        rng = np.random.default_rng(recipe.seed)
-        rows = [texts.example(index, rng) for index in rng.permutation(len(texts))[: recipe.text_head.texts].tolist()]
+        rows = [texts.row(index) for index in texts.sample(recipe.text_head.texts, recipe.seed)]
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     data = [
         Data(dataset=name, use="imitation", counts={"texts": len(corpus)})
@@ -69,6 +79,14 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *data])
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).imitated, recipe, "imitated", trained, fitted.log, facts)
+
+
+@torch.no_grad()
+def average(encoder: LexiconEncoder, initial: LexiconEncoder, share: float) -> None:
+    """Move the masked-language model of *encoder* in place towards that of *initial*, by this *share* of the way."""
+    weights = dict(initial.language_model.named_parameters())
+    for name, trained in encoder.language_model.named_parameters():
+        trained.lerp_(weights[name].to(trained.device), share)
 
 
 class _Texts:
@@ -80,22 +98,33 @@ class _Texts:
         shares = settings.shares or [len(corpus) / total for corpus in corpora]
         counts = [max(1, round(share / sum(shares) * total)) for share in shares]
         positions = [np.resize(rng.permutation(len(corpus)), count) for corpus, count in zip(corpora, counts, strict=True)]
-        self._sources = np.repeat(np.arange(len(corpora)), counts)  # (texts,) index of the corpus
+        self.sources = np.repeat(np.arange(len(corpora)), counts)  # (texts,) index of the corpus
         self._positions = np.concatenate(positions)  # (texts,) in the corpus
 
     def __len__(self) -> int:
         """Return the number of texts per epoch; texts of a corpus with a large share occur several times."""
         return len(self._positions)
 
+    def sample(self, most: int, seed: int) -> list[int]:
+        """Return the numbers of at most *most* texts."""
+        numbers: list[int] = np.random.default_rng(seed).permutation(len(self))[:most].tolist()
+        return numbers
+
     def example(self, index: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the tokens of text number *index*. A cut text keeps its last token, the separator."""
+        """Return the tokens of text number *index*, of which nothing is drawn."""
         del rng
-        row = self.corpora[self._sources[index]][int(self._positions[index])]
+        return self.row(index)
+
+    def row(self, index: int) -> NDArray[np.int64]:
+        """Return the tokens of text number *index*. A cut text keeps its last token, the separator."""
+        row = self.corpora[self.sources[index]][int(self._positions[index])]
         return row if not 0 < self.length < len(row) else np.append(row[: self.length - 1], row[-1])
 
 
 class Imitator(Learner):
     """An encoder with the distances to the predictions of another model and to its own first mean states."""
+
+    idf: Tensor
 
     def __init__(self, encoder: LexiconEncoder, imitated: LexiconEncoder, settings: Imitation) -> None:
         super().__init__()
@@ -106,31 +135,63 @@ class Imitator(Learner):
         # In a tuple they are no submodules, so that they are neither trained nor saved.
         self._fixed = tuple(model.eval().requires_grad_(requires_grad=False) for model in (imitated, LexiconEncoder(first)))
 
+    def ranks(self, idf: Tensor, *, whole_counts: bool) -> None:
+        """Prepare for batches to rank. *idf* (vocabulary,) multiplies queries; *whole_counts* is that of exact terms."""
+        self.register_buffer("idf", idf, persistent=False)
+        self.whole_counts = whole_counts
+        self.scale = nn.Parameter(torch.tensor(_SCALE).log())  # of scores in the softmax
+
     @property
     def rates(self) -> Mapping[str, float]:
         """Factors of the learning rate, by name of the parameter."""
         terms = {id(value) for value in self.encoder.term_parameters}
-        return {name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in terms}
+        return {
+            name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in terms or name == "scale"
+        }
 
-    def forward(self, ids: Tensor, real: Tensor, pools: Tensor) -> dict[str, Tensor]:
-        """Return the loss and its two parts, scalars. The arguments are (n, length), see `Texts`."""
-        predictions, states = in_groups(self._distances, Texts(ids, real, pools)).mean(0)
-        return {"loss": predictions + self.settings.keep_means * states, "predictions": predictions, "means": states}
+    def forward(
+        self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor | None = None, weights: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the loss and its parts, scalars. The first three arguments are (n, length), see `Texts`.
 
-    def _distances(self, texts: Texts) -> Tensor:
-        """Return two distances of each text, (n, 2): of its predicted weights and of its mean state.
+        *vectors* (n, width) and *weights* (n, 2) are those of texts to rank, see `ranking.divergence`; the second weight of a
+        text multiplies its distance to the imitated predictions.
+        """
+        texts = Texts(ids, real, pools)
+        if vectors is None or weights is None:
+            predictions, states = in_groups(lambda texts: self._compared(texts)[:, :2], texts).mean(0)
+            return {"loss": predictions + self.settings.keep_means * states, "predictions": predictions, "means": states}
+        compared = in_groups(self._compared, texts)
+        predicted, imitated = compared[:, 2:].chunk(2, dim=1)
+        predictions, states = (compared[:, :2] * functional.pad(weights[:, 1:], (0, 1), value=1.0)).mean(0)
+        with torch.autocast(ids.device.type, enabled=False):
+            scores = self.scale.exp() * self._scores(predicted, texts)
+            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0])
+        loss = divergence + predictions + self.settings.keep_means * states
+        return {"loss": loss, "ranking": divergence, "predictions": predictions, "means": states}
 
-        The first is the square of the distance to the imitated weights, relative to the square of their length; the second is
+    def _scores(self, predicted: Tensor, texts: Texts) -> Tensor:
+        """Return the score of each text for each text as a query (n, n), from *predicted* (n, vocabulary)."""
+        documents = self.encoder.with_exact_terms(predicted, texts)
+        exact = self.encoder.exact_terms
+        queries = exact(predicted, texts.ids, texts.pools, whole=self.whole_counts) if exact else predicted
+        return (queries * self.idf) @ documents.T
+
+    def _compared(self, texts: Texts) -> Tensor:
+        """Return two distances of each text, its predicted weights and the imitated ones, (n, 2 + 2 vocabulary).
+
+        The first distance is that of predicted weights, squared, relative to the square of their length; the second is
         1 - cosine of the mean state and the one before training.
         """
         imitated, first = self._fixed
+        states = self.encoder.hidden(texts.ids, texts.real)
         with torch.no_grad():
             target = imitated.predicted(texts)
             mean = means(first.hidden(texts.ids, texts.real), texts.real)
-        states = self.encoder.hidden(texts.ids, texts.real)
+        apart = 1 - (means(states, texts.real) * mean).sum(1)
         logits = max_pool(self.encoder.transformed(states), *self.encoder.projection, texts.pools, few=True)
         # ReLU stops the gradient of a word that should be predicted and is not yet, so its logit counts below 0 too.
         below = _SLOPE * logits.clamp(max=0) * (target > 0)
-        error = torch.log1p(functional.relu(logits)) + below - target
-        distance = error.square().sum(1) / target.square().sum(1).clamp(min=1)
-        return torch.stack([distance, 1 - (means(states, texts.real) * mean).sum(1)], dim=1)
+        predicted = torch.log1p(functional.relu(logits))
+        distance = (predicted + below - target).square().sum(1) / target.square().sum(1).clamp(min=1)
+        return torch.cat([torch.stack([distance, apart], dim=1), predicted, target], dim=1)

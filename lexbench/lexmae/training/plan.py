@@ -9,7 +9,7 @@ from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.negatives import teaching_system
-from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe, Stage, placeholders
+from lexbench.lexmae.recipe.settings import GROUP, STAGES, Fitting, Paths, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.progress import Progress
 
@@ -81,6 +81,7 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"part": str(task), "texts": None, "steps": None, "epochs": None}
         if fitting := _fitting(recipe, task):
             per_example = fitting.documents + 1 if isinstance(fitting, Stage) else 1
+            per_example *= GROUP if task.kind == "imitate" and recipe.ranking else 1
             texts = fitting.steps * fitting.batch_size * per_example
             row |= {"texts": texts or None, "steps": fitting.steps or None, "epochs": fitting.epochs or None}
         if task.kind != "start":
@@ -176,7 +177,8 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
             collections.find_corpus(name)
     if task.kind == "imitate" and recipe.imitation:
-        _check_model(recipe.imitation.model)
+        for model in (recipe.imitation.model, *([recipe.ranking.model] if recipe.ranking else [])):
+            _check_model(model)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
     for name in _queries(recipe, task):

@@ -15,7 +15,7 @@ from torch.nn import functional
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
-from lexbench.lexmae.recipe.settings import Recipe
+from lexbench.lexmae.recipe.settings import Hardware, Recipe
 from lexbench.models.added_terms import TextHead, means
 from lexbench.progress import Progress
 
@@ -37,14 +37,10 @@ def train(encoder: LexiconEncoder, reader: TextReader, rows: Rows, recipe: Recip
     """Return a text head for *encoder*, trained on texts with the tokens *rows*."""
     settings, encoding = recipe.text_head, recipe.encoding
     assert settings is not None
-    rows = [row if len(row) <= _LONGEST else np.append(row[: _LONGEST - 1], row[-1]) for row in rows]  # keep the separator
     words = torch.from_numpy(common_words(reader, rows, settings.terms))
     first, *rest = reader.queries([""])[0].tolist()
-    precision = torch.bfloat16 if recipe.hardware.precision == "bf16" else torch.float32
-    progress.start("text head", "encode", len(rows) + len(words), "texts")
-    of_words = _encode(encoder, reader, [np.array([first, word, *rest]) for word in words.tolist()], precision, progress)
-    of_texts = _encode(encoder, reader, rows, precision, progress)
-    progress.end()
+    of_words = encode(encoder, reader, [np.array([first, word, *rest]) for word in words.tolist()], recipe.hardware, progress)
+    of_texts = encode(encoder, reader, rows, recipe.hardware, progress)
     progress.start("text head", "train", settings.steps, "steps")
     head = fit(
         of_texts, of_words, words, (encoding.query_text_terms, encoding.text_terms), settings.steps, recipe.seed, progress
@@ -79,14 +75,14 @@ def fit(
     as a query and as a document.
     """
     head = _initial(texts, words, ids)
-    neighbours, rng = _neighbours(texts), np.random.default_rng(seed)
+    nearest, rng = neighbours(texts), np.random.default_rng(seed)
     factor = torch.nn.Parameter(_ratio(head, texts, kept).log())  # of dot products, so that they are as large as cosines
     optimizer = torch.optim.Adam([*head.parameters(), factor], lr=_RATE, betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / _WARMUP) * (1 - step / steps))
     for _ in range(steps):
         seeds = rng.integers(0, len(texts), _SEEDS)
-        drawn = rng.integers(0, neighbours.shape[1], (_SEEDS, _DRAWN))
-        batch = np.unique(np.append(seeds, neighbours[seeds[:, None], drawn]))
+        drawn = rng.integers(0, nearest.shape[1], (_SEEDS, _DRAWN))
+        batch = np.unique(np.append(seeds, nearest[seeds[:, None], drawn]))
         queries = rng.choice(len(batch), min(_QUERIES, len(batch)), replace=False)
         vectors = texts[torch.from_numpy(batch)]
         scores = head(vectors[queries], kept[0]) @ head(vectors, kept[1]).T * factor.exp()
@@ -121,7 +117,7 @@ def _ratio(head: TextHead, texts: Tensor, kept: tuple[int, int]) -> Tensor:
     return ratio
 
 
-def _neighbours(texts: Tensor) -> NDArray[np.int64]:
+def neighbours(texts: Tensor) -> NDArray[np.int64]:
     """Return the positions of the nearest neighbours of each text (texts, neighbours), itself left out."""
     blocks = []
     for start in range(0, len(texts), _BLOCK):
@@ -132,10 +128,12 @@ def _neighbours(texts: Tensor) -> NDArray[np.int64]:
 
 
 @torch.no_grad()
-def _encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, precision: torch.dtype, progress: Progress) -> Tensor:
-    """Return the mean states of texts (n, width), with length 1, on the processor."""
+def encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, hardware: Hardware, progress: Progress) -> Tensor:
+    """Return the mean states of texts (n, width), with length 1, on the processor. Texts are cut to 128 tokens."""
     encoder.eval()
     device = encoder.embeddings.device
+    precision = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
+    rows = [row if len(row) <= _LONGEST else np.append(row[: _LONGEST - 1], row[-1]) for row in rows]  # keep the separator
 
     def encoded(texts: Texts) -> Tensor:
         with torch.autocast(device.type, precision, enabled=precision != torch.float32):
@@ -143,4 +141,7 @@ def _encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, precision: 
         progress.advance(len(texts.ids))
         return means(states, texts.real)
 
-    return in_groups(encoded, Texts(**{name: tensor.to(device) for name, tensor in reader.tensors(rows).items()})).cpu()
+    progress.start("mean states", "encode", len(rows), "texts")
+    vectors = in_groups(encoded, Texts(**{name: tensor.to(device) for name, tensor in reader.tensors(rows).items()})).cpu()
+    progress.end()
+    return vectors

@@ -1,0 +1,80 @@
+"""Ranking in imitation: a model learns to rank texts as a dense model and the imitated model rank them together.
+
+Text by text a model learns the words of another one, but not which texts are near. So a batch has groups: a text and some of
+its nearest neighbours by the dense model, because strangers are easy to rank. Each text ranks all others of the batch, as a
+query ranks documents. The teacher is the sum of both models' scores. No judgement is used. See section `[ranking]` of a recipe.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from lexbench.errors import CommandError
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.model.encoder import load_encoder
+from lexbench.lexmae.recipe.settings import GROUP, Hardware, Ranking
+from lexbench.lexmae.training import text_head
+from lexbench.models.checkpoint import fetch_model, transformer_folder
+from lexbench.progress import Progress
+
+_SPREAD = 2.4  # standard deviation of the teacher's scores in the softmax; that of MiniLM's cosines times 20 is about this
+
+
+class Groups:
+    """Texts in groups of neighbours."""
+
+    def __init__(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        corpora: NDArray[np.int64],
+        reader: TextReader,
+        settings: Ranking,
+        hardware: Hardware,
+        progress: Progress,
+    ) -> None:
+        """Take the tokens of texts, *rows* (length,) each, and the number of each text's corpus, *corpora* (texts,).
+
+        Raises CommandError if the dense model has other word pieces than *reader*.
+        """
+        dense, tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
+        if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
+            raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
+        self._rows, self._reader = rows, reader
+        self._vectors = text_head.encode(dense, reader, rows, hardware, progress)
+        self._neighbours = text_head.neighbours(self._vectors)
+        weights = [torch.tensor(given or [1.0] * (corpora.max() + 1)) for given in (settings.imitated, settings.distance)]
+        self._weights = torch.stack(weights, 1)[torch.from_numpy(corpora)]  # (texts, 2)
+
+    def example(self, index: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the numbers of the text *index* and of neighbours drawn from its nearest ones."""
+        return np.append(index, rng.choice(self._neighbours[index], GROUP - 1))
+
+    def tensors(self, groups: Sequence[NDArray[np.int64]]) -> dict[str, Tensor]:
+        """Return the tensors of `Imitator.forward` for the different texts of *groups*."""
+        texts = np.unique(np.concatenate(groups))
+        tensors = self._reader.tensors([self._rows[text] for text in texts])
+        return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts]}
+
+
+def divergence(scores: Tensor, imitated: Tensor, vectors: Tensor, weights: Tensor) -> Tensor:
+    """Return the divergence of the teacher's ranking from *scores* (n, n), each text's of all texts; the mean over texts.
+
+    It is KL(softmax(teacher) || softmax(scores)) over the other texts of the batch. *imitated* (n, vocabulary) are the imitated
+    weights, *vectors* (n, width) those of the dense model, and *weights* (n,) multiply the imitated model's scores.
+    """
+    itself = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    dense, sparse = (_standard(other @ other.T, itself) for other in (vectors, imitated))
+    teacher = _SPREAD * _standard(dense + weights[:, None] * sparse, itself)
+    student, target = (values.masked_fill(itself, -1e4).log_softmax(1) for values in (scores, teacher))
+    return functional.kl_div(student, target, log_target=True, reduction="batchmean")
+
+
+def _standard(scores: Tensor, itself: Tensor) -> Tensor:
+    """Return *scores* (n, n) with mean 0 and standard deviation 1 in each row, and 0 where *itself* is true."""
+    others = scores.shape[1] - 1
+    centred = (scores - scores.masked_fill(itself, 0).sum(1, keepdim=True) / others).masked_fill(itself, 0)
+    return centred / (centred.square().sum(1, keepdim=True) / others).sqrt().clamp(min=1e-4)
