@@ -1,8 +1,8 @@
 """Put a trained model into a package: weights in half precision, and scores on its card.
 
-    python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano
+    python tools/package_model.py build/lexmae_nano/imitated lexbench/catalog/lexmae_nano
     lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --results build/board
-    python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano --scores build/board
+    python tools/package_model.py build/lexmae_nano/imitated lexbench/catalog/lexmae_nano --scores build/board
 
 The second call adds the scores of the packaged weights to the card, with bootstrap intervals over queries. --root names the
 folder that absolute paths in the recipe become relative to.
@@ -29,14 +29,14 @@ COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"
 BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": "sentence-transformers/all-MiniLM-L6-v2"}
 TAUGHT = {
-    "lexmae_nano": "BM25 and all-MiniLM-L6-v2 taught it on queries made of titles, headings and sentences, without judges.",
+    "lexmae_nano": "It learned to rank texts as splade-tiny and all-MiniLM-L6-v2 rank them together, without judges.",
     "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking.",
 }
 LIMITS = (
     "Exact terms, collection idf and text heads are additions to the paper's model.",
     "It knows English: scientific abstracts, nutrition, short web passages, and texts about software.",
 )
-CHOSE = "chose the settings of queries, and the weights of exact terms and text head"
+CHOSE = "chose settings of queries, of training and of the added terms"
 DEVELOPMENT = tuple(  # the collections of tools/development.py
     Data(dataset=name, use="selection", counts={"queries": queries}, note=CHOSE)
     for name, queries in {

@@ -116,7 +116,7 @@ class AddedTerms(NamedTuple):
 def write(added: AddedTerms, folder: Path) -> None:
     """Write the additions that are not None into *folder*, in half precision."""
     if terms := added.exact_terms:
-        stems = {} if terms.counted_as is None else {"counted_as": terms.counted_as.cpu()}
+        stems = {} if terms.counted_as is None else {"counted_as": terms.counted_as.to("cpu", torch.int32)}
         _save(terms, folder / EXACT_TERMS_FILE, mean_length=torch.tensor([terms.mean_length], dtype=torch.float32), **stems)
     if head := added.text_head:
         _save(head, folder / TEXT_HEAD_FILE, words=head.words.cpu())
