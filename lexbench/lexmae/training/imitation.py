@@ -57,15 +57,16 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     texts = _Texts([reader.corpus(corpus, store, progress) for corpus in corpora], settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
-    learner = Imitator(encoder, imitated.to(processes.device(recipe.hardware)), settings)
+    imitated = imitated.to(processes.device(recipe.hardware))
     if recipe.ranking:
         sample = texts.sample(recipe.ranking.texts, recipe.seed)
         rows = [texts.row(index) for index in sample]
         groups = ranking.Groups(rows, texts.sources[sample], reader, recipe.ranking, recipe.hardware, progress)
         idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** recipe.encoding.query_idf
-        learner.ranks(idf, whole_counts=recipe.encoding.query_counts == "whole")
+        learner = Imitator(encoder, imitated, settings, idf, whole_counts=recipe.encoding.query_counts == "whole")
         fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
     else:
+        learner = Imitator(encoder, imitated, settings)
         fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)
     if settings.start_share:
         average(encoder, load_encoder(initial)[0], settings.start_share)
@@ -122,11 +123,23 @@ class _Texts:
 
 
 class Imitator(Learner):
-    """An encoder with the distances to the predictions of another model and to its own first mean states."""
+    """An encoder with the distances to the predictions of another model and to its own first mean states.
+
+    For batches to rank it needs *idf* (vocabulary,), which multiplies queries; with *whole_counts* the exact terms of queries
+    are not saturated.
+    """
 
     idf: Tensor
 
-    def __init__(self, encoder: LexiconEncoder, imitated: LexiconEncoder, settings: Imitation) -> None:
+    def __init__(
+        self,
+        encoder: LexiconEncoder,
+        imitated: LexiconEncoder,
+        settings: Imitation,
+        idf: Tensor | None = None,
+        *,
+        whole_counts: bool = False,
+    ) -> None:
         super().__init__()
         self.encoder, self.settings = encoder, settings
         if encoder.exact_terms is not None:
@@ -134,12 +147,10 @@ class Imitator(Learner):
         first = copy.deepcopy(encoder.language_model).to(next(imitated.parameters()).device)
         # In a tuple they are no submodules, so that they are neither trained nor saved.
         self._fixed = tuple(model.eval().requires_grad_(requires_grad=False) for model in (imitated, LexiconEncoder(first)))
-
-    def ranks(self, idf: Tensor, *, whole_counts: bool) -> None:
-        """Prepare for batches to rank. *idf* (vocabulary,) multiplies queries; *whole_counts* is that of exact terms."""
-        self.register_buffer("idf", idf, persistent=False)
-        self.whole_counts = whole_counts
-        self.scale = nn.Parameter(torch.tensor(_SCALE).log())  # of scores in the softmax
+        if idf is not None:
+            self.register_buffer("idf", idf, persistent=False)
+            self.whole_counts = whole_counts
+            self.scale = nn.Parameter(torch.tensor(_SCALE).log())  # of scores in the softmax
 
     @property
     def rates(self) -> Mapping[str, float]:
