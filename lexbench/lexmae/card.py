@@ -122,20 +122,20 @@ query the {query_terms} largest. The paper's model has a lexicon bottleneck in p
 _EXACT_TERMS = """
 
 Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in
-exact_terms.safetensors, one number per word piece.{stems} Programs that only read the masked-language model, such as
-sentence-transformers, lose them."""
-_STEMS = " The words of a Porter stem count as one word piece."
+exact_terms.safetensors, one number per word piece. Programs that only read the masked-language model, such as
+sentence-transformers, lose them.{stems}"""
+_STEMS = "\nThe words of a Porter stem count as one word piece."
 _COLLECTION_IDF = """
 
 Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
 of {power:g} (*collection idf*). The paper's model does not."""
 _IMITATES = """
 
-Its predictions imitate those of {model}, text by text{means}.{ranking}{averaged} The paper's model is pretrained and
-fine-tuned instead."""
+Its predictions imitate those of {model}, text by text{means}. The paper's model is pretrained and
+fine-tuned instead.{ranking}{averaged}"""
 _KEPT = ", and training kept its mean states near those of the starting model"
-_RANKS = " It also learned to rank texts as {imitated} and {dense} rank them together."
-_AVERAGED = " Its weights are the mean of those after training and those before, which have a share of {share:g}."
+_RANKS = "\nIt also learned to rank texts as {imitated} and {dense} rank them together."
+_AVERAGED = "\nIts weights are the mean of those after training and those before, which have a share of {share:g}."
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",

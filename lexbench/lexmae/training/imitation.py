@@ -62,7 +62,7 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
         sample = texts.sample(recipe.ranking.texts, recipe.seed)
         rows = [texts.row(index) for index in sample]
         groups = ranking.Groups(rows, texts.sources[sample], reader, recipe.ranking, recipe.hardware, progress)
-        idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** recipe.encoding.query_idf
+        idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** ranking.QUERY_IDF
         learner = Imitator(encoder, imitated, settings, idf, whole_counts=recipe.encoding.query_counts == "whole")
         fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
     else:

@@ -21,6 +21,7 @@ from lexbench.lexmae.training import text_head
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.progress import Progress
 
+QUERY_IDF = 0.3  # power of the idf in the training texts that multiplies queries
 _SPREAD = 2.4  # standard deviation of the teacher's scores in the softmax; that of MiniLM's cosines times 20 is about this
 
 
