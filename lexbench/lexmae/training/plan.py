@@ -139,18 +139,6 @@ def _fitting(recipe: Recipe, task: Task) -> Fitting | None:
             return None
 
 
-def _corpora(recipe: Recipe, task: Task) -> tuple[str, ...]:
-    """Return the collections of which a task only reads the corpus."""
-    section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
-    return section.corpora if section else ()
-
-
-def _queries(recipe: Recipe, task: Task) -> tuple[str, ...]:
-    """Return the datasets whose queries a task reads."""
-    chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
-    return (*_stage(recipe, task).queries, *chosen_by) if task.stage else ()
-
-
 def _stage(recipe: Recipe, task: Task) -> Stage:
     stage = recipe.stage(task.stage)
     assert stage is not None
@@ -181,9 +169,12 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
             _check_model(model)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
-    for name in _queries(recipe, task):
-        collections.find_dataset(name)
-    for name in _corpora(recipe, task):
+    if task.stage:
+        chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
+        for name in (*_stage(recipe, task).queries, *chosen_by):
+            collections.find_dataset(name)
+    section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
+    for name in section.corpora if section else ():
         collections.find_corpus(name)
 
 
