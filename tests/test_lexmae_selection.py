@@ -37,19 +37,6 @@ def test_candidates_are_what_bm25_finds(tmp_path, store):
     assert listed(one) == {"qa": ["a4"], "qf": ["a1"], "qp": ["p1"]}
 
 
-def test_a_subset_is_what_all_queries_search(tmp_path, store):
-    """A subset is the same for all queries: all relevant documents, and others up to its number."""
-    dev = str(write(tmp_path / "fruit"))
-    relevant = {"a2", "a3", "a4", "p1", "p2"}
-    for number in (1, 5, 100):
-        (one,) = gathered(store, datasets=[dev], subset=number).sets
-        rows = listed(one)
-        assert len({tuple(row) for row in rows.values()}) == 1
-        (row,) = {tuple(row) for row in rows.values()}
-        assert relevant <= set(row)
-        assert len(row) == min(max(number, len(relevant)), len(one.corpus))
-
-
 def test_measure_by_hand(tmp_path, store):
     """MRR of three queries follows the scores, not BM25's order; of equal scores the larger id comes first, as in trec_eval.
 

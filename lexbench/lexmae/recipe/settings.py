@@ -171,7 +171,6 @@ class Selection(Strict, frozen=True, kw_only=True):
     held_out: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # share of the training queries that are kept for selection
     measure: str = "RR@10"
     depth: Positive = 1000  # the model ranks this many of BM25's best documents of each query
-    subset: Count = 0  # all queries search this many documents instead: the relevant ones and random others; 0: BM25's
     queries: Count = 0  # at most this many, drawn once; 0: all
     every: Positive = 10_000  # steps between two selections; the last step is always scored
 

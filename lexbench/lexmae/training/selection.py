@@ -2,7 +2,7 @@
 
 The released code lets the model rerank BM25's documents for MS MARCO's dev queries and keeps the model with the best MRR@10
 (the paper states no rule). Here the queries come from any datasets for tuning, or from training queries that are held out.
-Reranking cannot reward documents that BM25 misses; with `subset` all queries search the same part of the corpus instead.
+Reranking cannot reward documents that BM25 misses.
 """
 
 import hashlib
@@ -95,7 +95,7 @@ class Candidates:
 def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, progress: Progress) -> Candidates | None:
     """Return the candidates for the queries of `selection.datasets` and for queries held out of *training_sets*.
 
-    Return None if the recipe asks for no selection. Raises CannotStart if no query would be held out, and the errors of
+    Return None if the recipe selects by no queries. Raises CannotStart if no query would be held out, and the errors of
     `open_training_set`.
     """
     selection = recipe.selection
@@ -105,10 +105,10 @@ def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, p
     chosen = [(tuning, {query.query_id for query in tuning.queries}) for tuning in opened]
     if selection.held_out:
         chosen += [(trained, held_out_ids(trained, selection.held_out, recipe.seed)) for trained in training_sets]
-    sets = [
-        _candidate_set(source, _drawn(query_ids, selection.queries, recipe.seed), selection, store, progress)
-        for source, query_ids in chosen
-    ]
+    sets = []
+    for source, query_ids in chosen:
+        ordered = sorted(query_ids, key=lambda query_id: (_fraction(query_id, recipe.seed), query_id))
+        sets.append(_candidate_set(source, set(ordered[: selection.queries or None]), selection, store, progress))
     return Candidates(tuple(sets), selection.measure)
 
 
@@ -178,33 +178,14 @@ def _fraction(query_id: str, seed: int) -> float:
     return int.from_bytes(hashlib.sha256(f"{seed} {query_id}".encode()).digest()[:8], "big") / 2**64
 
 
-def _drawn(query_ids: set[str], most: int, seed: int) -> set[str]:
-    """Return at most *most* of the queries (0: all)."""
-    ordered = sorted(query_ids, key=lambda query_id: (_fraction(query_id, seed), query_id))
-    return set(ordered[: most or None])
-
-
 def _candidate_set(
     source: TrainingSet, query_ids: set[str], selection: Selection, store: Store, progress: Progress
 ) -> CandidateSet:
     queries = tuple(query for query in source.queries if query.query_id in query_ids)
-    if selection.subset:
-        subset = _subset(source, query_ids, selection.subset)
-        docs = np.broadcast_to(subset, (len(queries), len(subset)))
-    else:
-        run = search(source, queries, system(_FIRST_STAGE), selection.depth, store, progress)
-        lengths = np.diff(run.offsets)
-        docs = np.full((len(queries), int(lengths.max())), -1, np.int32)
-        docs[np.arange(docs.shape[1]) < lengths[:, None]] = run.docs
+    run = search(source, queries, system(_FIRST_STAGE), selection.depth, store, progress)
+    lengths = np.diff(run.offsets)
+    docs = np.full((len(queries), int(lengths.max())), -1, np.int32)
+    docs[np.arange(docs.shape[1]) < lengths[:, None]] = run.docs
     judged = Qrels.from_judgements(row for row in source.dataset.topics.judgements if row.query_id in query_ids)
     measure = measures.with_threshold(selection.measure, source.contract)
     return CandidateSet(source.contract.id, source.corpus, queries, docs, judged, measure)
-
-
-def _subset(source: TrainingSet, query_ids: set[str], number: int) -> NDArray[np.int32]:
-    """Return the positions of at least *number* documents, ascending: those relevant to the queries, and random others."""
-    relevant = [source.positives[index] for index, query in enumerate(source.queries) if query.query_id in query_ids]
-    drawn = np.random.default_rng(len(source.corpus)).permutation(len(source.corpus))
-    known = np.unique(np.concatenate(relevant))
-    others = drawn[~np.isin(drawn, known)][: max(0, number - len(known))]
-    return np.sort(np.concatenate([known, others])).astype(np.int32)
