@@ -12,12 +12,11 @@ from checkpoints import cross_encoder, masked_lm, random_model, sentence_transfo
 from tiny import enter
 from topics import VOCABULARY, write
 
-from lexbench.errors import CannotStart, CommandError
+from lexbench.errors import CannotStart
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
 from lexbench.lexmae.recipe.settings import Hardware, TextHead
@@ -124,24 +123,6 @@ def test_a_system_teaches_by_what_it_finds(place, contrast):
     assert 0 < np.mean(np.array(expected) > 0) < 1
 
 
-def test_a_stage_trains_on_a_part_of_the_queries(place):
-    """`most` draws that many queries and mines for them alone; teacher_rank leaves out those that the teacher misses."""
-    stage = ranking(place, "stage1.most=20")
-    (training_set,) = stage.training_sets
-    whole = open_training_set("topics", Store(), Progress())
-    assert len(training_set.queries) == 20
-    assert len(mined(place, "topics")) == 20
-    for index, query in enumerate(training_set.queries):
-        at = whole.queries.index(query)
-        assert training_set.positives[index].tolist() == whole.positives[at].tolist()
-
-    sizes = [len(ranking(place, *SYSTEM, f"stage1.teacher_rank={rank}")) for rank in (0, 12, 4)]
-    assert sizes[0] >= sizes[1] > sizes[2] > 0
-    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.teacher_rank=20"])
-    with pytest.raises(CommandError, match=r"stage1\.teacher_rank needs a system as teacher"):
-        negatives.mine(asked, 1, Progress())
-
-
 @pytest.mark.parametrize(
     ("teacher", "is_system"),
     [("bm25", True), ("cross-encoder/ms-marco-MiniLM-L-6-v2", False), ("a-name-that-nobody-has", False), (None, False)],
@@ -192,25 +173,6 @@ def tuned(terms=None, **settings):
     generator = np.random.default_rng(0)
     tuner = FineTuner(encoder, tiny_recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings), steps=10)
     return tuner, batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
-
-
-def test_documents_are_cut_in_turn():
-    """With top_k of 1 and all, even steps rank by each document's largest weight only."""
-    tuner, queries, documents = tuned(top_k=(1, 0), lambda_d=0.0, lambda_q=0.0)
-    with torch.no_grad():
-        q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
-        found = [tuner(queries, documents, step)["loss"] for step in (0, 1, 2)]
-    expected = [losses.contrastive(q @ losses.largest(d, number).T, "in_batch") for number in (1, d.shape[1], 1)]
-    torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_weights_of_words_have_a_separate_learning_rate():
-    """term_rate applies to the projection's bias and the exact terms, and to nothing else."""
-    tuner, *_ = tuned(ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0), term_rate=5.0)
-    named = {name.removeprefix("encoder.").removeprefix("language_model.") for name in tuner.rates}
-    assert set(tuner.rates.values()) == {5.0}
-    assert {"exact_terms.predicted", "exact_terms.exact"} < named
-    assert len(named) == 3
 
 
 def test_training_of_a_text_head(asked, stage, tmp_path):

@@ -10,6 +10,7 @@ from topics import VOCABULARY, Process, losses, write
 
 from lexbench.cli import code
 from lexbench.lexmae.model.encoder import Texts, load_encoder
+from lexbench.lexmae.recipe.settings import Imitation
 from lexbench.lexmae.training import imitation
 from lexbench.models.added_terms import ExactTerms, means
 
@@ -108,6 +109,18 @@ def test_trained_weights_are_averaged_with_the_start(place):
     for found, wanted in zip(trained.language_model.parameters(), expected, strict=True):
         torch.testing.assert_close(found, wanted)
     assert trained.exact_terms.exact.unique().tolist() == [3.0]
+
+
+def test_weights_of_words_have_a_separate_learning_rate(place):
+    """term_rate applies to the projection's bias and the exact terms, and to nothing else."""
+    encoder, imitated = (load_encoder(place / "imitated")[0] for _ in range(2))
+    encoder.exact_terms = ExactTerms(*torch.ones((2, len(VOCABULARY))), 9.0)
+    settings = Imitation(model="any", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0, term_rate=5.0)
+    rates = imitation.Imitator(encoder, imitated, settings).rates
+    assert set(rates.values()) == {5.0}
+    named = {name.removeprefix("encoder.").removeprefix("language_model.") for name in rates}
+    assert {"exact_terms.predicted", "exact_terms.exact"} < named
+    assert len(named) == 3
 
 
 def test_mean_states_stay(trained, place):

@@ -96,8 +96,6 @@ def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps,
         (HEAD + PRETRAIN + STAGE.format(1) + "start = 'stage1'\n", "Stage 1 comes before any model 'stage1'"),
         (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'x(\"{stage3}\")'\n", "before any model 'stage3'"),
         (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'bm25('\n", "at `$.stage1.negatives`"),
-        (WHOLE + "strata = [30, 4]\n", "Expected ascending ranks"),
-        (WHOLE + "strata = [4, 4]\n", "Expected ascending ranks"),
         (HEAD + "[ranking]\nmodel = 'm'\n", "Needs an [imitation], and the recipe has none - at `$.ranking`"),
         (
             HEAD + IMITATION + "[ranking]\nmodel = 'm'\nimitated = [1]\n",

@@ -222,11 +222,3 @@ def test_several_training_sets_follow_each_other(tmp_path):
 
     assert [examples.draw(index, np.random.default_rng(0), 1).source for index in range(len(examples))] == [0, 0, 0, 2]
     assert drawn(examples, 3)[:2] == ("qa", "a3")
-
-
-def test_negatives_are_drawn_from_every_part_of_a_list(tmp_path):
-    """With a boundary at rank 1, one of two negatives is the best one and the other below it; short lists have fewer parts."""
-    examples = Examples([source(tmp_path / "fruit")], 3, strata=[1])
-    assert {tuple(drawn(examples, 0, 2, seed)[2]) for seed in range(20)} == {("a4", "a2"), ("a4", "a1")}
-    short = Examples([source(tmp_path / "short", {"qa": ["a1"], "qf": [], "qp": []})], 3, strata=[2, 8])
-    assert drawn(short, 0, 3)[2] == ["a1"] * 3

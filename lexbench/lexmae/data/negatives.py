@@ -55,10 +55,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
     minings = [Mining(systems.system(fill_placeholders(settings.negatives, paths), settings.negatives), settings.depth)]
-    teacher = teaching_system(settings.teacher)
-    if settings.teacher_rank and not teacher:
-        raise CommandError(f"stage{stage}.teacher_rank needs a system as teacher, e.g. ensemble(bm25, minilm)")
-    if teacher:
+    if teacher := teaching_system(settings.teacher):
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
@@ -66,8 +63,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
         for name in settings.queries:
             folders.append(folder(stage, name))
-            training_set = open_training_set(name, store, progress).sample(settings.most, recipe.seed)
-            _mine(folders[-1], training_set, mining, store, progress)
+            _mine(folders[-1], open_training_set(name, store, progress), mining, store, progress)
     return folders
 
 

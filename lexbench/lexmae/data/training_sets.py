@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -60,17 +60,6 @@ class TrainingSet:
         """The facts of the dataset."""
         return self.dataset.contract
 
-    def sample(self, most: int, seed: int) -> "TrainingSet":
-        """Return the set with at most *most* of its queries (0: all), the same ones for the same seed."""
-        if not 0 < most < len(self.queries):
-            return self
-        chosen = np.sort(np.random.default_rng((seed, len(self.queries))).permutation(len(self.queries))[:most])
-        lengths = self.positives.lengths[chosen]
-        docs = np.concatenate([self.positives[index] for index in chosen.tolist()])
-        queries = tuple(self.queries[index] for index in chosen.tolist())
-        positives = Lists(np.concatenate(([0], np.cumsum(lengths))), docs)
-        return replace(self, queries=queries, positives=positives, part=_digest(queries))
-
 
 def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
     """Return the training set of a dataset (its id, the path of a BEIR folder, or of a qrels file in one).
@@ -98,12 +87,9 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
         raise CannotStart(f"every query of {name} is nearly the same as a test query; give other queries")
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
-    part = _digest(queries) if any(near) else ""
+    ids = "\n".join(query.query_id for query in queries)
+    part = hashlib.sha256(ids.encode()).hexdigest()[:16] if any(near) else ""
     return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part)
-
-
-def _digest(queries: Sequence[Query]) -> str:
-    return hashlib.sha256("\n".join(query.query_id for query in queries).encode()).hexdigest()[:16]
 
 
 def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
@@ -158,18 +144,9 @@ class Example(NamedTuple):
 class Examples:
     """One example per relevant document of a query that has negatives (released code), or one example per query."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        depth: int,
-        pairs: Literal["all", "one_per_query"] = "all",
-        strata: Sequence[int] = (),
-    ) -> None:
-        """Draw a query's negatives from the first *depth* entries of its list. Raises CannotStart if there is no example.
-
-        *strata* are ascending ranks that split a list; each part gives the same number of negatives.
-        """
-        self.sources, self.depth, self.pairs, self.strata = tuple(sources), depth, pairs, tuple(strata)
+    def __init__(self, sources: Sequence[Source], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
+        """Draw a query's negatives from the first *depth* entries of its list. Raises CannotStart if there is no example."""
+        self.sources, self.depth, self.pairs = tuple(sources), depth, pairs
         entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
         self._entries = np.concatenate(entries)  # (examples,) index of the positive in its source's list of positives
         self._ends = np.cumsum([len(part) for part in entries])  # (sources,) where the examples of each source end
@@ -194,24 +171,15 @@ class Examples:
         query = int(np.searchsorted(positives.offsets, entry, side="right")) - 1
         positive = rng.choice(positives[query]) if self.pairs == "one_per_query" else positives.docs[entry]
         pool = mined[query][: self.depth]
-        return Example(source, query, int(positive), np.resize(self._drawn(pool, rng, negatives), negatives))
-
-    def _drawn(self, pool: NDArray[np.int32], rng: np.random.Generator, number: int) -> NDArray[np.int32]:
-        """Return at most *number* different documents of *pool*."""
-        if not self.strata:
-            return rng.choice(pool, min(number, len(pool)), replace=False)
-        parts = [part for part in np.split(pool, [rank for rank in self.strata if rank < len(pool)]) if len(part)]
-        shares = [len(share) for share in np.array_split(np.arange(number), len(parts))]
-        chosen = [rng.choice(part, min(share, len(part)), replace=False) for part, share in zip(parts, shares, strict=True)]
-        return np.concatenate(chosen)
+        drawn = rng.choice(pool, min(negatives, len(pool)), replace=False)
+        return Example(source, query, int(positive), np.resize(drawn, negatives))
 
 
 def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:
     """Return the entries of the positives that make an example (examples,); with one example per query, its first entry."""
     positives = source.training_set.positives
     trained = source.negatives.lengths > 0
-    if source.left_out:
-        trained &= [query.query_id not in source.left_out for query in source.training_set.queries]
+    trained &= [query.query_id not in source.left_out for query in source.training_set.queries]
     if one_per_query:
         return positives.offsets[:-1][trained]
     return np.flatnonzero(np.repeat(trained, positives.lengths))

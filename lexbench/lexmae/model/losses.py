@@ -46,20 +46,12 @@ def contrastive(scores: Tensor, contrast: Literal["own", "in_batch"], relevant: 
     return functional.cross_entropy(scores, labels)
 
 
-def flops(vectors: Tensor, free_terms: int = 0) -> Tensor:
+def flops(vectors: Tensor) -> Tensor:
     """Return the FLOPS regulariser of *vectors* (n, vocabulary), a scalar: the sum of the squared mean weights of the words.
 
-    Paria et al. 2020, Eq. 4, as in SPLADE. Vectors with at most *free_terms* terms count as 0.
+    Paria et al. 2020, Eq. 4, as in SPLADE.
     """
-    if free_terms:
-        vectors = vectors * ((vectors > 0).sum(1, keepdim=True) > free_terms)
     return vectors.abs().mean(0).square().sum()
-
-
-def largest(vectors: Tensor, number: int) -> Tensor:
-    """Return *vectors* (n, vocabulary) with only the *number* largest weights of each, or more if some are equal."""
-    least = vectors.detach().topk(min(number, vectors.shape[1]), dim=1).values[:, -1:]
-    return torch.where(vectors >= least, vectors, 0)
 
 
 def divergence(student: Tensor, teacher: Tensor, order: Literal["teacher_student", "student_teacher"]) -> Tensor:

@@ -40,7 +40,7 @@ class Encoding(Strict, frozen=True, kw_only=True):
     titles: Literal["pair", "string", "off"] = "pair"
     query_length: Length = 32  # tokens, including special ones
     document_length: Length = 144
-    document_terms: Count = 0  # keep this many of a document's largest weights; 0: all. Training has its own, `top_k`
+    document_terms: Count = 0  # keep this many of a document's largest weights; 0: all. Training uses all
     text_terms: Count = 0  # of a document, from the text head; training and selection have none
     query_text_terms: Count = 0
     query_counts: Literal["saturated", "whole"] = "saturated"  # of exact terms in queries; training saturates them
@@ -141,23 +141,16 @@ class Stage(Fitting, frozen=True, kw_only=True):
     negatives: str  # the system that finds them; {pretrained}, {stage1} and so on stand for the folders of those models
     depth: Positive  # negatives come from this many of the best documents of each query
     documents: Annotated[int, Meta(ge=2)] = 16  # per query in a batch: one relevant document, the others negatives
-    strata: tuple[Positive, ...] = ()  # ranks, ascending, that split a list; each part gives as many negatives; (): no split
-    most: Count = 0  # queries of each training set, drawn once; 0: all
     pairs: Literal["all", "one_per_query"] = "all"  # one example per relevant document, or per query, which draws one
     contrast: Literal["own", "in_batch"] = "in_batch"  # softmax over the query's own documents, or over the whole batch's
     lambda_d: Weight  # weight of the FLOPS regulariser of documents
     lambda_q: Weight  # the same of queries
     ramp: Literal["constant", "quadratic"] = "constant"  # of both weights; quadratic: (t / ramp_steps)^2, as in SPLADE
     ramp_steps: Count = 0  # 0: all steps
-    free_terms_d: Count = 0  # FLOPS ignores documents with at most this many terms
-    free_terms_q: Count = 0  # the same of queries
-    top_k: tuple[Count, ...] = ()  # largest weights per document that count in a step, in turn; 0: all; (): always all
-    term_rate: Scale = 1.0  # factor of the learning rate of weights that belong to one word: bias and exact terms
     # A frozen reranker (a folder or a name on the hub) or a system, e.g. ensemble(bm25, minilm). A system searches once. The
     # scores of a query are scaled from 0 (last in its list, or not in it) to 1. With contrast = "in_batch" it judges the whole
     # batch.
     teacher: str | None = None
-    teacher_rank: Count = 0  # leave out queries whose relevant documents a teaching system ranks below this; 0: none
     teacher_scale: Scale = 1.0  # factor of the teacher's scores in the divergence
     student_scale: Scale = 1.0  # factor of the model's own scores
     divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second) over documents
@@ -301,7 +294,7 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
-    """Yield the errors of a stage: models that are not trained before it, strata, and the expression of the negatives."""
+    """Yield the errors of a stage: models that are not trained before it, and the expression of the negatives."""
     section = f"`$.stage{number}"
     earlier = MODELS[: number + 2]  # stage 1 can use the models before any stage, stage 2 also stage1, and so on
     trained = [name for name in earlier if getattr(recipe, SECTIONS.get(name, name)) is not None]
@@ -313,8 +306,6 @@ def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
             models = ", ".join(trained)
             lacking = SECTIONS.get(name, name)
             yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
-    if list(stage.strata) != sorted(set(stage.strata)):
-        yield f"Expected ascending ranks - at {section}.strata`"
     try:
         parse(_PLACEHOLDER.sub("x", stage.negatives))
     except LexbenchError as error:

@@ -105,22 +105,20 @@ class Ranking:
 
     def __init__(self, recipe: Recipe, number: int, reader: TextReader, store: Store, progress: Progress) -> None:
         """Open the training sets of stage *number*, mine missing negatives, and load the teacher."""
-        stage, share = recipe.stage(number), recipe.selection.held_out
+        stage = recipe.stage(number)
         assert stage is not None
         self.stage, self.reader = stage, reader
         with processes.first_goes_first():
             paths = negatives.mine(recipe, number, progress)
         sources, self.taught = list[Source](), list[Lists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress).sample(stage.most, recipe.seed)
-            left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else set[str]()
+            training_set = open_training_set(name, store, progress)
+            held_out = selection.held_out_ids(training_set, recipe.selection.held_out, recipe.seed)
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
             self.taught += lists[1:]
-            if stage.teacher_rank and lists[1:]:
-                left_out |= _missed(training_set, lists[1], stage.teacher_rank)
-            sources.append(Source(training_set, lists[0], left_out))
-        self.examples = Examples(sources, stage.depth, stage.pairs, stage.strata)
+            sources.append(Source(training_set, lists[0], held_out))
+        self.examples = Examples(sources, stage.depth, stage.pairs)
         self.corpora = [reader.corpus(source.training_set.corpus, store, progress) for source in sources]
         self.teacher = load_teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
 
@@ -135,10 +133,9 @@ class Ranking:
 
     def sample(self, most: int, seed: int) -> list[NDArray[np.int64]]:
         """Return the tokens of at most *most* texts: half documents, half queries, the same number of each training set."""
-        share = most // (2 * len(self.corpora))
-        queries = [
-            query.text for training_set in self.training_sets for query in training_set.sample(share, seed).queries[:share]
-        ]
+        share, rng = most // (2 * len(self.corpora)), np.random.default_rng(seed)
+        drawn = [(one.queries, rng.permutation(len(one.queries))[:share].tolist()) for one in self.training_sets]
+        queries = [queries[index].text for queries, indices in drawn for index in indices]
         return [*heads.sample_texts(self.corpora, seed, share * len(self.corpora)), *self.reader.queries(queries)]
 
     def draw(self, example: int, rng: np.random.Generator) -> Example:
@@ -217,12 +214,6 @@ def _sources_and_docs(examples: Sequence[Example]) -> tuple[NDArray[np.int64], N
     return np.broadcast_to(np.array([[example.source] for example in examples]), docs.shape), docs
 
 
-def _missed(training_set: TrainingSet, lists: Lists, rank: int) -> set[str]:
-    """Return the ids of the queries without a relevant document among the first *rank* of their lists."""
-    found = [np.isin(lists[index][:rank], training_set.positives[index]).any() for index in range(len(lists))]
-    return {query.query_id for query, has_one in zip(training_set.queries, found, strict=True) if not has_one}
-
-
 # ---- teachers that are models (paper, appendix A, stage 3) -----------------------------------------------------------------
 
 Teacher: TypeAlias = Callable[[Sequence[str], Sequence[Document]], Tensor]  # scores (n,) of pairs, float32
@@ -267,12 +258,6 @@ class FineTuner(Learner):
         self.encoder = encoder
         self.stage, self.ramp_steps = stage, stage.ramp_steps or steps
 
-    @property
-    def rates(self) -> dict[str, float]:
-        """Factors of the learning rate, by name of the parameter."""
-        terms = {id(value) for value in self.encoder.term_parameters} if self.stage.term_rate != 1 else set()
-        return {name: self.stage.term_rate for name, value in self.named_parameters() if id(value) in terms}
-
     def forward(
         self,
         queries: dict[str, Tensor],
@@ -292,11 +277,7 @@ class FineTuner(Learner):
         document_vectors, predicted_d = self.vectors(Texts(**documents))
         # FLOPS only counts predicted weights: a long text has more exact terms than any bound, which cannot be removed, so the
         # pressure would silence all predictions.
-        flops_d, flops_q = losses.flops(predicted_d, stage.free_terms_d), losses.flops(predicted_q, stage.free_terms_q)
-        terms_d = (document_vectors > 0).sum(-1).float().mean()
-        # Ranking by the largest weights only, in some steps, makes the model work when documents are cut later.
-        if stage.top_k and (number := stage.top_k[step % len(stage.top_k)]):
-            document_vectors = losses.largest(document_vectors, number)
+        flops_d, flops_q = losses.flops(predicted_d), losses.flops(predicted_q)
         contrast_scores = losses.scores(query_vectors, document_vectors, stage.contrast)
         contrast = losses.contrastive(contrast_scores, stage.contrast, relevant)
         ramp = losses.ramp(step, stage.ramp, self.ramp_steps)
@@ -306,7 +287,7 @@ class FineTuner(Learner):
             "contrastive": contrast,
             "flops_d": flops_d,
             "flops_q": flops_q,
-            "terms_d": terms_d,
+            "terms_d": (document_vectors > 0).sum(-1).float().mean(),
             "terms_q": (query_vectors > 0).sum(-1).float().mean(),
             "predicted_d": (predicted_d > 0).sum(-1).float().mean(),
             "predicted_q": (predicted_q > 0).sum(-1).float().mean(),
