@@ -18,6 +18,7 @@ from lexbench.analysis.verify.published import source
 from lexbench.contracts import all_contracts, plugin_folders
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra
 from lexbench.interop.formats.mteb import TASKS
+from lexbench.lexmae import card
 from lexbench.measures import parse
 from lexbench.notation import Call, Expression
 from lexbench.notation import parse as parse_part
@@ -268,7 +269,7 @@ def test_the_weights_in_the_package():
     place = PACKAGED / "lexmae_nano"
     pytest.importorskip("transformers", reason="models are in the extra neural")
     found = catalog.model("lexmae_nano")
-    training = json.loads((place / "training.json").read_text(encoding="utf-8"))
+    training = card.read(place)
     encoder = systems.system("lexmae_nano@impact").retriever.encoder
     vectors = encoder.encode_query(["sort a list by key"])
     terms = [encoder.token(term) for term in vectors.indices[np.argsort(-vectors.data)]]
@@ -276,8 +277,8 @@ def test_the_weights_in_the_package():
     assert {"sort", "list", "key"} == set(terms[:3])
     assert {"sorting", "lists", "keys"} & set(terms)
     assert {"README.md", "NOTICE"} <= {path.name for path in place.iterdir()}
-    assert training["recipe"]["license"] == found.license.lower()
-    assert all(one["dataset"] in found.data for one in training["facts"]["data"])
+    assert training.recipe.license == found.license.lower()
+    assert all(one.dataset in found.data for one in training.facts.data)
 
 
 BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "").replace('"public"', '"WEIGHTS"')

@@ -21,7 +21,7 @@ from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
 from lexbench.lexmae.recipe.settings import Hardware, TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
-from lexbench.lexmae.training.finetune import FineTuner, Ranking
+from lexbench.lexmae.training.finetune import FineTuner, StageData
 from lexbench.models.added_terms import ExactTerms
 from lexbench.progress import Progress
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -60,7 +60,7 @@ def ranking(place, *settings):
     """Return the data of the first stage of the recipe with other settings."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
     _, tokenizer = load(start.make(asked, Progress()))
-    return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
+    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
 
 
 def mined(place, name):

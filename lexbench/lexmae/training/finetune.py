@@ -1,6 +1,6 @@
 """One stage of fine-tuning: contrastive learning on mined negatives, and distillation from a teacher if there is one.
 
-Paper, section 3.4 and appendix A, Eqs. 9 to 13. `finetune` trains a stage; `Ranking` has its examples and batches,
+Paper, section 3.4 and appendix A, Eqs. 9 to 13. `finetune` trains a stage; `StageData` has its examples and batches,
 `FineTuner` the loss.
 """
 
@@ -53,18 +53,18 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     initial, *_ = [initial_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
     encoder, tokenizer = load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    ranking = Ranking(recipe, number, reader, store, progress)
-    steps, every = trainer.steps(stage, len(ranking)), recipe.selection.every
+    examples = StageData(recipe, number, reader, store, progress)
+    steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
     fit = trainer.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, ramps=True)
     tuned = FineTuner(encoder, stage, steps)
-    draws = Draws(ranking.draw, len(ranking), fit.draws, recipe.seed)
-    candidates = selection.gather(recipe, ranking.training_sets, store, progress)
+    draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
+    candidates = selection.gather(recipe, examples.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
-    fitted = trainer.fit(tuned, draws, ranking.collate, fit, progress, score)
+    fitted = trainer.fit(tuned, draws, examples.collate, fit, progress, score)
     if settings := recipe.text_head:
-        rows = ranking.sample(settings.texts, recipe.seed)
+        rows = examples.sample(settings.texts, recipe.seed)
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
-    facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *ranking.data()], candidates)
+    facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *examples.data()], candidates)
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
 
@@ -97,7 +97,7 @@ def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
     raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train all RECIPE")
 
 
-class Ranking:
+class StageData:
     """The data of one stage: queries, each with a relevant document and negatives, and a teacher's scores.
 
     Documents are read from the tokens in the store.
