@@ -7,6 +7,8 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -14,6 +16,7 @@ from model_server import ModelServer
 from tiny import answer, ended
 
 from lexbench.cli import code
+from lexbench.cli.collect import report
 from lexbench.collecting.collection import Collection, _read_queries
 from lexbench.collecting.documents import Text, read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
@@ -303,3 +306,9 @@ def test_a_model_writes_queries_and_judges(place, capsys):
     assert all(query["metadata"]["run"] < COPIED for query in queries)
     assert made["judged"]["by"].startswith("judge:")
     assert sum(path == "/v1/chat/completions" for path, *_ in server.requests[count:]) == 0
+
+
+def test_what_to_type_next_quotes_the_folder_once(capsys):
+    """A folder with a space in its name can be copied from the message into a shell."""
+    report(SimpleNamespace(path=Path("my docs")), None)
+    assert capsys.readouterr().out.strip().endswith("lexbench judge page 'my docs'")

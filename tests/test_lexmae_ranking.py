@@ -7,7 +7,7 @@ import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import zscore
 
-from lexbench.errors import CommandError
+from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.recipe.settings import GROUP, Encoding, Hardware, Ranking
 from lexbench.lexmae.training import ranking
@@ -56,6 +56,22 @@ def test_a_group_has_a_text_and_neighbours_of_it(given):
     assert batch["ids"].tolist() == reader.tensors([rows[text] for text in texts])["ids"].tolist()
     assert batch["weights"].tolist() == [[[1, 3], [2, 4]][text % 2] for text in texts]
     np.testing.assert_allclose(batch["vectors"].norm(dim=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("given_weights", [{"imitated": (1.0, 2.0)}, {"distance": (1.0, 2.0)}, {}])
+def test_weights_that_are_left_out_are_1(given, given_weights):
+    """Each of both settings can be left out, also if no text of the last corpus was drawn."""
+    rows, reader, folder = given
+    settings = Ranking(model=str(folder), **given_weights)
+    groups = ranking.Groups(rows, np.zeros(8, int), reader, settings, Hardware(device="cpu"), Progress())
+    assert groups.tensors([np.arange(8)])["weights"].tolist() == [[1, 1]] * 8
+
+
+def test_one_text_alone_is_refused(given):
+    """One text has no neighbour to rank."""
+    rows, reader, folder = given
+    with pytest.raises(CannotStart, match="needs at least two texts"):
+        ranking.Groups(rows[:1], np.zeros(1, int), reader, Ranking(model=str(folder)), Hardware(device="cpu"), Progress())
 
 
 def test_a_dense_model_with_other_word_pieces_is_refused(given, tmp_path):

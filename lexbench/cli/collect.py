@@ -95,6 +95,6 @@ def report(made: "Collection", judged: "Judged | None") -> None:
             say(f"{judged.by} and {name}: {one.line()}")
     place = quote(str(made.path))
     if judged is None or judged.judged < judged.pool:
-        say(f"to judge in the browser, type: lexbench judge page {quote(str(place))}")
+        say(f"to judge in the browser, type: lexbench judge page {place}")
     if judged:
-        say(f"to use the collection, type: lexbench run dataset {quote(str(place))} -r bm25 -m nDCG@10 -m Judged@10")
+        say(f"to use the collection, type: lexbench run dataset {place} -r bm25 -m nDCG@10 -m Judged@10")

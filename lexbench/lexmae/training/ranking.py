@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from lexbench.errors import CommandError
+from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import GROUP, Hardware, Ranking
@@ -39,16 +39,20 @@ class Groups:
     ) -> None:
         """Take the tokens of texts, *rows* (length,) each, and the number of each text's corpus, *corpora* (texts,).
 
-        Raises CommandError if the dense model has other word pieces than *reader*.
+        Raises CommandError if the dense model has other word pieces than *reader*, and CannotStart if there are no neighbours.
         """
+        if len(rows) < 2:  # noqa: PLR2004
+            raise CannotStart("[ranking] needs at least two texts, and the corpora of [imitation] have one; name larger ones")
         dense, tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
         if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
             raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
         self._rows, self._reader = rows, reader
         self._vectors = text_head.encode(dense, reader, rows, hardware, progress)
         self._neighbours = text_head.neighbours(self._vectors)
-        weights = [torch.tensor(given or [1.0] * (corpora.max() + 1)) for given in (settings.imitated, settings.distance)]
-        self._weights = torch.stack(weights, 1)[torch.from_numpy(corpora)]  # (texts, 2)
+        weights = [
+            np.array(given)[corpora] if given else np.ones(len(rows)) for given in (settings.imitated, settings.distance)
+        ]
+        self._weights = torch.from_numpy(np.stack(weights, 1)).float()  # (texts, 2)
 
     def example(self, index: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the numbers of the text *index* and of neighbours drawn from its nearest ones."""
