@@ -160,8 +160,8 @@ def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor,
 
     *states* (n, length, width) come after the head's transform. *weight* (vocabulary, width) and *bias* (vocabulary,) project
     them. Only positions in *pools* (n, length) count; a text without any gets -1e4 everywhere, so weights of 0 and no gradient.
-    *few* means that few words of a text will have a gradient, as in fine-tuning, where ReLU stops the others. Then the
-    positions of the maxima, which cost more than the products, are found in the backward pass, for those words only.
+    *few* means that few words of a text will have a gradient, as in fine-tuning, where ReLU stops the others. On the processor
+    the positions of the maxima cost more than the products; then they are found in the backward pass, for those words only.
     """
     pooled: Tensor = _MaxPool.apply(states, weight, bias, pools, few)  # type: ignore[no-untyped-call]
     return torch.where(pools.any(1)[:, None], pooled, _SILENT)
@@ -175,7 +175,7 @@ class _MaxPool(torch.autograd.Function):
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
         with torch.autocast(states.device.type, enabled=False):
-            if few:
+            if few and states.device.type == "cpu":
                 largest, positions = _maxima(states, weight, pools), None
             else:
                 largest, positions = _maxima_and_positions(states, weight, pools)
@@ -244,16 +244,20 @@ def _sparse_gradients(
 
     Without *positions*, those of the words with a gradient are computed again.
     """
-    of_states, of_weight = torch.zeros_like(states, dtype=torch.float32), torch.zeros_like(weight, dtype=torch.float32)
-    for text, amounts in enumerate(gradient):
-        words = amounts.nonzero()[:, 0]
-        rows = weight[words]
-        if positions is None:
-            logits = states[text].float() @ rows.float().T  # few rows: setting up products in bfloat16 would take longer
-            at = logits.masked_fill_(~pools[text, :, None], _SILENT).argmax(0)
-        else:
-            at = positions[text, words]
-        scaled = amounts[words, None]
-        of_states[text].index_add_(0, at, scaled * rows.float())
-        of_weight.index_add_(0, words, scaled * states[text, at].float())
-    return of_states, of_weight.to(weight.dtype)
+    texts, words = gradient.nonzero(as_tuple=True)
+    at = _positions(texts, words, states, weight, pools) if positions is None else positions[texts, words]
+    rows, amounts = texts * states.shape[1] + at, gradient[texts, words, None]
+    of_states = torch.zeros((pools.numel(), states.shape[2]), device=states.device)
+    of_states.index_add_(0, rows, amounts * weight[words].float())
+    of_weight = torch.zeros_like(weight, dtype=torch.float32)
+    of_weight.index_add_(0, words, amounts * states.flatten(0, 1)[rows].float())
+    return of_states.view(states.shape), of_weight.to(weight.dtype)
+
+
+def _positions(texts: Tensor, words: Tensor, states: Tensor, weight: Tensor, pools: Tensor) -> Tensor:
+    """Return the positions of the largest logits of *words* (m,), one each, in *texts* (m,), which are in order."""
+    found = []
+    for text, rows in enumerate(torch.split(weight[words], texts.bincount(minlength=len(states)).tolist())):
+        logits = states[text].float() @ rows.float().T  # few rows: setting up products in bfloat16 would take longer
+        found.append(logits.masked_fill_(~pools[text, :, None], _SILENT).argmax(0))
+    return torch.cat(found)

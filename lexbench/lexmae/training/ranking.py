@@ -17,7 +17,7 @@ from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import GROUP, Hardware, Ranking
-from lexbench.lexmae.training import text_head
+from lexbench.lexmae.training import processes, text_head
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.progress import Progress
 
@@ -47,8 +47,8 @@ class Groups:
         if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
             raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
         self._rows, self._reader = rows, reader
-        self._vectors = text_head.encode(dense, reader, rows, hardware, progress)
-        self._neighbours = text_head.neighbours(self._vectors)
+        vectors = text_head.encode(dense.to(processes.device(hardware)), reader, rows, hardware, progress)
+        self._vectors, self._neighbours = vectors.cpu(), text_head.neighbours(vectors)
         weights = [
             np.array(given)[corpora] if given else np.ones(len(rows)) for given in (settings.imitated, settings.distance)
         ]

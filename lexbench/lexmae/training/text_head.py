@@ -87,7 +87,7 @@ def fit(
         vectors = texts[torch.from_numpy(batch)]
         scores = head(vectors[queries], kept[0]) @ head(vectors, kept[1]).T * factor.exp()
         cosines = vectors[queries] @ vectors.T
-        itself = functional.one_hot(torch.from_numpy(queries), len(batch)).bool()
+        itself = functional.one_hot(torch.from_numpy(queries), len(batch)).bool().to(texts.device)
         student, teacher = (_SHARPNESS * value.masked_fill(itself, -1.0) for value in (scores, cosines))
         loss = functional.kl_div(student.log_softmax(1), teacher.log_softmax(1), log_target=True, reduction="batchmean")
         optimizer.zero_grad()
@@ -106,7 +106,7 @@ def _initial(texts: Tensor, words: Tensor, ids: Tensor) -> TextHead:
     """Return the head whose rows are the centred *words*, with the one bias that gives a text about 96 terms."""
     weight = functional.normalize(words - words.mean(0), dim=1)
     largest = (texts[:_BLOCK] @ weight.T).topk(min(_ACTIVE, len(words)), dim=1).values
-    return TextHead(weight, torch.full((len(words),), -float(largest[:, -1].mean())), ids)
+    return TextHead(weight, largest[:, -1].mean().neg().expand(len(words)).clone(), ids)
 
 
 @torch.no_grad()
@@ -124,12 +124,12 @@ def neighbours(texts: Tensor) -> NDArray[np.int64]:
         cosines = texts[start : start + _BLOCK] @ texts.T
         cosines.diagonal(start).fill_(-1.0)
         blocks.append(cosines.topk(min(_NEIGHBOURS, len(texts) - 1), dim=1).indices)
-    return torch.cat(blocks).numpy()
+    return torch.cat(blocks).cpu().numpy()
 
 
 @torch.no_grad()
 def encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, hardware: Hardware, progress: Progress) -> Tensor:
-    """Return the mean states of texts (n, width), with length 1, on the processor. Texts are cut to 128 tokens."""
+    """Return the mean states of texts (n, width), with length 1. Texts are cut to 128 tokens."""
     encoder.eval()
     device = encoder.embeddings.device
     precision = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
@@ -142,6 +142,6 @@ def encode(encoder: LexiconEncoder, reader: TextReader, rows: Rows, hardware: Ha
         return means(states, texts.real)
 
     progress.start("mean states", "encode", len(rows), "texts")
-    vectors = in_groups(encoded, Texts(**{name: tensor.to(device) for name, tensor in reader.tensors(rows).items()})).cpu()
+    vectors = in_groups(encoded, Texts(**{name: tensor.to(device) for name, tensor in reader.tensors(rows).items()}))
     progress.end()
     return vectors
