@@ -93,7 +93,7 @@ def test_predictions_come_near_the_imitated_ones(trained):
 
 def test_a_ranking_is_learned(trained):
     """With [ranking] the divergence falls, too."""
-    assert trained["ranked"][-1]["ranking"] < 0.5 * trained["ranked"][0]["ranking"]
+    assert trained["ranked"][-1]["ranking"] < 0.7 * trained["ranked"][0]["ranking"]
 
 
 def test_trained_weights_are_averaged_with_the_start(place):

@@ -23,9 +23,10 @@ from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead
 from lexbench.models.architectures import body_and_transform
 from lexbench.models.loading import load_model, load_tokenizer
 
-_TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
+_TOGETHER = {"cpu": 2048, "cuda": 8192}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision
-_FEW = 0.1  # share of non-zero gradients; in fine-tuning only active words have one, because ReLU stops the others
+# Share of non-zero gradients that is few. In fine-tuning only active words have one, because ReLU stops the others.
+_FEW = {"cpu": 0.1, "cuda": 0.5}
 _PIECE = {"cpu": 2048, "cuda": 8192}  # words projected at a time: fits a processor's cache, a GPU's memory
 
 
@@ -188,7 +189,7 @@ class _MaxPool(torch.autograd.Function):
         states, weight, pools, positions = ctx.saved_tensors
         (gradient,) = gradients
         with torch.autocast(states.device.type, enabled=False):
-            if torch.count_nonzero(gradient) < _FEW * gradient.numel():
+            if torch.count_nonzero(gradient) < _FEW.get(states.device.type, _FEW["cuda"]) * gradient.numel():
                 of_states, of_weight = _sparse_gradients(gradient.float(), states, weight, pools, positions)
             else:
                 if positions is None:

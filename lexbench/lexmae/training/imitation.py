@@ -59,9 +59,11 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
     imitated = imitated.to(processes.device(recipe.hardware))
     if recipe.ranking:
-        sample = texts.sample(recipe.ranking.texts, recipe.seed)
-        rows = [texts.row(index) for index in sample]
-        groups = ranking.Groups(rows, texts.sources[sample], reader, recipe.ranking, recipe.hardware, progress)
+        drawn = _Texts(texts.corpora, settings, recipe.seed, recipe.ranking.texts)
+        rows, documents = drawn.rows(), np.array([name not in recipe.ranking.queries for name in settings.corpora])
+        groups = ranking.Groups(
+            rows, drawn.sources, documents[drawn.sources], reader, recipe.ranking, recipe.hardware, progress
+        )
         idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** ranking.QUERY_IDF
         learner = Imitator(encoder, imitated, settings, idf, whole_counts=recipe.encoding.query_counts == "whole")
         fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
@@ -71,7 +73,7 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     if settings.start_share:
         average(encoder, load_encoder(initial)[0], settings.start_share)
     if recipe.text_head and not recipe.stage(1):
-        rows = [texts.row(index) for index in texts.sample(recipe.text_head.texts, recipe.seed)]
+        rows = _Texts(texts.corpora, settings, recipe.seed, recipe.text_head.texts).rows()
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     data = [
         Data(dataset=name, use="imitation", counts={"texts": len(corpus)})
@@ -93,23 +95,28 @@ def average(encoder: LexiconEncoder, initial: LexiconEncoder, share: float) -> N
 class _Texts:
     """The texts of corpora in the shares that a recipe gives them, cut to its length."""
 
-    def __init__(self, corpora: Sequence[TokenisedCorpus], settings: Imitation, seed: int) -> None:
+    def __init__(self, corpora: Sequence[TokenisedCorpus], settings: Imitation, seed: int, most: int = 0) -> None:
+        """Take an epoch's texts, of which those of a corpus with a large share occur several times.
+
+        With *most* take about that many, or fewer if corpora are small: each occurs once.
+        """
         self.corpora, self.length = corpora, settings.length
         total, rng = sum(map(len, corpora)), np.random.default_rng(seed)
         shares = settings.shares or [len(corpus) / total for corpus in corpora]
-        counts = [max(1, round(share / sum(shares) * total)) for share in shares]
+        counts = [max(1, round(share / sum(shares) * (most or total))) for share in shares]
+        if most:
+            counts = [min(count, len(corpus)) for count, corpus in zip(counts, corpora, strict=True)]
         positions = [np.resize(rng.permutation(len(corpus)), count) for corpus, count in zip(corpora, counts, strict=True)]
         self.sources = np.repeat(np.arange(len(corpora)), counts)  # (texts,) index of the corpus
         self._positions = np.concatenate(positions)  # (texts,) in the corpus
 
     def __len__(self) -> int:
-        """Return the number of texts per epoch; texts of a corpus with a large share occur several times."""
+        """Return the number of texts."""
         return len(self._positions)
 
-    def sample(self, most: int, seed: int) -> list[int]:
-        """Return the numbers of at most *most* texts."""
-        numbers: list[int] = np.random.default_rng(seed).permutation(len(self))[:most].tolist()
-        return numbers
+    def rows(self) -> list[NDArray[np.int64]]:
+        """Return the tokens of all texts."""
+        return [self.row(index) for index in range(len(self))]
 
     def example(self, index: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the tokens of text number *index*, of which nothing is drawn."""
@@ -161,15 +168,21 @@ class Imitator(Learner):
         }
 
     def forward(
-        self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor | None = None, weights: Tensor | None = None
+        self,
+        ids: Tensor,
+        real: Tensor,
+        pools: Tensor,
+        vectors: Tensor | None = None,
+        weights: Tensor | None = None,
+        shares: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Return the loss and its parts, scalars. The first three arguments are (n, length), see `Texts`.
 
-        *vectors* (n, width) and *weights* (n, 2) are those of texts to rank, see `ranking.divergence`; the second weight of a
-        text multiplies its distance to the imitated predictions.
+        *vectors* (n, width), *weights* (n, 2) and *shares* (n,) are those of texts to rank, see `ranking.divergence`; the
+        second weight of a text multiplies its distance to the imitated predictions.
         """
         texts = Texts(ids, real, pools)
-        if vectors is None or weights is None:
+        if vectors is None or weights is None or shares is None:
             predictions, states = in_groups(lambda texts: self._compared(texts)[:, :2], texts).mean(0)
             return {"loss": predictions + self.settings.keep_means * states, "predictions": predictions, "means": states}
         compared = in_groups(self._compared, texts)
@@ -177,7 +190,7 @@ class Imitator(Learner):
         predictions, states = (compared[:, :2] * functional.pad(weights[:, 1:], (0, 1), value=1.0)).mean(0)
         with torch.autocast(ids.device.type, enabled=False):
             scores = self.scale.exp() * self._scores(predicted, texts)
-            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0])
+            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0], shares)
         loss = divergence + predictions + self.settings.keep_means * states
         return {"loss": loss, "ranking": divergence, "predictions": predictions, "means": states}
 
