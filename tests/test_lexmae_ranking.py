@@ -43,7 +43,7 @@ def given(tmp_path):
 def test_a_group_has_a_text_and_neighbours_of_it(given):
     """A batch has each of its texts once, with its vector, and with the weights of its corpus. Queries are no neighbours."""
     rows, reader, folder = given
-    settings = Ranking(model=str(folder), imitated=(1.0, 2.0), distance=(3.0, 4.0))
+    settings = Ranking(model=str(folder), query_share=0.25, imitated=(1.0, 2.0), distance=(3.0, 4.0))
     corpora = np.array([0, 1] * 4)
     documents = np.arange(8) != 5
     groups = ranking.Groups(rows, corpora, documents, reader, settings, Hardware(device="cpu"), Progress())
@@ -58,7 +58,7 @@ def test_a_group_has_a_text_and_neighbours_of_it(given):
     assert batch["weights"].tolist() == [[[1, 3], [2, 4]][text % 2] for text in texts]
     np.testing.assert_allclose(batch["vectors"].norm(dim=1), 1, rtol=1e-5)
     assert batch["shares"].sum().item() == pytest.approx(1)
-    assert batch["shares"][texts == 5].item() == pytest.approx(0.5)  # the only query
+    assert batch["shares"][texts == 5].item() == pytest.approx(0.25)  # the only query
 
 
 @pytest.mark.parametrize("given_weights", [{"imitated": (1.0, 2.0)}, {"distance": (1.0, 2.0)}, {}])

@@ -130,6 +130,7 @@ class Ranking(Strict, frozen=True, kw_only=True):
     )
     texts: Positive = 60_000  # that batches draw from, each once
     queries: tuple[str, ...] = ()  # those of the corpora of imitation that have queries; groups consist of a text and documents
+    query_share: Share = 0.5  # of queries in the divergence; the rest is that of documents, which are more of a batch
     imitated: tuple[Weight, ...] = ()  # of the imitated model's scores in the ranking of a text; the dense model's count 1
     distance: tuple[Weight, ...] = ()  # of a text's distance to the imitated predictions; the ranking counts 1
 

@@ -2,8 +2,8 @@
 
 Text by text a model learns the words of another one, but not which texts are near. So a batch has groups: a text and some of
 the documents that are nearest to it by the dense model, because strangers are easy to rank. Each text ranks all others of the
-batch, as a query ranks documents. The teacher is the sum of both models' scores. Queries are few in a batch, so they count as
-much as all documents together. No judgement is used. See section `[ranking]` of a recipe.
+batch, as a query ranks documents. The teacher is the sum of both models' scores. No judgement is used. See section `[ranking]`
+of a recipe.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,8 @@ class Groups:
         dense, tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
         if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
             raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
-        self._rows, self._reader, self._documents = rows, reader, documents
+        self._rows, self._reader = rows, reader
+        self._share, self._documents = settings.query_share, documents
         vectors = text_head.encode(dense.to(processes.device(hardware)), reader, rows, hardware, progress)
         self._vectors, self._neighbours = vectors.cpu(), text_head.neighbours(vectors, documents)
         weights = [
@@ -65,8 +66,9 @@ class Groups:
         """Return the tensors of `Imitator.forward` for the different texts of *groups*."""
         texts = np.unique(np.concatenate(groups))
         tensors = self._reader.tensors([self._rows[text] for text in texts])
-        kinds, counts = np.unique(self._documents[texts], return_inverse=True, return_counts=True)[1:]
-        shares = torch.from_numpy(1 / (counts[kinds] * len(counts))).float()
+        documents = self._documents[texts]
+        shares = np.where(documents, (1 - self._share) / max(1, documents.sum()), self._share / max(1, (~documents).sum()))
+        shares = torch.from_numpy(shares / (shares.sum() or 1)).float()
         return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts], "shares": shares}
 
 
