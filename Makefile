@@ -31,7 +31,6 @@ nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train t
 	$(BIN)/lexbench train all lexmae_nano
 
 mini: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the LexMAE of models/lexmae_mini
-	$(BIN)/lexbench train all lexmae_mini_imitated
 	$(BIN)/lexbench train all lexmae_mini
 
 build/minilm: | .venv/.dev
