@@ -19,15 +19,15 @@ def test_the_divergence_is_that_of_both_models_together():
     """Each text ranks the others: scores of both models are standardised, weighted, added, and standardised to 2.4."""
     rng = np.random.default_rng(5)
     scores, sparse, dense = rng.normal(size=(4, 4)), rng.uniform(size=(4, 9)), rng.normal(size=(4, 3))
-    weights, shares = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.4, 0.3, 0.2, 0.1])
+    weights = np.array([0.0, 0.5, 1.0, 2.0])
     expected = 0.0
     for text in range(4):
         others = [other for other in range(4) if other != text]
         both = zscore((dense @ dense.T)[text, others]) + weights[text] * zscore((sparse @ sparse.T)[text, others])
         teacher = 2.4 * zscore(both)
-        expected += softmax(teacher) @ (log_softmax(teacher) - log_softmax(scores[text, others])) * shares[text]
+        expected += softmax(teacher) @ (log_softmax(teacher) - log_softmax(scores[text, others])) / 4
 
-    found = ranking.divergence(*map(torch.from_numpy, (scores, sparse, dense, weights, shares)))
+    found = ranking.divergence(*map(torch.from_numpy, (scores, sparse, dense, weights)))
     assert found.item() == pytest.approx(expected, rel=1e-6)
 
 
@@ -41,24 +41,21 @@ def given(tmp_path):
 
 
 def test_a_group_has_a_text_and_neighbours_of_it(given):
-    """A batch has each of its texts once, with its vector, and with the weights of its corpus. Queries are no neighbours."""
+    """A batch has each of its texts once, with its vector, and with the weights of its corpus."""
     rows, reader, folder = given
-    settings = Ranking(model=str(folder), query_share=0.25, imitated=(1.0, 2.0), distance=(3.0, 4.0))
+    settings = Ranking(model=str(folder), imitated=(1.0, 2.0), distance=(3.0, 4.0))
     corpora = np.array([0, 1] * 4)
-    documents = np.arange(8) != 5
-    groups = ranking.Groups(rows, corpora, documents, reader, settings, Hardware(device="cpu"), Progress())
+    groups = ranking.Groups(rows, corpora, reader, settings, Hardware(device="cpu"), Progress())
     drawn = [groups.example(index, np.random.default_rng(index)) for index in (2, 5)]
     batch = groups.tensors(drawn)
 
     assert [len(group) for group in drawn] == [GROUP, GROUP]
     assert [group[0] for group in drawn] == [2, 5]
-    assert all(group[0] not in group[1:] and 5 not in group[1:] for group in drawn)
+    assert all(group[0] not in group[1:] for group in drawn)
     texts = np.unique(drawn)
     assert batch["ids"].tolist() == reader.tensors([rows[text] for text in texts])["ids"].tolist()
     assert batch["weights"].tolist() == [[[1, 3], [2, 4]][text % 2] for text in texts]
     np.testing.assert_allclose(batch["vectors"].norm(dim=1), 1, rtol=1e-5)
-    assert batch["shares"].sum().item() == pytest.approx(1)
-    assert batch["shares"][texts == 5].item() == pytest.approx(0.25)  # the only query
 
 
 @pytest.mark.parametrize("given_weights", [{"imitated": (1.0, 2.0)}, {"distance": (1.0, 2.0)}, {}])
@@ -66,16 +63,15 @@ def test_weights_that_are_left_out_are_1(given, given_weights):
     """Each of both settings can be left out, also if no text of the last corpus was drawn."""
     rows, reader, folder = given
     settings = Ranking(model=str(folder), **given_weights)
-    groups = ranking.Groups(rows, np.zeros(8, int), np.ones(8, bool), reader, settings, Hardware(device="cpu"), Progress())
+    groups = ranking.Groups(rows, np.zeros(8, int), reader, settings, Hardware(device="cpu"), Progress())
     assert groups.tensors([np.arange(8)])["weights"].tolist() == [[1, 1]] * 8
 
 
 def test_one_text_alone_is_refused(given):
     """One text has no neighbour to rank."""
     rows, reader, folder = given
-    settings = Ranking(model=str(folder))
-    with pytest.raises(CannotStart, match="needs at least two documents"):
-        ranking.Groups(rows[:1], np.zeros(1, int), np.ones(1, bool), reader, settings, Hardware(device="cpu"), Progress())
+    with pytest.raises(CannotStart, match="needs at least two texts"):
+        ranking.Groups(rows[:1], np.zeros(1, int), reader, Ranking(model=str(folder)), Hardware(device="cpu"), Progress())
 
 
 def test_a_dense_model_with_other_word_pieces_is_refused(given, tmp_path):
@@ -83,6 +79,4 @@ def test_a_dense_model_with_other_word_pieces_is_refused(given, tmp_path):
     rows, reader, _ = given
     other = checkpoints.masked_lm(tmp_path / "other", vocabulary=checkpoints.VOCABULARY[:-1])
     with pytest.raises(CommandError, match=r"ranking\.model: .* has other word pieces than the start; name another"):
-        ranking.Groups(
-            rows, np.zeros(8, int), np.ones(8, bool), reader, Ranking(model=str(other)), Hardware(device="cpu"), Progress()
-        )
+        ranking.Groups(rows, np.zeros(8, int), reader, Ranking(model=str(other)), Hardware(device="cpu"), Progress())

@@ -128,9 +128,7 @@ class Ranking(Strict, frozen=True, kw_only=True):
     model: (
         str  # a dense model with the same word pieces; the means of its states are its vectors: a folder, or a name on the hub
     )
-    texts: Positive = 60_000  # that batches draw from, each once
-    queries: tuple[str, ...] = ()  # those of the corpora of imitation that have queries; groups consist of a text and documents
-    query_share: Share = 0.5  # of queries in the divergence; the rest is that of documents, which are more of a batch
+    texts: Positive = 60_000  # that batches draw from
     imitated: tuple[Weight, ...] = ()  # of the imitated model's scores in the ranking of a text; the dense model's count 1
     distance: tuple[Weight, ...] = ()  # of a text's distance to the imitated predictions; the ranking counts 1
 
@@ -293,8 +291,6 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
     for setting, values in {"imitation.shares": imitation.shares, **weights}.items():
         if len(values) not in (0, count := len(imitation.corpora)):
             yield f"Expected {count} numbers, one for each of `imitation.corpora` - at `$.{setting}`"
-    for name in set(ranking.queries) - set(imitation.corpora) if ranking else ():
-        yield f"{name} is none of `imitation.corpora`: {', '.join(imitation.corpora)} - at `$.ranking.queries`"
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:

@@ -60,10 +60,8 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     imitated = imitated.to(processes.device(recipe.hardware))
     if recipe.ranking:
         drawn = _Texts(texts.corpora, settings, recipe.seed, recipe.ranking.texts)
-        rows, documents = drawn.rows(), np.array([name not in recipe.ranking.queries for name in settings.corpora])
-        groups = ranking.Groups(
-            rows, drawn.sources, documents[drawn.sources], reader, recipe.ranking, recipe.hardware, progress
-        )
+        rows = drawn.rows()
+        groups = ranking.Groups(rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
         idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** ranking.QUERY_IDF
         learner = Imitator(encoder, imitated, settings, idf, whole_counts=recipe.encoding.query_counts == "whole")
         fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
@@ -107,8 +105,9 @@ class _Texts:
         if most:
             counts = [min(count, len(corpus)) for count, corpus in zip(counts, corpora, strict=True)]
         positions = [np.resize(rng.permutation(len(corpus)), count) for corpus, count in zip(corpora, counts, strict=True)]
-        self.sources = np.repeat(np.arange(len(corpora)), counts)  # (texts,) index of the corpus
-        self._positions = np.concatenate(positions)  # (texts,) in the corpus
+        order = rng.permutation(sum(counts))
+        self.sources = np.repeat(np.arange(len(corpora)), counts)[order]  # (texts,) index of the corpus
+        self._positions = np.concatenate(positions)[order]  # (texts,) in the corpus
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -168,21 +167,15 @@ class Imitator(Learner):
         }
 
     def forward(
-        self,
-        ids: Tensor,
-        real: Tensor,
-        pools: Tensor,
-        vectors: Tensor | None = None,
-        weights: Tensor | None = None,
-        shares: Tensor | None = None,
+        self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor | None = None, weights: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Return the loss and its parts, scalars. The first three arguments are (n, length), see `Texts`.
 
-        *vectors* (n, width), *weights* (n, 2) and *shares* (n,) are those of texts to rank, see `ranking.divergence`; the
-        second weight of a text multiplies its distance to the imitated predictions.
+        *vectors* (n, width) and *weights* (n, 2) are those of texts to rank, see `ranking.divergence`; the second weight of a
+        text multiplies its distance to the imitated predictions.
         """
         texts = Texts(ids, real, pools)
-        if vectors is None or weights is None or shares is None:
+        if vectors is None or weights is None:
             predictions, states = in_groups(lambda texts: self._compared(texts)[:, :2], texts).mean(0)
             return {"loss": predictions + self.settings.keep_means * states, "predictions": predictions, "means": states}
         compared = in_groups(self._compared, texts)
@@ -190,7 +183,7 @@ class Imitator(Learner):
         predictions, states = (compared[:, :2] * functional.pad(weights[:, 1:], (0, 1), value=1.0)).mean(0)
         with torch.autocast(ids.device.type, enabled=False):
             scores = self.scale.exp() * self._scores(predicted, texts)
-            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0], shares)
+            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0])
         loss = divergence + predictions + self.settings.keep_means * states
         return {"loss": loss, "ranking": divergence, "predictions": predictions, "means": states}
 

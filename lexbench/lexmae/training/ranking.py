@@ -1,9 +1,8 @@
 """Ranking in imitation: a model learns to rank texts as a dense model and the imitated model rank them together.
 
 Text by text a model learns the words of another one, but not which texts are near. So a batch has groups: a text and some of
-the documents that are nearest to it by the dense model, because strangers are easy to rank. Each text ranks all others of the
-batch, as a query ranks documents. The teacher is the sum of both models' scores. No judgement is used. See section `[ranking]`
-of a recipe.
+its nearest neighbours by the dense model, because strangers are easy to rank. Each text ranks all others of the batch, as a
+query ranks documents. The teacher is the sum of both models' scores. No judgement is used. See section `[ranking]` of a recipe.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,6 @@ class Groups:
         self,
         rows: Sequence[NDArray[np.int64]],
         corpora: NDArray[np.int64],
-        documents: NDArray[np.bool_],
         reader: TextReader,
         settings: Ranking,
         hardware: Hardware,
@@ -41,18 +39,16 @@ class Groups:
     ) -> None:
         """Take the tokens of different texts, *rows* (length,) each, and the number of each text's corpus, *corpora* (texts,).
 
-        *documents* (texts,) is false for queries, which are no neighbours. Raises CommandError if the dense model has other
-        word pieces than *reader*, and CannotStart if there are no neighbours.
+        Raises CommandError if the dense model has other word pieces than *reader*, and CannotStart if there are no neighbours.
         """
-        if documents.sum() < 2:  # noqa: PLR2004
-            raise CannotStart("[ranking] needs at least two documents; name larger corpora for [imitation]")
+        if len(rows) < 2:  # noqa: PLR2004
+            raise CannotStart("[ranking] needs at least two texts, and the corpora of [imitation] have one; name larger ones")
         dense, tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
         if tokenizer.get_vocab() != reader.tokenizer.get_vocab():
             raise CommandError(f"ranking.model: {settings.model} has other word pieces than the start; name another")
         self._rows, self._reader = rows, reader
-        self._share, self._documents = settings.query_share, documents
         vectors = text_head.encode(dense.to(processes.device(hardware)), reader, rows, hardware, progress)
-        self._vectors, self._neighbours = vectors.cpu(), text_head.neighbours(vectors, documents)
+        self._vectors, self._neighbours = vectors.cpu(), text_head.neighbours(vectors)
         weights = [
             np.array(given)[corpora] if given else np.ones(len(rows)) for given in (settings.imitated, settings.distance)
         ]
@@ -66,25 +62,20 @@ class Groups:
         """Return the tensors of `Imitator.forward` for the different texts of *groups*."""
         texts = np.unique(np.concatenate(groups))
         tensors = self._reader.tensors([self._rows[text] for text in texts])
-        documents = self._documents[texts]
-        shares = np.where(documents, (1 - self._share) / max(1, documents.sum()), self._share / max(1, (~documents).sum()))
-        shares = torch.from_numpy(shares / (shares.sum() or 1)).float()
-        return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts], "shares": shares}
+        return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts]}
 
 
-def divergence(scores: Tensor, imitated: Tensor, vectors: Tensor, weights: Tensor, shares: Tensor) -> Tensor:
-    """Return the divergence of the teacher's ranking from *scores* (n, n), each text's of all texts.
+def divergence(scores: Tensor, imitated: Tensor, vectors: Tensor, weights: Tensor) -> Tensor:
+    """Return the divergence of the teacher's ranking from *scores* (n, n), each text's of all texts; the mean over texts.
 
-    It is KL(softmax(teacher) || softmax(scores)) over the other texts of the batch, and its mean over texts, of which each
-    counts its share of *shares* (n,). *imitated* (n, vocabulary) are the imitated weights, *vectors* (n, width) those of the
-    dense model, and *weights* (n,) multiply the imitated model's scores.
+    It is KL(softmax(teacher) || softmax(scores)) over the other texts of the batch. *imitated* (n, vocabulary) are the imitated
+    weights, *vectors* (n, width) those of the dense model, and *weights* (n,) multiply the imitated model's scores.
     """
     itself = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     dense, sparse = (_standard(other @ other.T, itself) for other in (vectors, imitated))
     teacher = _SPREAD * _standard(dense + weights[:, None] * sparse, itself)
     student, target = (values.masked_fill(itself, -1e4).log_softmax(1) for values in (scores, teacher))
-    of_texts = functional.kl_div(student, target, log_target=True, reduction="none").sum(1)
-    return (of_texts * shares).sum()
+    return functional.kl_div(student, target, log_target=True, reduction="batchmean")
 
 
 def _standard(scores: Tensor, itself: Tensor) -> Tensor:

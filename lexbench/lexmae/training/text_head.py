@@ -75,7 +75,7 @@ def fit(
     as a query and as a document.
     """
     head = _initial(texts, words, ids)
-    nearest, rng = neighbours(texts, np.ones(len(texts), bool)), np.random.default_rng(seed)
+    nearest, rng = neighbours(texts), np.random.default_rng(seed)
     factor = torch.nn.Parameter(_ratio(head, texts, kept).log())  # of dot products, so that they are as large as cosines
     optimizer = torch.optim.Adam([*head.parameters(), factor], lr=_RATE, betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / _WARMUP) * (1 - step / steps))
@@ -117,15 +117,13 @@ def _ratio(head: TextHead, texts: Tensor, kept: tuple[int, int]) -> Tensor:
     return ratio
 
 
-def neighbours(texts: Tensor, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the positions of the nearest texts of *among* (texts,) to each text (texts, neighbours), itself left out."""
-    left_out, most = torch.from_numpy(~among).to(texts.device), min(_NEIGHBOURS, int(among.sum()) - 1)
+def neighbours(texts: Tensor) -> NDArray[np.int64]:
+    """Return the positions of the nearest neighbours of each text (texts, neighbours), itself left out."""
     blocks = []
     for start in range(0, len(texts), _BLOCK):
         cosines = texts[start : start + _BLOCK] @ texts.T
         cosines.diagonal(start).fill_(-1.0)
-        cosines[:, left_out] = -1.0
-        blocks.append(cosines.topk(most, dim=1).indices)
+        blocks.append(cosines.topk(min(_NEIGHBOURS, len(texts) - 1), dim=1).indices)
     return torch.cat(blocks).cpu().numpy()
 
 
