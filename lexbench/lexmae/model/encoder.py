@@ -246,19 +246,20 @@ def _sparse_gradients(
     Without *positions*, those of the words with a gradient are computed again.
     """
     texts, words = gradient.nonzero(as_tuple=True)
-    at = _positions(texts, words, states, weight, pools) if positions is None else positions[texts, words]
-    rows, amounts = texts * states.shape[1] + at, gradient[texts, words, None]
-    of_states = torch.zeros((pools.numel(), states.shape[2]), device=states.device)
-    of_states.index_add_(0, rows, amounts * weight[words].float())
+    amounts, vectors = gradient[texts, words, None], weight[words].float()
+    at = _positions(texts, vectors, states, pools) if positions is None else positions[texts, words]
+    rows = texts * states.shape[1] + at
     of_weight = torch.zeros_like(weight, dtype=torch.float32)
     of_weight.index_add_(0, words, amounts * states.flatten(0, 1)[rows].float())
+    of_states = torch.zeros((pools.numel(), states.shape[2]), device=states.device)
+    of_states.index_add_(0, rows, vectors.mul_(amounts))
     return of_states.view(states.shape), of_weight.to(weight.dtype)
 
 
-def _positions(texts: Tensor, words: Tensor, states: Tensor, weight: Tensor, pools: Tensor) -> Tensor:
-    """Return the positions of the largest logits of *words* (m,), one each, in *texts* (m,), which are in order."""
+def _positions(texts: Tensor, vectors: Tensor, states: Tensor, pools: Tensor) -> Tensor:
+    """Return the positions of the largest logits of some words with *vectors* (m, width), in *texts* (m,), which are in order."""
     found = []
-    for text, rows in enumerate(torch.split(weight[words], texts.bincount(minlength=len(states)).tolist())):
-        logits = states[text].float() @ rows.float().T  # few rows: setting up products in bfloat16 would take longer
+    for text, some in enumerate(torch.split(vectors, texts.bincount(minlength=len(states)).tolist())):
+        logits = states[text].float() @ some.T  # few words: setting up products in bfloat16 would take longer
         found.append(logits.masked_fill_(~pools[text, :, None], _SILENT).argmax(0))
     return torch.cat(found)
