@@ -257,7 +257,7 @@ def _sparse_gradients(
 
 
 def _positions(texts: Tensor, vectors: Tensor, states: Tensor, pools: Tensor) -> Tensor:
-    """Return the positions of the largest logits of some words with *vectors* (m, width), in *texts* (m,), which are in order."""
+    """Return the positions of the largest logits of words with *vectors* (m, width), in *texts* (m,), which are in order."""
     found = []
     for text, some in enumerate(torch.split(vectors, texts.bincount(minlength=len(states)).tolist())):
         logits = states[text].float() @ some.T  # few words: setting up products in bfloat16 would take longer
