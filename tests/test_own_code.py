@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from servers import serving
-from tiny import answer, enter, write_files
+from tiny import answer, ended, enter, write_files
 
 import lexbench
 from lexbench.errors import CannotStart, LexbenchError
@@ -300,13 +300,19 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
 
 
 def test_a_function_in_a_module_is_typed(tmp_path, capsys, monkeypatch):
-    """On the command line, module:function is a system like any other, under this name or the user's."""
+    """On the command line, module:function is a system like any other, under this name or the user's, which a board repeats."""
     enter(tmp_path, monkeypatch)
     write_files(tmp_path, {"ones_of.py": "def ones(texts):\n    return [[1.0] for _ in texts]\n"})
     monkeypatch.syspath_prepend(tmp_path)
-    typed = answer(capsys, "run", "dataset", "pydoc/test", "-r", "ones_of:ones", "-r", "mine = ones_of:ones", "--json")
+    run = ("run", "dataset", "pydoc/test", "--results", "board", "--json")
+    typed = answer(capsys, *run, "-r", "ones_of:ones", "-r", "mine = ones_of:ones")
     assert [result["system"] for result in typed["results"]] == ["ones_of:ones", "mine"]
     assert typed["results"][0]["means"] == typed["results"][1]["means"]
+    ended(capsys, 0, "leaderboard", "--results", "board")
+    assert "-r ones_of:ones" in (repeats := (tmp_path / "board/reproduce.sh").read_text())
+    assert "-r 'mine = ones_of:ones'" in repeats
+    again = answer(capsys, *run, "-r", "mine")
+    assert again["results"][0]["means"] == typed["results"][0]["means"]
 
 
 def test_a_failing_system_costs_the_others_nothing(tmp_path):

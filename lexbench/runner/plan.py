@@ -40,7 +40,7 @@ class Job:
     system: System
     measures: tuple[str, ...]  # with the contract's thresholds
     depth: int
-    command: str | None  # repeats only this job; None for an object, which no command line can name
+    command: str | None  # repeats only this job; None if no command line can name its system
     source: Source | None = None  # None: the one that finds the contract's dataset
     headline: str = HEADLINE  # the measure by which weights are chosen
 
@@ -207,12 +207,14 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     listed: list[System] = []
     for name, item in items:
         checked = None if name is None else checked_name(name)
-        found: list[tuple[str | None, Any]] = [(None, item)]
-        if isinstance(item, str | PathLike):
-            own, expression = split_name(str(item))
-            is_object = PYTHON_OBJECT.fullmatch(expression)
-            found = [(own or expression, imported(expression))] if is_object else [*named_systems(str(item))]
-        listed += [system_of(one, checked or own) for own, one in found]
+        if not isinstance(item, str | PathLike):
+            listed.append(system_of(item, checked))
+            continue
+        own, expression = split_name(str(item))
+        if PYTHON_OBJECT.fullmatch(expression):
+            listed.append(system_of(imported(expression), checked or own, expression))
+        else:
+            listed += [system_of(one, checked or own) for own, one in named_systems(str(item))]
     by_name: dict[str, str] = {}
     for system in listed:
         expression = system.expression or "an object"
@@ -243,5 +245,5 @@ def _job(
             raise CommandError(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
-    repeat = f"{command} -r {quote(system.definition)}" if system.definition and command else None
+    repeat = f"{command} -r {quote(system.definition)}" if command and system.definition else None
     return Job(contract, system, with_thresholds, depth, repeat, source)

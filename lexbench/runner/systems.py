@@ -38,16 +38,18 @@ class System:
     retriever: Retriever
     recipe: KeyFacts  # everything about it that can change its answers
     expression: str | None = None  # what a command line types for it; None for an object
+    imported_from: str = ""  # the module:name that a command line types for an object
 
     @property
     def alias_of(self) -> str:
-        """The expression that the user's name stands for; "" if the name is the expression, or there is none."""
-        return self.expression if self.expression and self.expression != self.name else ""
+        """The expression or module:name that the user's name stands for; "" if they are the same, or there is none."""
+        typed = self.expression or self.imported_from
+        return typed if typed != self.name else ""
 
     @property
-    def definition(self) -> str | None:
-        """The expression, with the user's name before it if there is one; None for an object."""
-        return f"{self.name} = {self.expression}" if self.alias_of else self.expression
+    def definition(self) -> str:
+        """What a command line types, with the user's name before it if there is one; "" for the object of a program."""
+        return f"{self.name} = {self.alias_of}" if self.alias_of else self.expression or self.imported_from
 
     @property
     def reusable(self) -> bool:
@@ -55,8 +57,10 @@ class System:
         return is_reusable(self.recipe)
 
 
-def system(given: Any, name: str | None = None) -> System:
+def system(given: Any, name: str | None = None, imported_from: str = "") -> System:
     """Return the system of an expression, a retriever, or an encoder object; tables call it *name* if that is given.
+
+    *imported_from* is the module:name that was typed for an object.
 
     Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
     """
@@ -67,7 +71,7 @@ def system(given: Any, name: str | None = None) -> System:
     plugin = adapted(given)
     if isinstance(plugin, Encoder):
         plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])))
-    return System(name or name_of(given), plugin, describe(plugin))
+    return System(name or imported_from or name_of(given), plugin, describe(plugin), imported_from=imported_from)
 
 
 def imported(text: str, folder: Path = Path()) -> Any:
