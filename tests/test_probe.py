@@ -176,11 +176,11 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         (["http://127.0.0.1:9/x"], 2, "--vectors FILE.npy"),
         (["http://127.0.0.1:9/x", "--vectors", "documents.npy"], 3, "does not answer"),
         (["no-such-program", "--vectors", "documents.npy"], 3, "does not start"),
-        (["cat", "--vectors", "documents.npy"], 1, "the answer is not"),
+        (["cat", "--vectors", "documents.npy"], 1, 'it must write {"docs":'),
         (["cat", "--vectors", "documents.npy", "--knob", "ef"], 2, "write a name and whole numbers"),
         (["cat", "--vectors", "search.py"], 2, "not a .npy file"),
         (["cat", "--vectors", "documents.npy", "--ids", "search.py"], 2, "ids, and documents.npy has more vectors"),
-        (["true", "--vectors", "documents.npy"], 1, "ended"),
+        (["true", "--vectors", "documents.npy"], 1, "ended with exit code 0"),
         ([f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids"], 2, "like 'd"),
     ],
 )

@@ -3,10 +3,8 @@
 import json
 import os
 import shlex
-import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import read_shard
 from lexbench.engines.opensearch import Client
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, one_line, require
+from lexbench.programs import Program
 from lexbench.types import Kind
 from lexbench.vectors import kind_of
 
@@ -25,6 +24,8 @@ Block: TypeAlias = tuple[Sequence[str], NDArray[np.float32]]  # ids and vectors 
 Search: TypeAlias = Callable[[Sequence[float], int, Mapping[str, int]], Sequence[str]]  # query, k, knob -> ids, best first
 
 _READ = 1000  # vectors at a time
+_TIMEOUT = 60.0  # seconds that a program has for an answer
+_FORM = '{"docs": [["d1", 3.2], …]}'  # of an answer
 _SPACES = {  # the names of Qdrant, OpenSearch and Elasticsearch
     "dot": ("dot", "innerproduct", "dot_product", "max_inner_product"),
     "cosine": ("cosine", "cosinesimil"),
@@ -59,8 +60,8 @@ def opened(address: str) -> Iterator[Target]:
     parts = urlsplit(address)
     kind, _, secure = parts.scheme.partition("+")
     if "://" not in address:
-        with _command(address) as target:
-            yield target
+        with closing(_program(address)) as program:
+            yield Target(lambda vector, k, knob: program.ask({"vector": vector, "k": k, **knob}, _FORM, _ids), parallel=False)
         return
     if parts.username:
         raise CommandError("an address has no name and no key in it; set QDRANT_API_KEY or OPENSEARCH_API_KEY")
@@ -72,7 +73,15 @@ def opened(address: str) -> Iterator[Target]:
         yield _elastic(Client(base), kind, parts.path.strip("/").split("/"))
     elif kind in ("http", "https"):
         client, path = Client(f"{kind}://{parts.netloc}", "the server"), parts.path + (f"?{parts.query}" if parts.query else "")
-        yield Target(lambda vector, k, knob: _ids(client.ask("POST", path or "/", {"vector": vector, "k": k, **knob}), address))
+
+        def search(vector: Sequence[float], k: int, knob: Mapping[str, int]) -> list[str]:
+            answer = client.ask("POST", path or "/", {"vector": vector, "k": k, **knob})
+            try:
+                return _ids(answer)
+            except (TypeError, LookupError):
+                raise LexbenchError(f"{address}: the answer is not {_FORM}: {json.dumps(answer)[:80]}") from None
+
+        yield Target(search)
     else:
         raise CommandError(f"{address!r}: begin with qdrant://, opensearch://, elasticsearch:// or http://, or give a command")
 
@@ -85,12 +94,9 @@ def _similarity(name: str) -> str:
     return found
 
 
-def _ids(answer: Any, where: str) -> list[str]:
-    """Return the ids of an answer. Raises LexbenchError for one of another form."""
-    try:
-        return [str(row[0] if isinstance(row, list) else row) for row in answer["docs"]]
-    except (TypeError, KeyError, IndexError):
-        raise LexbenchError(f'{where}: the answer is not {{"docs": [["d1", 3.2], …]}}: {json.dumps(answer)[:80]}') from None
+def _ids(answer: Any) -> list[str]:
+    """Return the ids of an answer. Raises TypeError or LookupError for one of another form."""
+    return [str(row[0] if isinstance(row, list) else row) for row in answer["docs"]]
 
 
 @contextmanager
@@ -173,33 +179,12 @@ def _elastic(client: Client, kind: str, place: Sequence[str]) -> Target:
     return Target(search, blocks, _similarity(str(space)), "ef_search" if ours else "num_candidates")
 
 
-@contextmanager
-def _command(text: str) -> Iterator[Target]:
-    """Start a program that answers one query at a time."""
+def _program(text: str) -> Program:
+    """Start a program that answers one query at a time. Raises CannotStart if it does not start."""
     try:
-        process = subprocess.Popen(shlex.split(text), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"{text!r} does not start: {error}; a server's address begins with http://") from None
-    lock = threading.Lock()
-
-    def search(vector: Sequence[float], k: int, knob: Mapping[str, int]) -> list[str]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with lock:
-            try:
-                process.stdin.write(json.dumps({"vector": vector, "k": k, **knob}) + "\n")
-                process.stdin.flush()
-                return _ids(json.loads(process.stdout.readline()), text)
-            except (OSError, ValueError):
-                raise LexbenchError(f"{text!r} ended, or its answer is no JSON") from None
-
-    with process:
-        try:
-            yield Target(search, parallel=False)
-        finally:
-            process.kill()
-            with suppress(OSError):  # what it did not read
-                process.stdin.close()  # type: ignore[union-attr] # it is a pipe
+        return Program(repr(text), shlex.split(text), _TIMEOUT)
+    except (CannotStart, ValueError) as error:
+        raise CannotStart(f"{error}; a server's address begins with http://") from None
 
 
 def file_blocks(path: Path, ids: Path | None) -> Callable[[], Iterator[Block]]:
