@@ -30,7 +30,7 @@ from lexbench.engines.kernels.checks import (
     sums_fit,
     whole_weights,
 )
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -265,7 +265,7 @@ class Server:
             many = largest if self._kind is Kind.MULTI else None
             params = models.VectorParams(size=width, distance=models.Distance.DOT, multivector_config=many)
             settings["vectors_config"] = {_NAME: params}
-        with _one_line(self._url):
+        with client_errors(self._url):
             self._client.delete_collection(self._name)
             self._client.create_collection(self._name, **settings)
 
@@ -282,13 +282,13 @@ class Server:
         from qdrant_client import models
 
         ready = [models.PointStruct(id=position, vector={_NAME: self._vector(vector)}) for position, vector in points]
-        with _one_line(self._url):
+        with client_errors(self._url):
             self._client.upsert(self._name, ready, wait=True)
 
     def finish(self) -> None:
         """Wait until the server has indexed all points. Raises LexbenchError if that takes too long."""
         end = time.monotonic() + _WAIT
-        with _one_line(self._url):
+        with client_errors(self._url):
             while (status := self._client.get_collection(self._name).status) != "green":
                 if time.monotonic() > end:
                     raise LexbenchError(f"{self._url} has not indexed {self._name} in {_WAIT:,.0f} s: its status is {status}")
@@ -296,14 +296,14 @@ class Server:
 
     def count(self) -> int:
         """Return the number of points; 0 if there is no such collection."""
-        with _one_line(self._url):
+        with client_errors(self._url):
             return int(self._client.count(self._name).count) if self._client.collection_exists(self._name) else 0
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
         """Return the best *limit* points for a query *vector*, exactly, none with a score below *least*."""
         from qdrant_client import models
 
-        with _one_line(self._url):
+        with client_errors(self._url):
             answer = self._client.query_points(
                 self._name,
                 query=self._vector(vector),
@@ -317,15 +317,16 @@ class Server:
 
 
 @contextmanager
-def _one_line(url: str) -> Iterator[None]:
-    """Turn any error of the client into one line that names the server."""
+def client_errors(place: str, *more: type[Exception]) -> Iterator[None]:
+    """Turn errors of the client, and those of the types *more*, into one line that names the server or folder *place*."""
     try:
         yield
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in {"qdrant_client", "httpx", "httpcore"}:
+        package = type(error).__module__.partition(".")[0]
+        if package not in {"qdrant_client", "httpx", "httpcore"} and not isinstance(error, more):
             raise
-        reason = " ".join(str(error).split())[:200]
-        raise CannotStart(f"qdrant at {url}: {type(error).__name__}: {reason}; is it running, is {KEY_VARIABLE} set?") from None
+        hint = f"is it running, is the name right, is {KEY_VARIABLE} set?"
+        raise CannotStart(f"qdrant at {place}: {type(error).__name__}: {one_line(str(error))[:200]}; {hint}") from None
 
 
 def connect(url: str) -> Any:
@@ -333,5 +334,5 @@ def connect(url: str) -> Any:
     require("engine 'qdrant' with a url", ("qdrant_client",), "qdrant")
     from qdrant_client import QdrantClient
 
-    with _one_line(url):
+    with client_errors(url):
         return QdrantClient(url=url, api_key=os.environ.get(KEY_VARIABLE) or None, timeout=600)

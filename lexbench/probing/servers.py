@@ -1,7 +1,6 @@
 """Servers and programs with an index of dense vectors, as `lexbench probe` searches them, and the vectors that they hold."""
 
 import json
-import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from lexbench.encodings.shards import read_shard
 from lexbench.engines.opensearch import Client
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, one_line, require
+from lexbench.engines.qdrant import client_errors, connect
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, require
 from lexbench.programs import Program
 from lexbench.types import Kind
 from lexbench.vectors import kind_of
@@ -108,9 +108,8 @@ def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
     folder, _, name = path.rpartition("/")
     if not host and not Path(folder).is_dir():  # the client would make it
         raise CannotStart(f"{folder} is no folder; write qdrant:///FOLDER/COLLECTION, or qdrant://HOST:6333/COLLECTION")
-    with _errors_name(f"qdrant at {host or folder}", ValueError, RuntimeError):  # no such collection, folder in use
-        key = os.environ.get("QDRANT_API_KEY") or None
-        client = QdrantClient(url=base, api_key=key) if host else QdrantClient(path=folder)
+    with client_errors(host or folder, ValueError, RuntimeError):  # no such collection, folder in use
+        client = connect(base) if host else QdrantClient(path=folder)
         info: Any = client.get_collection(name).config.params.vectors
         info = info.get(using) if isinstance(info, dict) else info
 
@@ -131,19 +130,8 @@ def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
 
     similarity = _similarity(str(info.distance.value)) if info else None
     knob = "hnsw_ef" if host else ""  # a local folder is searched exactly
-    with closing(client), _errors_name(f"qdrant at {host or folder}"):
+    with closing(client), client_errors(host or folder):
         yield Target(search, blocks if info else None, similarity, knob, parallel=bool(host))
-
-
-@contextmanager
-def _errors_name(where: str, *more: type[Exception]) -> Iterator[None]:
-    """Turn errors of Qdrant's client, and those of the types *more*, into one line."""
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, more) and type(error).__module__.partition(".")[0] not in {"qdrant_client", "httpx"}:
-            raise
-        raise CannotStart(f"{where}: {one_line(str(error))[:200]}; is it running, is the name right?") from None
 
 
 def _elastic(client: Client, kind: str, place: Sequence[str]) -> Target:
