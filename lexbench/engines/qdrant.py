@@ -329,10 +329,10 @@ def client_errors(place: str, *more: type[Exception]) -> Iterator[None]:
         raise CannotStart(f"qdrant at {place}: {type(error).__name__}: {one_line(str(error))[:200]}; {hint}") from None
 
 
-def connect(url: str) -> Any:
-    """Return a client of the server at *url*."""
+def connect(url: str, timeout: int = 600) -> Any:
+    """Return a client of the server at *url*, which may take *timeout* seconds for an answer."""
     require("engine 'qdrant' with a url", ("qdrant_client",), "qdrant")
     from qdrant_client import QdrantClient
 
     with client_errors(url):
-        return QdrantClient(url=url, api_key=os.environ.get(KEY_VARIABLE) or None, timeout=600)
+        return QdrantClient(url=url, api_key=os.environ.get(KEY_VARIABLE) or None, timeout=timeout)

@@ -24,7 +24,7 @@ Block: TypeAlias = tuple[Sequence[str], NDArray[np.float32]]  # ids and vectors 
 Search: TypeAlias = Callable[[Sequence[float], int, Mapping[str, int]], Sequence[str]]  # query, k, knob -> ids, best first
 
 _READ = 1000  # vectors at a time
-_TIMEOUT = 60.0  # seconds that a program has for an answer
+_TIMEOUT = 60  # seconds that a program or Qdrant has for an answer
 _FORM = '{"docs": [["d1", 3.2], …]}'  # of an answer
 _SPACES = {  # the names of Qdrant, OpenSearch and Elasticsearch
     "dot": ("dot", "innerproduct", "dot_product", "max_inner_product"),
@@ -109,7 +109,7 @@ def _qdrant(base: str, host: str, path: str, using: str) -> Iterator[Target]:
     if not host and not Path(folder).is_dir():  # the client would make it
         raise CannotStart(f"{folder} is no folder; write qdrant:///FOLDER/COLLECTION, or qdrant://HOST:6333/COLLECTION")
     with client_errors(host or folder, ValueError, RuntimeError):  # no such collection, folder in use
-        client = connect(base) if host else QdrantClient(path=folder)
+        client = connect(base, _TIMEOUT) if host else QdrantClient(path=folder)
         info: Any = client.get_collection(name).config.params.vectors
         info = info.get(using) if isinstance(info, dict) else info
 
