@@ -11,7 +11,7 @@ Each step that is finished is not repeated, so the same command continues where 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -41,6 +41,7 @@ from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import lines, read_toml
 from lexbench.storage.store import Store
+from lexbench.storage.toml import toml
 from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
 from lexbench.types import Judgement, Query
@@ -254,7 +255,7 @@ class Collection:
         if path.exists():
             old = read_toml(path, Contract)
             contract = msgspec.structs.replace(contract, version=old.version + (old.expected != contract.expected))
-        atomic.write_text(path, _toml(msgspec.to_builtins(contract)))
+        atomic.write_text(path, toml(msgspec.to_builtins(contract), empty=False))
         return judged
 
     def losses(self, by: str) -> list[LeftOut]:
@@ -343,18 +344,3 @@ def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
         raise InvalidFile(f"{path} has no queries; write one per line")
     order = sorted(found, key=lambda text: drawn_number(text, "drawn") ** (1 / max(found[text][1], 1e-9)), reverse=True)
     return sorted((found[text][0], text) for text in order[:count])
-
-
-def _toml(table: Mapping[str, Any], name: str = "") -> str:
-    """Return a table of plain values as TOML; None and empty values are left out."""
-    kept = {key: value for key, value in table.items() if value not in (None, (), [], {}, "")}
-    tables = {key: value for key, value in kept.items() if isinstance(value, dict)}
-    arrays = {key: value for key, value in kept.items() if isinstance(value, list | tuple) and isinstance(value[0], dict)}
-    text = "".join(
-        f"{key if key.isidentifier() else json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}\n"
-        for key, value in kept.items()
-        if key not in tables | arrays
-    )
-    prefix = f"{name}." if name else ""
-    text += "".join(f"\n[{prefix}{key}]\n{_toml(value, prefix + key)}" for key, value in tables.items())
-    return text + "".join(f"\n[[{prefix}{key}]]\n{_toml(row)}" for key, rows in arrays.items() for row in rows)

@@ -19,6 +19,7 @@ from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
+from lexbench.storage.toml import plain, toml
 from lexbench.table import Table, escape, markdown, number
 
 What = Literal["pretrained", "imitated", "stage1", "stage2", "stage3"]
@@ -190,37 +191,12 @@ def text(recipe: Recipe, what: What, facts: Facts) -> str:
         _about(recipe, what),
         _USE.format(document=_DOCUMENT[encoding.titles], positions=_POOLED[encoding.positions]),
         _data(recipe, facts),
-        f"## Recipe\n\n```toml\n{toml(recipe)}\n```",
+        f"## Recipe\n\n```toml\n{toml(msgspec.to_builtins(recipe))}```",
         _training(recipe, facts),
         *_scores(facts),
         _limits(recipe, facts),
     ]
     return "\n\n".join(sections) + "\n"
-
-
-def toml(recipe: Recipe) -> str:
-    """Return *recipe* as TOML with all values, including defaults, but without sections that it does not have."""
-    table: dict[str, Any] = msgspec.to_builtins(recipe)
-    return "\n".join(_toml(table))
-
-
-def _toml(table: Mapping[str, Any], name: str = "") -> Iterator[str]:
-    if name:
-        yield from ("", f"[{name}]")
-    yield from (f"{key} = {_value(value)}" for key, value in table.items() if value is not None and not isinstance(value, dict))
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _toml(value, key)
-
-
-def _value(value: Any) -> str:
-    """Return a value as text that is valid in both TOML and YAML."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if not isinstance(value, str):
-        return json.dumps(value)
-    quoted = json.dumps(value, ensure_ascii=False)
-    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in quoted)
 
 
 def _shown(text: str) -> str:
@@ -243,7 +219,7 @@ def _front(recipe: Recipe, what: What, facts: Facts) -> str:
         "base_model": facts.base_model or base,
         "tags": ["lexmae", "learned-sparse-retrieval", "information-retrieval", "lexbench"],
     }
-    return "\n".join(["---", *(f"{key}: {_value(value)}" for key, value in fields.items() if value), "---"])
+    return "\n".join(["---", *(f"{key}: {plain(value)}" for key, value in fields.items() if value), "---"])
 
 
 def _about(recipe: Recipe, what: What) -> str:
