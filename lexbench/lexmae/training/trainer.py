@@ -14,7 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Sampler, SequentialSampler
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.utils import logging as transformers_logging
 
 from lexbench.errors import LexbenchError
@@ -113,6 +121,8 @@ def fit(
     if settings.hardware.threads:
         torch.set_num_threads(settings.hardware.threads)
     for module in model.modules():
+        if isinstance(module, PreTrainedModel) and processes.device(settings.hardware) == "cpu":
+            module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
         if isinstance(module, nn.Dropout) and settings.fitting.dropout is not None:
             module.p = settings.fitting.dropout  # attention reads it from here too
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
