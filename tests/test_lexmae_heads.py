@@ -84,6 +84,21 @@ def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
     assert abs(terms.mean() - min(150, vocabulary)) < 0.1 * vocabulary
 
 
+def test_a_head_like_that_of_another_model(tmp_path, rows):
+    """If linear maps can do it, the model predicts what the other one predicts: here both have the same states."""
+    reader, other, encoder = reader_of(tmp_path, "bert"), *(LexiconEncoder(random_model("bert", seed=3)) for _ in range(2))
+    heads.project_by_embeddings(other.language_model, reader, rows)
+    with torch.no_grad():
+        encoder.language_model.cls.predictions.transform.dense.weight.normal_()
+        of_states = heads.project_like(encoder, other, reader, rows)
+        texts = Texts(**reader.tensors(rows))
+        found, wanted = (model.largest_logits(texts) for model in (encoder, other))
+        mapped = of_states(encoder.hidden(texts.ids, texts.real))[texts.pools]
+        projected = other.transformed(other.hidden(texts.ids, texts.real))[texts.pools]
+    assert (found - wanted).square().mean() < 0.01 * wanted.var()
+    assert (mapped - projected).square().mean() < 0.01 * projected.var()
+
+
 def test_exact_terms_begin_as_powers_of_idf(recipe_of_exact_terms):
     """Exact terms start as .35 x 2 idf^.5 and .35 idf^.25, and are saved with the model."""
     place = recipe_of_exact_terms("topics")

@@ -45,6 +45,7 @@ corpora = ["topics", "topics"]
 shares = [3, 1]
 length = 12
 keep_means = {keep_means}
+states = {states}
 steps = 120
 batch_size = 8
 learning_rate = 3e-3
@@ -65,13 +66,13 @@ def place(tmp_path_factory):
     masked_lm(place / "imitated", vocabulary=VOCABULARY, seed=7)
     masked_lm(place / "other", vocabulary=VOCABULARY[:-1])
     ranks = '[ranking]\nmodel = "other dense"\ntexts = 40\ndistance = [0.1, 0.1]'
-    for name, imitated, keep, share, ranking in (
-        ("both", "imitated", 20.0, 0.0, ""),
-        ("alone", "imitated", 0.0, 0.0, ""),
-        ("ranked", "imitated", 0.0, 0.25, ranks),
-        ("refused", "other", 20.0, 0.0, ""),
+    for name, imitated, keep, states, share, ranking in (
+        ("both", "imitated", 20.0, 0.0, 0.0, ""),
+        ("alone", "imitated", 0.0, 0.3, 0.0, ""),
+        ("ranked", "imitated", 0.0, 0.0, 0.25, ranks),
+        ("refused", "other", 20.0, 0.0, 0.0, ""),
     ):
-        text = RECIPE.format(output=name, imitated=imitated, keep_means=keep, share=share, ranking=ranking)
+        text = RECIPE.format(output=name, imitated=imitated, keep_means=keep, states=states, share=share, ranking=ranking)
         (place / f"{name}.toml").write_text(text)
     masked_lm(place / "other dense", vocabulary=VOCABULARY, seed=9)
     return place
@@ -87,9 +88,36 @@ def trained(place):
 
 
 def test_predictions_come_near_the_imitated_ones(trained):
-    """The distance to the imitated predictions falls to less than half."""
+    """The distance to the imitated predictions falls to less than half. A head that is fitted to their states begins nearer."""
+    first = trained["both"][0]["predictions"]
     for name in ("both", "alone"):
-        assert trained[name][-1]["predictions"] < 0.5 * trained[name][0]["predictions"]
+        assert trained[name][-1]["predictions"] < 0.5 * first
+    assert trained["alone"][0]["predictions"] < 0.2 * first
+
+
+def test_states_are_imitated_if_the_recipe_says_so(trained):
+    """With a weight for states, those of the imitated model are learned, too; without one they are not in the log."""
+    assert trained["alone"][-1]["states"] < 0.5 * trained["alone"][0]["states"]
+    assert "states" not in trained["both"][-1]
+
+
+def test_the_distance_of_states(place):
+    """It is the squared distance of mapped states to those that are projected, relative to their squared length."""
+    encoder, imitated = (load_encoder(place / name)[0].eval() for name in ("other dense", "imitated"))
+    settings = Imitation(model="any", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0, states=1.0)
+    of_states = torch.nn.Linear(32, 32)
+    learner = imitation.Imitator(encoder, imitated, settings, of_states=of_states)
+    texts = [torch.tensor([5, 6, 7, 8]), torch.tensor([9, 10])]
+    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
+    expected = []
+    with torch.no_grad():
+        found = learner(ids, ids > 0, ids > 0)["states"]
+        for text in texts:
+            whole = torch.ones((1, len(text)), dtype=torch.bool)
+            wanted = imitated.transformed(imitated.hidden(text[None], whole))
+            mapped = of_states(encoder.hidden(text[None], whole))
+            expected.append((mapped - wanted).square().sum() / wanted.square().sum())
+    torch.testing.assert_close(found, torch.stack(expected).mean())
 
 
 def test_a_ranking_is_learned(trained):

@@ -6,7 +6,7 @@
                  dense encoder finds near it. For models trained to compare mean states, e.g. all-MiniLM-L6-v2
 
 States that were trained for another purpose do not point at the words they stand for, hence the map. In both cases one bias
-for all words gives a text about 150 terms.
+for all words gives a text about 150 terms. A model that imitates the states of another one starts with `project_like`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
@@ -60,17 +60,54 @@ def project_by_words(model: Any, reader: TextReader, rows: Rows) -> None:
     """
     encoder = LexiconEncoder(model.eval())
     vectors, embeddings = _word_vectors(encoder, reader), encoder.embeddings.detach()
-    counts = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=len(embeddings))
-    weight = torch.from_numpy(np.sqrt(1.0 + counts))[:, None]
-    left, right = (_centred(table.double(), weight) for table in (embeddings, vectors))
-    products = (left * weight).T @ left
-    products.diagonal().add_(_RIDGE * products.diagonal().mean())
-    solution = torch.linalg.solve(products, (left * weight).T @ right).float()
+    solution = _ridge(embeddings, vectors, _word_weights(rows, len(embeddings))).weight.detach().T
     states = _states(encoder, reader, rows[:_CALIBRATED])
     middle = states.mean(0)
     scale = 1 / ((states - middle) @ solution.T).std()  # small values would be lost next to the lift
     _set_head(model, solution * scale, -(solution @ middle) * scale)
     _calibrate(model, reader, rows)
+
+
+@torch.no_grad()
+def project_like(encoder: LexiconEncoder, other: LexiconEncoder, reader: TextReader, rows: Rows) -> nn.Linear:
+    """Make the head of *encoder* predict about what *other* predicts, and return the map of states that this takes.
+
+    It is the linear map from the states of *encoder* to those that *other* projects. It and the map between the word embeddings
+    are ridge regressions, in closed form, on the texts *rows*.
+    """
+    states, wanted = _states(encoder.eval(), reader, rows), _states(other.eval(), reader, rows, projected=True)
+    projection, bias = other.projection
+    map_of_states = _ridge(states, wanted, torch.ones(len(states), 1))
+    embeddings = encoder.embeddings.detach()
+    back = _ridge(embeddings, projection, _word_weights(rows, len(embeddings))).weight.T  # (width, width of the other)
+    middle, constant, weight = states.mean(0), back @ wanted.mean(0), back @ map_of_states.weight
+    scale = float((states @ weight.T + (constant - weight @ middle)).std(1).mean())
+    _set_head(encoder.language_model, weight / scale, (constant - weight @ middle) / scale, scale)
+    encoder.language_model.get_output_embeddings().bias.copy_(
+        projection @ wanted.mean(0) - embeddings @ constant + (0 if bias is None else bias)
+    )
+    return map_of_states
+
+
+def _word_weights(rows: Rows, vocabulary: int) -> Tensor:
+    """Return the square root of 1 + the number of *rows* that have each word piece (vocabulary, 1)."""
+    counts = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=vocabulary)
+    return torch.from_numpy(np.sqrt(1.0 + counts))[:, None]
+
+
+@torch.no_grad()
+def _ridge(inputs: Tensor, outputs: Tensor, weight: Tensor) -> nn.Linear:
+    """Return the linear map from *inputs* (n, width) to *outputs* (n, other width) with the least error.
+
+    The error of a row counts with its *weight* (n, 1).
+    """
+    (left, first), (right, second) = (_centred(table.double(), weight) for table in (inputs, outputs))
+    products = (left * weight).T @ left
+    products.diagonal().add_(_RIDGE * products.diagonal().mean())
+    linear = nn.Linear(inputs.shape[1], outputs.shape[1])
+    linear.weight.copy_(torch.linalg.solve(products, (left * weight).T @ right).T)
+    linear.bias.copy_(second - linear.weight.double() @ first)
+    return linear
 
 
 @torch.no_grad()
@@ -85,19 +122,21 @@ def _word_vectors(encoder: LexiconEncoder, reader: TextReader) -> Tensor:
     return functional.normalize(torch.cat(vectors), dim=1)
 
 
-def _centred(table: Tensor, weight: Tensor) -> Tensor:
-    return table - (table * weight).sum(0) / weight.sum()
+def _centred(table: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return *table* (n, width) minus the weighted mean of its rows, and that mean (width,)."""
+    mean = (table * weight).sum(0) / weight.sum()
+    return table - mean, mean
 
 
-def _set_head(model: Any, weight: Tensor, bias: Tensor) -> None:
-    """Make the head of *model* the linear map of *weight* (width, width) and *bias* (width,), with a neutral normalisation."""
+def _set_head(model: Any, weight: Tensor, bias: Tensor, scale: float = 1.0) -> None:
+    """Make the head of *model* the linear map of *weight* (width, width) and *bias* (width,), normalised to *scale*."""
     dense, norm = _dense_and_norm(model)
     model.config.tie_word_embeddings = True
     model.tie_weights()
     with torch.no_grad():
         dense.weight.copy_(weight)
         dense.bias.copy_(bias + _LIFT)
-        norm.weight.fill_(1.0)
+        norm.weight.fill_(scale)
         norm.bias.zero_()
 
 
@@ -114,10 +153,11 @@ def _calibrate(model: Any, reader: TextReader, rows: Rows) -> None:
 
 
 @torch.no_grad()
-def _states(encoder: LexiconEncoder, reader: TextReader, rows: Rows) -> Tensor:
-    """Return the last layer's states at all pooled positions of the texts *rows* (tokens, width)."""
+def _states(encoder: LexiconEncoder, reader: TextReader, rows: Rows, *, projected: bool = False) -> Tensor:
+    """Return the last layer's states at all pooled positions of the texts *rows* (tokens, width), or the *projected* ones."""
+    then = encoder.transformed if projected else nn.Identity()
     batches = [Texts(**reader.tensors(rows[start : start + _TOGETHER])) for start in range(0, len(rows), _TOGETHER)]
-    return torch.cat([encoder.hidden(texts.ids, texts.real)[texts.pools] for texts in batches])
+    return torch.cat([then(encoder.hidden(texts.ids, texts.real))[texts.pools] for texts in batches])
 
 
 def _dense_and_norm(model: Any) -> tuple[Any, Any]:

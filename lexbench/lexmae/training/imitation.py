@@ -21,7 +21,7 @@ from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_corpus
-from lexbench.lexmae.model import start
+from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder, max_pool
 from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
 from lexbench.lexmae.training import processes, publishing, ranking, resuming, text_head, trainer
@@ -31,6 +31,8 @@ from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 _SCALE = 0.3  # of scores in the softmax, before training
+_FITTED = 1_000  # texts that decide the first head
+_DISTANCES = 3  # of a text, in the loss
 _SLOPE = 0.25  # of a logit below 0, for a word that the imitated model predicts
 
 
@@ -56,6 +58,7 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     corpora = [open_corpus(name, store, progress) for name in settings.corpora]
     texts = _Texts([reader.corpus(corpus, store, progress) for corpus in corpora], settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
+    of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
     imitated = imitated.to(processes.device(recipe.hardware))
     if recipe.ranking:
@@ -63,10 +66,10 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
         rows = drawn.rows()
         groups = ranking.Groups(rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
         idf = start.inverse_document_frequencies(texts.corpora, len(encoder.embeddings)) ** ranking.QUERY_IDF
-        learner = Imitator(encoder, imitated, settings, idf, whole_counts=recipe.encoding.query_counts == "whole")
+        learner = Imitator(encoder, imitated, settings, idf, of_states, whole_counts=recipe.encoding.query_counts == "whole")
         fitted = trainer.fit(learner, Draws(groups.example, len(rows), fit.draws, recipe.seed), groups.tensors, fit, progress)
     else:
-        learner = Imitator(encoder, imitated, settings)
+        learner = Imitator(encoder, imitated, settings, of_states=of_states)
         fitted = trainer.fit(learner, Draws(texts.example, len(texts), fit.draws, recipe.seed), reader.tensors, fit, progress)
     if settings.start_share:
         average(encoder, load_encoder(initial)[0], settings.start_share)
@@ -143,6 +146,7 @@ class Imitator(Learner):
         imitated: LexiconEncoder,
         settings: Imitation,
         idf: Tensor | None = None,
+        of_states: nn.Linear | None = None,
         *,
         whole_counts: bool = False,
     ) -> None:
@@ -153,6 +157,7 @@ class Imitator(Learner):
         first = copy.deepcopy(encoder.language_model).to(next(imitated.parameters()).device)
         # In a tuple they are no submodules, so that they are neither trained nor saved.
         self._fixed = tuple(model.eval().requires_grad_(requires_grad=False) for model in (imitated, LexiconEncoder(first)))
+        self.of_states = of_states
         if idf is not None:
             self.register_buffer("idf", idf, persistent=False)
             self.whole_counts = whole_counts
@@ -162,9 +167,8 @@ class Imitator(Learner):
     def rates(self) -> Mapping[str, float]:
         """Factors of the learning rate, by name of the parameter."""
         terms = {id(value) for value in self.encoder.term_parameters}
-        return {
-            name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in terms or name == "scale"
-        }
+        own = ("scale", "of_states.weight", "of_states.bias")
+        return {name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in terms or name in own}
 
     def forward(
         self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor | None = None, weights: Tensor | None = None
@@ -176,16 +180,20 @@ class Imitator(Learner):
         """
         texts = Texts(ids, real, pools)
         if vectors is None or weights is None:
-            predictions, states = in_groups(lambda texts: self._compared(texts)[:, :2], texts).mean(0)
-            return {"loss": predictions + self.settings.keep_means * states, "predictions": predictions, "means": states}
+            return self._losses(in_groups(lambda texts: self._compared(texts)[:, :_DISTANCES], texts))
         compared = in_groups(self._compared, texts)
-        predicted, imitated = compared[:, 2:].chunk(2, dim=1)
-        predictions, states = (compared[:, :2] * functional.pad(weights[:, 1:], (0, 1), value=1.0)).mean(0)
+        predicted, imitated = compared[:, _DISTANCES:].chunk(2, dim=1)
+        losses = self._losses(compared[:, :_DISTANCES] * functional.pad(weights[:, 1:], (0, _DISTANCES - 1), value=1.0))
         with torch.autocast(ids.device.type, enabled=False):
             scores = self.scale.exp() * self._scores(predicted, texts)
             divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0])
-        loss = divergence + predictions + self.settings.keep_means * states
-        return {"loss": loss, "ranking": divergence, "predictions": predictions, "means": states}
+        return {**losses, "loss": divergence + losses["loss"], "ranking": divergence}
+
+    def _losses(self, distances: Tensor) -> dict[str, Tensor]:
+        """Return the loss and its parts from the *distances* of texts (n, 3)."""
+        predictions, means, states = distances.mean(0)
+        loss = predictions + self.settings.keep_means * means + self.settings.states * states
+        return {"loss": loss, "predictions": predictions, "means": means} | ({"states": states} if self.of_states else {})
 
     def _scores(self, predicted: Tensor, texts: Texts) -> Tensor:
         """Return the score of each text for each text as a query (n, n), from *predicted* (n, vocabulary)."""
@@ -195,15 +203,17 @@ class Imitator(Learner):
         return (queries * self.idf) @ documents.T
 
     def _compared(self, texts: Texts) -> Tensor:
-        """Return two distances of each text, its predicted weights and the imitated ones, (n, 2 + 2 vocabulary).
+        """Return three distances of each text, its predicted weights and the imitated ones, (n, 3 + 2 vocabulary).
 
         The first distance is that of predicted weights, squared, relative to the square of their length; the second is
-        1 - cosine of the mean state and the one before training.
+        1 - cosine of the mean state and the one before training; the third is that of the states that a linear map makes of its
+        own to the states that the imitated model projects, squared, relative to the square of their length.
         """
         imitated, first = self._fixed
         states = self.encoder.hidden(texts.ids, texts.real)
         with torch.no_grad():
-            target = imitated.predicted(texts)
+            imitated_states = imitated.transformed(imitated.hidden(texts.ids, texts.real))
+            target = torch.log1p(functional.relu(max_pool(imitated_states, *imitated.projection, texts.pools, few=True)))
             mean = means(first.hidden(texts.ids, texts.real), texts.real)
         apart = 1 - (means(states, texts.real) * mean).sum(1)
         logits = max_pool(self.encoder.transformed(states), *self.encoder.projection, texts.pools, few=True)
@@ -211,4 +221,9 @@ class Imitator(Learner):
         below = _SLOPE * logits.clamp(max=0) * (target > 0)
         predicted = torch.log1p(functional.relu(logits))
         distance = (predicted + below - target).square().sum(1) / target.square().sum(1).clamp(min=1)
-        return torch.cat([torch.stack([distance, apart], dim=1), predicted, target], dim=1)
+        far = torch.zeros_like(distance)
+        if self.of_states:
+            counts = texts.pools[:, :, None]
+            difference = (self.of_states(states) - imitated_states).float() * counts
+            far = difference.square().sum((1, 2)) / (imitated_states.float() * counts).square().sum((1, 2)).clamp(min=1)
+        return torch.cat([torch.stack([distance, apart, far], dim=1), predicted, target], dim=1)
