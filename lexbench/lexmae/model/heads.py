@@ -1,13 +1,4 @@
-"""A head for a model that has none: its word embeddings project its states, unchanged or after a linear map.
-
-    embeddings   no map
-    words        a ridge regression, in closed form, of word vectors on the word embeddings. The vector of a word is the one
-                 that the model, as an encoder of sentences, gives the word read as a text. So a text gets the words that a
-                 dense encoder finds near it. For models trained to compare mean states, e.g. all-MiniLM-L6-v2
-
-States that were trained for another purpose do not point at the words they stand for, hence the map. In both cases one bias
-for all words gives a text about 150 terms. A model that imitates the states of another one starts with `project_like`.
-"""
+"""First heads for models that have none, or that begin with the predictions of another model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
@@ -31,7 +21,6 @@ _ACTIVE = 150  # terms per text
 _CALIBRATED = 64  # texts that determine the bias
 _DRAWN = 768  # texts that word frequencies come from
 _TOGETHER = 16  # texts computed at a time
-_WORDS = 512  # words read at a time, each as a text
 _RIDGE = 1e-3  # relative to the mean square of an embedding's components
 _LIFT = 10.0  # GELU leaves values well above 0 unchanged; the normalisation after it removes the constant
 
@@ -49,22 +38,6 @@ def project_by_embeddings(model: Any, reader: TextReader, rows: Rows) -> None:
     """Make the head of *model*, a *ForMaskedLM, pass states on unchanged, so that the word embeddings project them."""
     width = model.get_input_embeddings().weight.shape[1]
     _set_head(model, torch.eye(width), torch.zeros(width))
-    _calibrate(model, reader, rows)
-
-
-def project_by_words(model: Any, reader: TextReader, rows: Rows) -> None:
-    """Make the head of *model*, a *ForMaskedLM, the linear map from its embeddings to word vectors with the least error.
-
-    The logit of a word at a position is then about the dot product of the state with the word's vector, minus its mean. Words
-    are weighted by the square root of 1 + the number of *rows* that have them.
-    """
-    encoder = LexiconEncoder(model.eval())
-    vectors, embeddings = _word_vectors(encoder, reader), encoder.embeddings.detach()
-    solution = _ridge(embeddings, vectors, _word_weights(rows, len(embeddings))).weight.detach().T
-    states = _states(encoder, reader, rows[:_CALIBRATED])
-    middle = states.mean(0)
-    scale = 1 / ((states - middle) @ solution.T).std()  # small values would be lost next to the lift
-    _set_head(model, solution * scale, -(solution @ middle) * scale)
     _calibrate(model, reader, rows)
 
 
@@ -108,18 +81,6 @@ def _ridge(inputs: Tensor, outputs: Tensor, weight: Tensor) -> nn.Linear:
     linear.weight.copy_(torch.linalg.solve(products, (left * weight).T @ right).T)
     linear.bias.copy_(second - linear.weight.double() @ first)
     return linear
-
-
-@torch.no_grad()
-def _word_vectors(encoder: LexiconEncoder, reader: TextReader) -> Tensor:
-    """Return the mean state of each word piece, read as a text with special tokens, with length 1 (vocabulary, width)."""
-    first, *rest = reader.queries([""])[0].tolist()
-    vectors = []
-    for start in range(0, len(encoder.embeddings), _WORDS):
-        words = range(start, min(start + _WORDS, len(encoder.embeddings)))
-        tensors = reader.tensors([np.array([first, word, *rest]) for word in words])
-        vectors.append(encoder.hidden(tensors["ids"], tensors["real"]).mean(1))
-    return functional.normalize(torch.cat(vectors), dim=1)
 
 
 def _centred(table: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,7 +130,3 @@ def _dense_and_norm(model: Any) -> tuple[Any, Any]:
             return model.vocab_transform, model.vocab_layer_norm
         case _:
             return model.lm_head.dense, model.lm_head.layer_norm
-
-
-# By the values of `start.head` in a recipe.
-PROJECTIONS = {"embeddings": project_by_embeddings, "words": project_by_words}

@@ -82,10 +82,9 @@ def _corpora(recipe: Recipe) -> Sequence[str]:
     of_stages = tuple(dict.fromkeys(name for stage in stages for name in stage.queries))
     texts = recipe.pretrain or recipe.imitation
     names = texts.corpora if texts else of_stages
-    if not names and (start.vocabulary or start.head == "words"):
-        setting = "start.vocabulary" if start.vocabulary else f'start.head = "{start.head}"'
+    if not names and start.vocabulary:
         raise CommandError(
-            f"{setting} needs texts, and the recipe has none; give it [pretrain] or [imitation] corpora, or a stage's queries"
+            "start.vocabulary needs texts, and the recipe has none; give [pretrain] or [imitation] corpora, or queries"
         )
     return names
 
@@ -109,7 +108,7 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     if start.head != "own":
         texts = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in _corpora(recipe)]
         rows = heads.sample_texts(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
-        heads.PROJECTIONS[start.head](model, reader, rows)
+        heads.project_by_embeddings(model, reader, rows)
     exact_terms = _exact_terms(recipe.exact_terms, model, reader, store, progress) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
 
@@ -173,7 +172,7 @@ def _model(recipe: Recipe, folder: Path) -> Any:
     head = [name for name in missing if not name.startswith(f"{model.base_model_prefix}.")]
     if head and start.head == "own":
         raise CommandError(
-            f'{start.model} has no masked-language-model head ({head[0]} is missing); give start.head = "words" or "embeddings"'
+            f'{start.model} has no masked-language-model head ({head[0]} is missing); give start.head = "embeddings"'
         )
     if others := [name for name in missing if name not in head]:
         raise InvalidFile(f"{folder}: {len(others)} weights are missing ({others[0]}); take the model from its source again")

@@ -53,9 +53,7 @@ class Start(Strict, frozen=True, kw_only=True):
     model: str  # a folder, or a name on the Hugging Face hub
     revision: str | None = None
     weights: Literal["keep", "fresh"] = "keep"  # fresh: random weights; only the shape and the tokenizer are taken
-    # The head of a model that has none: its word embeddings project its states, unchanged (embeddings), or after a linear map
-    # that gives each word the vector that the model, as an encoder of sentences, has for it (words).
-    head: Literal["own", "embeddings", "words"] = "own"
+    head: Literal["own", "embeddings"] = "own"  # embeddings, if a model has none: they project its states as these are
     vocabulary: Count = 0  # word pieces to keep, the most frequent ones in the corpora of pretraining; 0: all
 
 
