@@ -102,7 +102,7 @@ def test_states_are_imitated_if_the_recipe_says_so(trained):
 
 
 def test_the_distance_of_states(place):
-    """It is the squared distance of mapped states to those that are projected, relative to their squared length."""
+    """The distance of states is squared, and divided by the squared length of the imitated states."""
     encoder, imitated = (load_encoder(place / name)[0].eval() for name in ("other dense", "imitated"))
     settings = Imitation(model="any", corpora=("any",), steps=1, batch_size=1, learning_rate=1.0, states=1.0)
     of_states = torch.nn.Linear(32, 32)

@@ -45,8 +45,8 @@ def project_by_embeddings(model: Any, reader: TextReader, rows: Rows) -> None:
 def project_like(encoder: LexiconEncoder, other: LexiconEncoder, reader: TextReader, rows: Rows) -> nn.Linear:
     """Make the head of *encoder* predict about what *other* predicts, and return the map of states that this takes.
 
-    It is the linear map from the states of *encoder* to those that *other* projects. It and the map between the word embeddings
-    are ridge regressions, in closed form, on the texts *rows*.
+    The map turns the states of *encoder* into those that *other* projects. Ridge regression on the texts *rows* fits it, and a
+    second map, which turns the word embeddings of *encoder* into those of *other*.
     """
     states, wanted = _states(encoder.eval(), reader, rows), _states(other.eval(), reader, rows, projected=True)
     projection, bias = other.projection

@@ -113,8 +113,8 @@ class Imitation(Fitting, frozen=True, kw_only=True):
     shares: tuple[Scale, ...] = ()  # of the texts drawn, one for each of *corpora*; (): all texts count the same
     length: Count = 0  # tokens of a text; 0: document_length
     keep_means: Weight = 20.0  # weight of 1 - cosine of a text's mean state and the one before training
-    # Weight of the distance of states, after a linear map, to those that the imitated model projects. Above 0 the first head is
-    # fitted to them, instead of start.head.
+    # How much it counts that a linear map can turn the model's states into those that the imitated model projects. Above 0, the
+    # first head is fitted to these states, and start.head is not used.
     states: Weight = 0.0
     term_rate: Scale = 10.0  # factor of the learning rate of weights that belong to one word
     start_share: Share = 0.0  # after training, share of the initial model in the mean of both, which keeps what it knows
