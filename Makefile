@@ -30,7 +30,7 @@ demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded s
 nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the small LexMAE that lexbench carries
 	$(BIN)/lexbench train all lexmae_nano
 
-mini: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train a LexMAE as good as that of models/lexmae_mini
+mini: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the LexMAE of models/lexmae_mini
 	$(BIN)/lexbench train all lexmae_mini
 
 build/minilm: | .venv/.dev
