@@ -9,9 +9,9 @@ lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$h
   -r 'bm25 + mini = ensemble(bm25, lexmae_mini@impact)' \
   -r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
   -r 'bm25 > mini = pipeline(bm25, lexmae_mini@impact, k=100)' \
-  -r 'mini = lexmae_mini@impact' \
   -r 'bm25 + nano = ensemble(bm25, lexmae_nano@impact)' \
   -r 'bm25 > nano = pipeline(bm25, lexmae_nano@impact, k=100)' \
+  -r 'mini = lexmae_mini@impact' \
   -r 'nano = lexmae_nano@impact' \
   -r 'nano top 128 = lexmae_nano|top_k(128)@impact' \
   -r bm25 \
@@ -40,9 +40,9 @@ lexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test --results "$h
   -m nDCG@10 -m RR@10 -m R@100 -m RCap@100 -m Success@100 -m R@1000 -m AP@1000 -m Judged@10
 lexbench run suite classic -d cranfield --results "$here" \
   -r 'bm25 + MiniLM = ensemble(bm25, minilm(model="build/minilm"))' \
-  -r 'mini = lexmae_mini@impact' \
-  -r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
   -r 'bm25 + mini = ensemble(bm25, lexmae_mini@impact)' \
+  -r 'bm25 > MiniLM = pipeline(bm25, minilm(model="build/minilm"), k=100)' \
+  -r 'mini = lexmae_mini@impact' \
   -r 'bm25 > mini = pipeline(bm25, lexmae_mini@impact, k=100)' \
   -r 'bm25 + nano = ensemble(bm25, lexmae_nano@impact)' \
   -r 'bm25 > nano = pipeline(bm25, lexmae_nano@impact, k=100)' \
