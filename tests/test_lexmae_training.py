@@ -22,7 +22,7 @@ from torch import nn
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.lexmae import recipe
+from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe.settings import Fitting, Hardware
@@ -330,6 +330,21 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
     assert not (tmp_path / "run").exists()
     (tmp_path / "checkpoint-4" / "complete").unlink()
     assert fitted(tmp_path)[1].resumed == 2
+
+
+def test_a_folder_that_another_process_has_made_is_kept(tmp_path):
+    """Of two processes that write the same folder, the later one is refused, and the folder stays as it is."""
+    folder = tmp_path / "start"
+
+    def write_late():
+        with provenance.drafted(folder) as draft:
+            (draft / "weights").write_text("second")
+            folder.mkdir()
+            (folder / "weights").write_text("first")
+
+    with pytest.raises(CannotStart, match=r"another process has made .*start in the meantime; type the command again"):
+        write_late()
+    assert (folder / "weights").read_text() == "first"
 
 
 def test_one_training_per_folder(place, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lexbench.errors import CommandError
+from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe
 from lexbench.storage import atomic
 
@@ -39,14 +39,22 @@ def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
 
 @contextmanager
 def drafted(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside *folder* to write into; after the block it is flushed to the disk and becomes *folder*."""
+    """Yield an empty folder beside *folder* to write into; after the block it is flushed to the disk and becomes *folder*.
+
+    Raises CannotStart if another process has made *folder* in the meantime.
+    """
     draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     yield draft
     for path in draft.iterdir():
         atomic.sync(path)
-    draft.rename(folder)
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+        raise CannotStart(f"another process has made {folder} in the meantime; type the command again") from None
     atomic.sync(folder.parent)
 
 
