@@ -333,7 +333,7 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
 
 
 def test_a_folder_that_another_process_has_made_is_kept(tmp_path):
-    """Of two processes that write the same folder, the later one is refused, and the folder stays as it is."""
+    """A process that finishes a folder after another one is refused, and does not change the folder."""
     folder = tmp_path / "start"
 
     def write_late():

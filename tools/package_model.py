@@ -30,7 +30,8 @@ MEASURE = "nDCG@10"
 BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": "sentence-transformers/all-MiniLM-L6-v2"}
 TAUGHT = {
     "lexmae_nano": "It learned to rank texts as splade-tiny and all-MiniLM-L6-v2 rank them together, without judges.",
-    "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking.",
+    "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking. "
+    "The development collections chose its seed among three.",
 }
 LIMITS = (
     "Exact terms, collection idf and text heads are additions to the paper's model.",

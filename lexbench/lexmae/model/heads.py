@@ -45,8 +45,8 @@ def project_by_embeddings(model: Any, reader: TextReader, rows: Rows) -> None:
 def project_like(encoder: LexiconEncoder, other: LexiconEncoder, reader: TextReader, rows: Rows) -> nn.Linear:
     """Make the head of *encoder* predict about what *other* predicts, and return the map of states that this takes.
 
-    The map turns the states of *encoder* into those that *other* projects. Ridge regression on the texts *rows* fits it, and a
-    second map, which turns the word embeddings of *encoder* into those of *other*.
+    The map turns the states of *encoder* into the states that *other* projects. The head also contains a second map,
+    from the word embeddings of *encoder* to those of *other*. Both are fitted by ridge regression, with the texts *rows*.
     """
     states, wanted = _states(encoder.eval(), reader, rows), _states(other.eval(), reader, rows, projected=True)
     projection, bias = other.projection

@@ -53,7 +53,7 @@ class Start(Strict, frozen=True, kw_only=True):
     model: str  # a folder, or a name on the Hugging Face hub
     revision: str | None = None
     weights: Literal["keep", "fresh"] = "keep"  # fresh: random weights; only the shape and the tokenizer are taken
-    head: Literal["own", "embeddings"] = "own"  # embeddings, if a model has none: they project its states as these are
+    head: Literal["own", "embeddings"] = "own"  # embeddings: for a model without one; its word embeddings project its states
     vocabulary: Count = 0  # word pieces to keep, the most frequent ones in the corpora of pretraining; 0: all
 
 
@@ -113,8 +113,8 @@ class Imitation(Fitting, frozen=True, kw_only=True):
     shares: tuple[Scale, ...] = ()  # of the texts drawn, one for each of *corpora*; (): all texts count the same
     length: Count = 0  # tokens of a text; 0: document_length
     keep_means: Weight = 20.0  # weight of 1 - cosine of a text's mean state and the one before training
-    # How much it counts that a linear map can turn the model's states into those that the imitated model projects. Above 0, the
-    # first head is fitted to these states, and start.head is not used.
+    # Weight of the distance between states: those that the imitated model projects, and a linear map of the model's own.
+    # Above 0, the first head is fitted to them, and start.head is not used.
     states: Weight = 0.0
     term_rate: Scale = 10.0  # factor of the learning rate of weights that belong to one word
     start_share: Share = 0.0  # after training, share of the initial model in the mean of both, which keeps what it knows
