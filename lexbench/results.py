@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -21,8 +21,35 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Measurement
 
-BOUND = "ORACLE: "  # begins the note on a result that is an upper bound, because it was chosen on the tested queries
-SHORT_LISTS = "would look at more"  # ends the note on measures that look deeper than the lists of a run file
+NoteKind = Literal[
+    "bound",  # an upper bound: its weights were chosen on the tested queries
+    "chosen weights",  # how weights were chosen on other queries
+    "short lists",  # measures look deeper than the lists of a run file, or lists are shorter than asked for
+    "candidates",  # what a pipeline's first retriever found
+    "judge",  # judgements by a program
+    "judgements",  # what is odd about the judgements
+    "documents",  # what is odd about the documents, or about the ids of a run
+    "run",  # what is odd about a run file
+    "index",  # what is odd about what was indexed
+    "model",  # what a model does with texts
+    "seen in training",  # a model was trained on the tested queries
+    "approximate search",  # which share of the exact result an engine finds
+    "data issue",  # a known issue of a collection
+    "judged share",  # systems differ in how many of their documents were judged
+    "power",  # which difference the tests find
+    "result",  # a line of the tables that is computed from the result
+]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line for readers of a result. Programs ask for its *kind*, never for words of its text."""
+
+    kind: NoteKind
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,16 +199,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     work: Work | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
-    notes: list[str] = []
+    bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
+    notes: list[Note] = []
     recipe: dict[str, Any] = {}
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
     seeds: Seeds | None = None  # of a result over several trainings: see `lexbench.analysis.seeds`
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether this is an upper bound, e.g. with weights chosen on the test queries, and no result."""
-        return any(note.startswith(BOUND) for note in self.notes)
 
     def __post_init__(self) -> None:
         """Refuse means that JSON cannot hold: NaN and infinity."""

@@ -35,6 +35,11 @@ def timing(rate, **facts):
     return Timing(**(given | facts))
 
 
+def texts_of(notes):
+    """Return the texts of *notes*, which are structs or, from JSON, dictionaries."""
+    return [note["text"] if isinstance(note, dict) else note.text for note in notes]
+
+
 def ranked(**lists):
     """Make a run of the documents of each query, best first; in a text, each letter is a document."""
     entries = [(query, document, -rank) for query, documents in lists.items() for rank, document in enumerate(documents)]

@@ -16,7 +16,7 @@ from lexbench.analysis.compare.tables import verdict
 from lexbench.analysis.list_similarity import list_similarities, rbo
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
-from lexbench.results import BOUND, Measurement, write_results
+from lexbench.results import Measurement, Note, write_results
 from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -109,9 +109,9 @@ def test_notes_name_left_out_datasets_and_upper_bounds(store, tmp_path, capsys):
 
     A result with weights tuned on the tested queries keeps its note.
     """
-    bound = result("b", BASE, notes=[f"{BOUND}chosen on these queries"])
+    bound = result("b", BASE, bound=True, notes=[Note("bound", "chosen on these queries"), Note("model", "ORACLE: a word")])
     notes = compare([saved(tmp_path / "bound", result("a", BASE), bound)], store=store).notes
-    assert notes == [f"b on pydoc/test: {BOUND}chosen on these queries"]
+    assert notes == ["b on pydoc/test: chosen on these queries"]
     folder = saved(tmp_path / "saved", *(result(name, BASE) for name in "ab"), result("a", BASE, "pydoc/dev"))
     line = "left out, because some systems have no result there: pydoc/dev"
 

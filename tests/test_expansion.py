@@ -5,6 +5,7 @@ import gzip
 import fruit
 import pytest
 import tiny
+from samples import texts_of
 from workbench import indexed, needs_lucene, results
 
 from lexbench.analysis.stored_results import stored_results
@@ -170,4 +171,4 @@ def test_a_result_states_what_a_file_lacks(store, tmp_path):
     first, again = (results(folder, store, [system], ["RR@10"], 10) for _ in range(2))
     stored = [one.result for one in stored_results(store)]
 
-    assert [result.notes for result in (*first, *again, *stored)] == [said] * 3
+    assert [texts_of(result.notes) for result in (*first, *again, *stored)] == [said] * 3

@@ -6,6 +6,7 @@ import json
 import pytest
 import tiny
 from model_server import ModelServer
+from samples import texts_of
 from tiny import answer, ended
 
 from lexbench.cli import code
@@ -70,7 +71,7 @@ def test_a_score_has_a_note_about_judgements_by_a_program(place, server, capsys)
     (place / "mixed.qrels").write_text((place / "llm.qrels").read_text() + "q2 0 d4 1\n")
     command = ("score", "a.run", "-m", "nDCG@10", "--json", "--qrels")
     names = ("llm", "mixed", "official")
-    notes = {name: " ".join(answer(capsys, *command, f"{name}.qrels")["notes"]) for name in names}
+    notes = {name: " ".join(texts_of(answer(capsys, *command, f"{name}.qrels")["notes"])) for name in names}
 
     assert "4 of 4 judgements were made by a program" in notes["llm"]
     assert "MIXED" not in notes["llm"]
@@ -79,7 +80,9 @@ def test_a_score_has_a_note_about_judgements_by_a_program(place, server, capsys)
     assert "judge" not in notes["official"]
     (place / "cars" / "qrels" / "test.tsv").write_bytes((place / "llm.qrels").read_bytes())
     (result,) = answer(capsys, "run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json")["results"]
-    assert any("4 of 4 judgements were made by a program" in note for note in result["notes"])
+    assert any(
+        "4 of 4 judgements were made by a program" in note["text"] and note["kind"] == "judge" for note in result["notes"]
+    )
 
 
 def test_unjudged_documents_alone_can_be_judged(place, server):

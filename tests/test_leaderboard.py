@@ -179,8 +179,8 @@ def test_the_detectable_difference_is_the_median_over_pairs_that_differ():
     least, needed = minimum_detectable(twin - other, level=0.05 / 45), queries_needed(twin - other, 0.01, level=0.05 / 45)
 
     (note,) = power_notes("x", np.array([twin] * 9 + [other]))
-    assert note.startswith(f"The tests on x find differences of {least:.3f} with 80 % power (50 queries)")
-    assert note.endswith(f"a difference of 0.01 takes about {needed:,} queries")
+    assert note.text.startswith(f"The tests on x find differences of {least:.3f} with 80 % power (50 queries)")
+    assert note.text.endswith(f"a difference of 0.01 takes about {needed:,} queries")
     assert list(power_notes("x", np.array([twin, twin]))) == []
 
 
@@ -254,7 +254,7 @@ def test_known_data_issues_come_with_their_source(tmp_path):
     (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
 
     said = "data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
-    assert any(note.startswith(said) for note in panel.notes)
+    assert any(note.kind == "data issue" and note.text.startswith(said) for note in panel.notes)
     assert "- Known issues of the data: " in markdown(tmp_path)
 
 

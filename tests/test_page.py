@@ -16,7 +16,7 @@ from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board
-from lexbench.results import BOUND, Counts
+from lexbench.results import Counts, Note
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -48,7 +48,7 @@ SPEEDS = [
     result("b", 0.5, timings=[timing(50)], index=9000),
     result("c", 0.4, timings=[timing(900)], index=1000, recipe=BM25),
     result("noisy", 0.45, timings=[timing(5000, flags=["noisy"])], index=9500),
-    result("oracle", 0.9, timings=[timing(9000)], index=500, notes=[f"{BOUND}chosen on the test queries"]),
+    result("oracle", 0.9, timings=[timing(9000)], index=500, bound=True),
     result("elsewhere", 0.3, timings=[timing(70, fingerprint="bbbb")], index=9900),
     result("elsewhere too", 0.35, timings=[timing(60, fingerprint="bbbb")], index=9900),
 ]
@@ -208,7 +208,7 @@ def test_variants_are_folded_under_their_system(show):
 
 def test_hostile_names_stay_text(show):
     """Markup in names, notes and query ids is shown literally: it makes no element and runs no script."""
-    bad = msgspec.structs.replace(result(HOSTILE, 0.7, notes=[HOSTILE]), query_ids=[HOSTILE, *QUERIES[1:]])
+    bad = msgspec.structs.replace(result(HOSTILE, 0.7, notes=[Note("model", HOSTILE)]), query_ids=[HOSTILE, *QUERIES[1:]])
     page = show(board_of([bad, msgspec.structs.replace(result("b", 0.5), query_ids=bad.query_ids)]))
 
     assert systems(page)[0] == HOSTILE

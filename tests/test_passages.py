@@ -237,7 +237,7 @@ def test_a_result_says_what_was_indexed(folder, texts, model, store):
     by_passages, plain = results(folder, [system, whole])
     pattern = r"[\d,]+ passages of 150 documents are indexed, at most \d+ of one"
 
-    assert sum(bool(re.match(pattern, note)) for note in by_passages.notes) == 1
+    assert sum(bool(re.match(pattern, note.text)) for note in by_passages.notes) == 1
     assert by_passages.counts.documents == plain.counts.documents == len(texts)
     assert by_passages.sizes["index"] > plain.sizes["index"]
     assert family(by_passages.recipe) == family(plain.recipe) == "sparse"

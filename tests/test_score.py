@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 import tiny
+from samples import texts_of
 from tiny import answer, ended
 
 from lexbench.analysis.significance import bootstrap
@@ -101,11 +102,11 @@ def test_queries_without_relevant_documents_have_a_note(files, capsys):
     """A note counts judged queries without relevant documents."""
     (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
     notes = answer(capsys, "score", "x.run", "--qrels", "x.qrels", "--json")["notes"]
-    assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in notes
+    assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in texts_of(notes)
 
     (files / "other.run").write_text("q1 Q0 MED-1 1 1 x\n")
     notes = answer(capsys, "score", "other.run", "--qrels", "x.qrels", "--json")["notes"]
-    assert "none of its documents is judged; their ids look like 'MED-1', those of the judgements like 'a'" in notes
+    assert "none of its documents is judged; their ids look like 'MED-1', those of the judgements like 'a'" in texts_of(notes)
 
 
 def test_lines_may_end_as_on_windows(files, capsys):
@@ -153,7 +154,7 @@ def test_measures_deeper_than_a_run_are_named(close, capsys):
     """R@1000 of lists with three documents is R@3, and a note says so; RR@2 needs no note."""
     notes = answer(capsys, *SCORE_CLOSE, "R@1000", "-m", "RR@2", "--json")["notes"]
 
-    assert notes == ["the longest list has 3 documents, and R@1000 would look at more"]
+    assert texts_of(notes) == ["the longest list has 3 documents, and R@1000 would look at more"]
 
 
 def test_a_run_file_in_a_suite_is_read_in_either_precision(close):

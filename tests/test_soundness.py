@@ -10,6 +10,7 @@ import samples
 from tiny import ended
 
 from lexbench.errors import LexbenchError
+from lexbench.results import file_name
 from lexbench.runner.soundness import read_folder, read_results
 
 COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
@@ -143,9 +144,49 @@ def test_a_falsified_result_is_refused_by_name(tmp_path, name):
 def test_a_measure_deeper_than_the_lists_of_a_run_file_is_marked_instead(tmp_path):
     """Nobody can make the lists of a run file longer, so the result is accepted with a note."""
     board = boards(tmp_path, "classic", "bm25")
-    falsify(board, {"depth": 10, "notes": ["the longest list has 10 documents, and R@100, AP@1000 would look at more"]})
+    falsify(board, {"depth": 10, "notes": [{"kind": "short lists", "text": "the longest list has 10 documents"}]})
 
     assert [entry.results[0].depth for entry in read_folder(board)] == [10]
+
+
+ORACLE = 'ensemble(bm25, nano@impact, weights="oracle")'
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "said"),
+    [
+        (ORACLE, {"notes": []}, 'not marked as an upper bound, and its system has weights="oracle"'),
+        (
+            "best",
+            {"notation": f"pipeline({ORACLE}, bm25)"},
+            'not marked as an upper bound, and its system has weights="oracle"',
+        ),
+        ("bm25(k1=1.2)", {"bound": True}, 'marked as an upper bound, and its system has no weights="oracle"'),
+    ],
+)
+def test_an_upper_bound_cannot_become_a_result(tmp_path, name, facts, said):
+    """A result says that it is an upper bound if and only if its system chooses weights on the tested queries."""
+    board = boards(tmp_path, "pydoc", "bm25")
+
+    def rename(entry, result):
+        result |= {"system": name, **facts}
+        entry["system"] = name
+
+    path = falsify(board, rename)
+    with pytest.raises(LexbenchError) as refused:
+        read_folder(path.rename(path.with_name(f"{file_name(name)}.json")).parents[2])
+    assert said in str(refused.value)
+
+    falsify(board, {"bound": "weights" in str(facts) or name == ORACLE}, system=file_name(name))
+    assert [entry.results[0].bound for entry in read_folder(board)] == ["oracle" in said and "not marked" in said]
+
+
+def test_words_of_notes_decide_nothing(tmp_path):
+    """A note may have any words: only its kind, and the field `bound`, have a meaning."""
+    board = boards(tmp_path, "pydoc", "bm25")
+    falsify(board, {"notes": [{"kind": "model", "text": "ORACLE: an upper bound, would look at more"}]})
+
+    assert [entry.results[0].bound for entry in read_folder(board)] == [False]
 
 
 def test_systems_on_other_texts_of_a_varying_corpus_are_not_compared(tmp_path, capsys):

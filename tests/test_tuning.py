@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 import tiny
+from samples import texts_of
 
 import lexbench
 from lexbench import suites
@@ -151,7 +152,7 @@ def test_the_note_has_weights_queries_and_mean(place):
     assert (typed.expression, weights_of(typed)) == ('ensemble(bm25, bm25(k1=2.0), weights="tuned")', [0.5, 0.5])
     found = place.result(both())
 
-    assert found.notes == [
+    assert texts_of(found.notes) == [
         "weights [0.65, 0.35], tuned on 2 queries of tiny/dev, where nDCG@10 1.0000 is the best of 21, in steps of 0.05"
     ]
     assert found.means["nDCG@10"] == pytest.approx(1 / np.log2(3))  # d0 is second: b would have been right here
@@ -177,8 +178,8 @@ def test_a_member_trained_on_the_queries_gets_a_warning(place):
     found = place.result(Ensemble(members=(system(TrainedScores("a")).retriever, retriever("b")), weights="tuned"))
 
     warning = "TrainedScores mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
-    assert found.notes[1].startswith(warning)
-    assert found.notes[2:] == ["mine was trained on the very queries that are scored, so it may do worse on others"]
+    assert found.notes[1].text.startswith(warning)
+    assert texts_of(found.notes[2:]) == ["mine was trained on the very queries that are scored, so it may do worse on others"]
 
 
 def test_tuned_weights_are_those_typed(place):
@@ -214,8 +215,12 @@ def test_the_oracle_is_an_upper_bound(place):
     assert weights_of(oracle) == [0.35, 0.65]
     assert oracle.means["nDCG@10"] == 1 > tuned.means["nDCG@10"]
     (note,) = oracle.notes
-    assert note.startswith("ORACLE: weights [0.35, 0.65], chosen on the very 2 queries of tiny/test that are scored: an upper ")
-    assert note.endswith("bound, no result; nDCG@10 1.0000 is the best of 21, in steps of 0.05")
+    assert oracle.bound
+    assert note.kind == "bound"
+    assert note.text.startswith(
+        "upper bound, no result: weights [0.35, 0.65], chosen on the very 2 queries of tiny/test that are scored"
+    )
+    assert note.text.endswith("; nDCG@10 1.0000 is the best of 21, in steps of 0.05")
 
 
 @pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("rrf", "zero"), ("z", "rescored")])
@@ -229,7 +234,7 @@ def test_no_weights_are_better_than_the_oracles(place, scores, missing):
     made = both("oracle", scores=scores, missing=missing, depth=3)
     oracle = place.result(made, depth=3, measures=["nDCG@3"])
 
-    assert f"nDCG@10 {oracle.means['nDCG@3']:.4f} is the best of 21" in oracle.notes[0]  # of lists that end at 3
+    assert f"nDCG@10 {oracle.means['nDCG@3']:.4f} is the best of 21" in oracle.notes[0].text  # of lists that end at 3
     for weight in (0.0, 0.3, 0.5, 1.0):
         typed = place.result(both((weight, 1 - weight), scores=scores, missing=missing, depth=3), depth=3, measures=["nDCG@3"])
         assert typed.means["nDCG@3"] <= oracle.means["nDCG@3"] + 1e-9
@@ -244,11 +249,11 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
 
     assert parts[0]["settings"]["weights"] == [1, 0]
     assert weights_of(found) == [1, 0]
-    assert [note.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of member 1", "weights [1, 0]"]
+    assert [note.text.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of member 1", "weights [1, 0]"]
     fixed = Pipeline(members=(replace(inner, weights=(1.0, 0.0)), retriever("b")), weights=(1.0, 0.0), k=5)
     assert place.result(fixed).means == found.means
     deep = place.result(Ensemble(members=(retriever("b"), Ensemble(members=(retriever("a"), inner), depth=1000))))
-    assert deep.notes[0].startswith("weights [1, 0] of member 2.2, tuned")
+    assert deep.notes[0].text.startswith("weights [1, 0] of member 2.2, tuned")
     assert weights_of(deep) == [1, 1]
 
 
@@ -283,8 +288,8 @@ def test_queries_that_are_tested_are_left_out(place):
     place.judge("dev", {"t1": 0, "t3": 0, "t4": 0})
     found = place.result(both())
     assert weights_of(found) == [0.65, 0.35]
-    assert "tuned on 1 query of tiny/dev" in found.notes[0]
-    assert found.notes[0].endswith("; test queries left out: 2")
+    assert "tuned on 1 query of tiny/dev" in found.notes[0].text
+    assert found.notes[0].text.endswith("; test queries left out: 2")
 
 
 def test_the_tuning_contracts_own_rules_hold(place):
@@ -298,7 +303,7 @@ def test_the_tuning_contracts_own_rules_hold(place):
 
     assert ended.error is None, ended.error
     # d1 finds d0 first whatever the weights, its own document being dropped; t1 finds d2 third: (1 + 1/3) / 2.
-    assert "where RR(rel=2)@10 0.6667 is the best of 21" in ended.result.notes[0]
+    assert "where RR(rel=2)@10 0.6667 is the best of 21" in ended.result.notes[0].text
 
 
 @pytest.mark.parametrize(

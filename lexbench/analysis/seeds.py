@@ -17,7 +17,7 @@ import numpy as np
 from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.notation import parse, split_list, split_name
-from lexbench.results import Incomplete, Result, Seeds, Tie
+from lexbench.results import Incomplete, Note, Result, Seeds, Tie
 from lexbench.runner.exposure import joint_exposure
 from lexbench.runner.soundness import check_comparable
 from lexbench.storage.stopwatch import Measurement
@@ -108,7 +108,8 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         },
         digests=first.digests,
         exposure=joint_exposure(known) if len(known) == len(results) else None,
-        notes=list(dict.fromkeys(f"{result.system}: {note}" for result in results for note in result.notes)),
+        bound=any(result.bound for result in results),
+        notes=list(dict.fromkeys(Note(note.kind, f"{result.system}: {note}") for result in results for note in result.notes)),
         recipe=_common(first.recipe, [result.recipe for result in results[1:]]),
         measured=Measurement(machine=first.measured.machine, versions=first.measured.versions),
         seeds=Seeds(systems={result.system: result.expression for result in results}, means=means),

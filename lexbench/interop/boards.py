@@ -72,7 +72,7 @@ def from_results(name: str, results: Iterable[Result], measure: str | None = Non
         revision = ", ".join([result.contract, *digests])
         return Cell(value=result.means[wanted], measure=wanted, revision=revision, seen=seen, values=values)
 
-    with_measure = ((result, measure_of(result.dataset, measure)) for result in results if not result.is_bound)
+    with_measure = ((result, measure_of(result.dataset, measure)) for result in results if not result.bound)
     return _board(name, ((r.system, r.dataset, cell(r, wanted)) for r, wanted in with_measure if wanted in r.means))
 
 

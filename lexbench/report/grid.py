@@ -108,7 +108,7 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
             rate_value(timings.get(name)),
             *_size_values(here),
         ]
-        rows.append(Row(name, tuple(values), ranked=not any(result.is_bound for result in of.values())))
+        rows.append(Row(name, tuple(values), ranked=not any(result.bound for result in of.values())))
     title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
     return Grid(title, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
 
@@ -134,7 +134,7 @@ def details(systems: Mapping[str, Result]) -> Grid:
             _value(sum(built) if built and not result.measured.resumed else None, ",.1f"),  # resumed: of the last process only
             *_size_values([result]),
         ]
-        rows.append(Row(name, tuple(values), ranked=not result.is_bound))
+        rows.append(Row(name, tuple(values), ranked=not result.bound))
     grid = Grid(first.dataset, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
     return grid.only(grid.rows)
 

@@ -9,7 +9,7 @@ from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import EXPOSURES, Result, Vectors, Work, by_dataset, measures_of
+from lexbench.results import EXPOSURES, Note, Result, Vectors, Work, by_dataset, measures_of
 from lexbench.suites import Suite
 from lexbench.table import Table, heading, number
 
@@ -50,7 +50,7 @@ def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]
     whole = suite is not None and suite.headline in measured and len(results[0].means) == len(suite.measures)
     shown = [suite.headline] if suite and whole else measured  # measures that were asked for with -m are all shown
     by_measure = [_by_system(measure, results, systems, datasets, suite) for measure in shown]
-    return [*by_measure[:-1], replace(by_measure[-1], notes=tuple(notes(results)))]
+    return [*by_measure[:-1], replace(by_measure[-1], notes=tuple(map(str, notes(results))))]
 
 
 def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
@@ -78,12 +78,12 @@ def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], wh
     for aggregate in suite.aggregates if suite else ():
         value = str(aggregate.over_results(results))
         rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measured)))
-    return Table(title, (what, *map(heading, measured)), tuple(rows), tuple(notes(results)))
+    return Table(title, (what, *map(heading, measured)), tuple(rows), tuple(map(str, notes(results))))
 
 
-def notes(results: Sequence[Result]) -> list[str]:
+def notes(results: Sequence[Result]) -> list[Note]:
     """Return notes of results: the expressions of names, dropped documents, wide tie intervals, and their own notes."""
-    lines = names(results)
+    lines = [Note("result", line) for line in names(results)]
     for result in results:
         name = f"{result.system} on {result.dataset}"
         counts = result.counts
@@ -94,19 +94,20 @@ def notes(results: Sequence[Result]) -> list[str]:
             f"{counts.self_matches} documents with the query's own id were dropped (a dataset rule)": counts.self_matches,
             f"{counts.excluded} documents were dropped for their grade (a dataset rule)": counts.excluded,
         }
-        lines += [f"{name}: {line}" for line, count in facts.items() if count]
+        own = [f"{name}: {line}" for line, count in facts.items() if count]
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
             for measure, tie in result.ties.items()
             if tie.highest - tie.lowest > WIDE_TIE
         ]
         if wide:
-            lines.append(f"{name}: other orders of ties give {', '.join(wide)}")
+            own.append(f"{name}: other orders of ties give {', '.join(wide)}")
         if result.other_precision:
             other, tools = _PRECISIONS[result.precision]
             means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
-            lines.append(f"{name}: scores are compared as {result.precision}; as {other}, like {tools}: {means}")
-        lines += [f"{name}: {note}" for note in result.notes]
+            own.append(f"{name}: scores are compared as {result.precision}; as {other}, like {tools}: {means}")
+        lines += [Note("result", line) for line in own]
+        lines += [Note(note.kind, f"{name}: {note.text}") for note in result.notes]
     return lines
 
 

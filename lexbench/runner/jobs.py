@@ -24,13 +24,13 @@ from lexbench.executors import executor as named_executor
 from lexbench.foreign import ForeignRetriever
 from lexbench.plugins import Executor
 from lexbench.progress import Progress
-from lexbench.results import Result, Vectors, Work
+from lexbench.results import Note, Result, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import score_ranked, unknown_documents, without_relevant
+from lexbench.runner.scoring import noted, score_ranked, unknown_documents, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
@@ -150,7 +150,7 @@ def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
     return Outcome(job, result, system=system, made=made)
 
 
-def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str]) -> Result:
+def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[Note]) -> Result:
     """Return the result of a run; *chosen* are notes on weights that were chosen for it."""
     system = job.system
 
@@ -160,7 +160,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
             result = _scored(job, runner, ranked, runner.corpus)
             lines = [
                 *chosen,
-                *runner.notes,
+                *noted("documents", runner.notes),
                 *judgement_notes(runner),
                 *model_notes(system, job.contract.id),
                 *candidate_notes(system, runner, ranked.run),
@@ -169,10 +169,11 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
         recalls = list(approximations(system, runner))  # not while scoring is timed
         alone = isinstance(system.retriever, Encoded)
         found = {str(k): share for _, recall in recalls for k, share in recall.items()} if alone else {}
-        return msgspec.structs.replace(result, notes=[*lines, *(note for note, _ in recalls)], found=found)
+        bound = any(note.kind == "bound" for note in chosen)
+        return msgspec.structs.replace(result, bound=bound, notes=[*lines, *(note for note, _ in recalls)], found=found)
 
     # The same run with weights that were typed is another result: it has no note about a choice.
-    inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": list(chosen)} if chosen else {})
+    inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": [note.text for note in chosen]} if chosen else {})
     return completed(_stored_result(job, runner, inputs, score), made.folder, made.index, runner.corpus.path)
 
 
@@ -245,7 +246,7 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     work = json.loads((run_dir / "work.json").read_bytes())  # empty if the retriever counts nothing
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *read_notes(index)],
+        notes=[*result.notes, *noted("index", read_notes(index))],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
@@ -302,44 +303,50 @@ _QUERIES = 200  # evenly spaced, searched exactly: the recall is then known to a
 _DEPTHS = (10, 100)
 
 
-def model_notes(system: System, dataset: str) -> list[str]:
+def model_notes(system: System, dataset: str) -> list[Note]:
     """Return the notes of encoders and rerankers, and warnings about encoders that were trained on the tested queries."""
-    lines = [line for member in trained_members(system.retriever) for line in member.notes()]
+    lines = [Note("model", line) for member in trained_members(system.retriever) for line in member.notes()]
     lines += [
-        f"{model_name(leaf.encoder)} was trained on the very queries that are scored, so it may do worse on others"
+        Note(
+            "seen in training",
+            f"{model_name(leaf.encoder)} was trained on the very queries that are scored, so it may do worse on others",
+        )
         for leaf in encoded_leaves(system.retriever)
         if dataset in leaf.encoder.trained_on()
     ]
     return list(dict.fromkeys(lines))
 
 
-def judgement_notes(runner: DatasetRunner) -> list[str]:
+def judgement_notes(runner: DatasetRunner) -> list[Note]:
     """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
     place, textless = runner.dataset.source.place("judgements"), runner.dataset.topics.textless
     path = Path(place) if place else None
-    lines = [*runner.dataset.source.judgement_notes(), *without_relevant(runner.dataset.qrels)]
+    lines = [*noted("judgements", runner.dataset.source.judgement_notes()), *without_relevant(runner.dataset.qrels)]
     if textless:
-        lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}")
-    return [*lines, *(judge_notes(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]
+        line = f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}"
+        lines.append(Note("judgements", line))
+    may_have_judges = path and not {".tsv", ".txt"}.isdisjoint(path.suffixes)
+    return [*lines, *(noted("judge", judge_notes(path)) if path and may_have_judges else ())]
 
 
-def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[str]:
+def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[Note]:
     """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates."""
     if not system.retriever.candidates:
         return []
     recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
     mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
-    return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
+    return [Note("candidates", f"the candidates that its first retriever found have {recall} {mean:.4f}")]
 
 
-def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int) -> list[str]:
+def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int) -> list[Note]:
     """Return a note if a search system outside lexbench returned fewer documents than requested."""
     wanted = min(depth, len(runner.corpus) - runner.drops_self_matches)
     short = int((np.diff(run.offsets) < wanted).sum()) if isinstance(system.retriever, ForeignRetriever) else 0
-    return [f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"] if short else []
+    line = f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"
+    return [Note("short lists", line)] if short else []
 
 
-def approximations(system: System, runner: DatasetRunner) -> Iterator[tuple[str, dict[int, float]]]:
+def approximations(system: System, runner: DatasetRunner) -> Iterator[tuple[Note, dict[int, float]]]:
     """Yield a note and the recall of exact, by k, of each member that searches dense or sparse vectors approximately.
 
     A sample of the queries is encoded and searched again, and multiplied with all stored vectors, a shard in memory at a time.
@@ -360,4 +367,5 @@ def approximations(system: System, runner: DatasetRunner) -> Iterator[tuple[str,
         shards = (leaf.as_documents(shard) for shard in artifacts.encodings(leaf.encoder).shards())
         recall = overlap(shards, vectors, hits, _DEPTHS)
         found = " and ".join(f"{share:.3f} of the best {k}" for k, share in recall.items())
-        yield f"{type(leaf.engine).__name__.lower()} finds {found} of exact search, on {len(queries)} of the queries", recall
+        line = f"{type(leaf.engine).__name__.lower()} finds {found} of exact search, on {len(queries)} of the queries"
+        yield Note("approximate search", line), recall

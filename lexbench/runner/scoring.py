@@ -1,6 +1,6 @@
 """Scoring a run under a contract: from ranked lists to a result. `lexbench run`, `score` and `pool` use it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Source
-from lexbench.results import SHORT_LISTS, Counts, Result
+from lexbench.results import Counts, Note, NoteKind, Result
 from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
@@ -29,7 +29,7 @@ class Judged(NamedTuple):
     qrels: Qrels
     contract: Contract | None  # None for a qrels file alone
     dataset: str  # their name
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     source: Source | None = None  # of the dataset, if it is no id
 
     @property
@@ -47,13 +47,13 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_notes(qrels)))
+        return Judged(read_qrels(qrels), None, qrels.name, noted("judge", judge_notes(qrels)))
     contract, source = find_dataset(dataset)
     if qrels is None:
         return Judged(open_dataset(contract, source).qrels, contract, contract.id, source=source)
     judged = read_qrels(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
-    return Judged(judged, contract, contract.id, tuple(judge_notes(qrels)))
+    return Judged(judged, contract, contract.id, noted("judge", judge_notes(qrels)))
 
 
 def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
@@ -105,7 +105,12 @@ def score_ranked(
         incomplete=measures.incomplete_report(lists, qrels, named),
         precision=lists.precision,
         other_precision=_other_precision(kept.run, lists.precision, scores.means, qrels, limit),
-        notes=[*run.notes, *without_relevant(qrels), *_unjudged(run, qrels), *_short_lists(named, min(deepest, limit))],
+        notes=[
+            *noted("run", run.notes),
+            *without_relevant(qrels),
+            *_unjudged(run, qrels),
+            *_short_lists(named, min(deepest, limit)),
+        ],
     )
 
 
@@ -138,15 +143,16 @@ def _check_queries(run: Run, qrels: Qrels, system: str) -> None:
         )
 
 
-def _unjudged(run: Run, qrels: Qrels) -> list[str]:
+def _unjudged(run: Run, qrels: Qrels) -> list[Note]:
     """Return a note if no document of a run is judged for any query: its ids are probably those of another dataset."""
     if not len(run) or np.isin(run.table, qrels.doc_ids).any():
         return []
     ours, theirs = text_of(run.table[run.docs[0]]), text_of(qrels.doc_ids[0])
-    return [f"none of its documents is judged; their ids look like {ours!r}, those of the judgements like {theirs!r}"]
+    line = f"none of its documents is judged; their ids look like {ours!r}, those of the judgements like {theirs!r}"
+    return [Note("documents", line)]
 
 
-def unknown_documents(run: Run, source: Source | None) -> list[str]:
+def unknown_documents(run: Run, source: Source | None) -> list[Note]:
     """Return a note if *run* has documents that *source*, a user's folder, lacks. Other sources are not read."""
     if not isinstance(source, Files):
         return []
@@ -154,19 +160,26 @@ def unknown_documents(run: Run, source: Source | None) -> list[str]:
     unknown = found - {bytes_of(document.doc_id) for document in source.documents()}
     if not unknown:
         return []
-    return [f"{len(unknown):,} of its {len(found):,} documents are not in the corpus, e.g. {text_of(min(unknown))!r}"]
+    line = f"{len(unknown):,} of its {len(found):,} documents are not in the corpus, e.g. {text_of(min(unknown))!r}"
+    return [Note("documents", line)]
 
 
-def without_relevant(qrels: Qrels) -> list[str]:
+def without_relevant(qrels: Qrels) -> list[Note]:
     """Return a note if judged queries have no document of grade 1 or above: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     none = int(np.count_nonzero(best < 1))
-    return [f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"] if none else []
+    line = f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"
+    return [Note("judgements", line)] if none else []
 
 
-def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
+def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
     """Return a note if some of the measures *named* look deeper than the longest list of a run file."""
     cutoffs = {name: measures.cutoff(name) or 0 for name in named}
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
-    line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} {SHORT_LISTS}"
-    return [line] if deeper else []
+    line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} would look at more"
+    return [Note("short lists", line)] if deeper else []
+
+
+def noted(kind: NoteKind, lines: Iterable[str]) -> tuple[Note, ...]:
+    """Return *lines* as notes of one *kind*."""
+    return tuple(Note(kind, line) for line in lines)

@@ -17,8 +17,9 @@ from lexbench import measures, results
 from lexbench.contracts import find_contract
 from lexbench.datasets.digests import query_ids_sha256
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError
+from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
-from lexbench.results import SHORT_LISTS, Result, Seeds, SystemResults
+from lexbench.results import Result, Seeds, SystemResults
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -98,7 +99,7 @@ def refusal(result: Result, fault: str, suite: str = "") -> str:
 
 def contradictions(result: Result) -> Iterator[str]:
     """Yield the contradictions within a result, which are errors for any dataset."""
-    queries, counts = len(result.query_ids), result.counts
+    queries, counts, bound = len(result.query_ids), result.counts, _has_oracle(result)
     numbers = (*astuple(counts), *result.sizes.values())
     impossible = {
         "it has no queries": not queries,
@@ -109,6 +110,8 @@ def contradictions(result: Result) -> Iterator[str]:
         f"it counts {counts.queries} queries but has {queries}": counts.queries != queries,
         "it has a count or a size below 0": any(number is not None and number < 0 for number in numbers),
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
+        f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "
+        'weights="oracle"': bound not in (None, result.bound),
         "it has a timing without positive QPS": any(rate <= 0 for timing in result.timings for rate in timing.qps.values()),
     }
     yield from (fault for fault, holds in impossible.items() if holds)
@@ -127,11 +130,30 @@ def contradictions(result: Result) -> Iterator[str]:
         yield from _faults_of_seeds(result, result.seeds)
 
 
+def _has_oracle(result: Result) -> bool | None:
+    """Return whether a system chooses weights on the tested queries; None for an object, of which only a name is known."""
+    named = result.seeds.systems if result.seeds else {result.system: result.expression}
+    texts = [expression or name for name, expression in named.items()]
+    try:
+        return any(map(_states_oracle, map(parse, texts))) if all("(" in text or "@" in text for text in texts) else None
+    except LexbenchError:
+        return None
+
+
+def _states_oracle(value: "Value | Call") -> bool:
+    """Return whether `weights="oracle"` is stated anywhere in a system."""
+    if isinstance(value, Expression):
+        return any(map(_states_oracle, (value.head, *value.transforms)))
+    if isinstance(value, Call):
+        return ("weights", "oracle") in value.kwargs or any(map(_states_oracle, (*value.args, *dict(value.kwargs).values())))
+    return isinstance(value, tuple) and any(map(_states_oracle, value))
+
+
 def _faults_of_measure(result: Result, measure: str, mean: float, values: list[float]) -> Iterator[str]:
     native, tie, total = _native(measure), result.ties.get(measure), sum(values)
     means = [total / len(values)] if native else [total / len(values), total]  # ir-measures sums counts, e.g. of documents
     cutoff = native.cutoff if native and native.cutoff else 0
-    marked = any(SHORT_LISTS in note for note in result.notes)
+    marked = any(note.kind == "short lists" for note in result.notes)
     impossible = {
         f"the mean of {measure} is {mean}, and that of its values {means[0]}": (
             not any(abs(mean - expected) <= _ROUNDING for expected in means)

@@ -22,7 +22,7 @@ from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
-from lexbench.results import BOUND
+from lexbench.results import Note
 from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, joined, own_positions
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
@@ -61,7 +61,7 @@ def check(retriever: Retriever, contract: Contract) -> None:
         )
 
 
-def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> tuple[System, list[str]]:
+def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> tuple[System, list[Note]]:
     """Return *system* with weights chosen by the measure *headline*, inner fusions first, and one note per choice.
 
     *runner* belongs to the tested dataset, and *depth* is the depth of the run. Before any work, raises CommandError like
@@ -77,7 +77,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         queries["tuned"] = _tuning_queries(runner.dataset)
     for rule in queries.values():
         rule.dataset.check_corpus(runner.corpus)
-    notes: list[str] = []
+    notes: list[Note] = []
 
     def chosen(retriever: Any, position: str = "") -> Any:
         """Return *retriever* with chosen weights; *position* "2.1" is the first member of the second member."""
@@ -125,17 +125,18 @@ def _plain(query: Query) -> str:
     return " ".join(query.text.split()).casefold()
 
 
-def _training_notes(retriever: Retriever, dataset: str) -> Iterator[str]:
+def _training_notes(retriever: Retriever, dataset: str) -> Iterator[Note]:
     """Yield a warning for each encoder that was trained on the queries on which its weight was chosen."""
     for leaf in encoded_leaves(retriever):
         if dataset in leaf.encoder.trained_on():
-            yield (
+            yield Note(
+                "seen in training",
                 f"{type(leaf.encoder).__name__} {model_name(leaf.encoder)} was trained on the queries of {dataset}, on which "
-                "weights are chosen: it looks better there than it is, and its weight may be too large"
+                "weights are chosen: it looks better there than it is, and its weight may be too large",
             )
 
 
-def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tuning: _TuningQueries) -> str:
+def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tuning: _TuningQueries) -> Note:
     """Return the note on one choice."""
     weights = f"weights [{', '.join(f'{weight:.4g}' for weight in best.weights)}]"
     weights += f" of member {position}" if position else ""
@@ -143,9 +144,9 @@ def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tu
     queries = f"{count} {'query' if count == 1 else 'queries'} of {tuning.dataset.contract.id}"
     mean = f"{measure} {best.mean:.4f} is the best of {best.tried}, in steps of {best.step:g}"
     if rule == "oracle":
-        return f"{BOUND}{weights}, chosen on the very {queries} that are scored: an upper bound, no result; {mean}"
+        return Note("bound", f"upper bound, no result: {weights}, chosen on the very {queries} that are scored; {mean}")
     left_out = f"; test queries left out: {tuning.left_out}" if tuning.left_out else ""
-    return f"{weights}, tuned on {queries}, where {mean}{left_out}"
+    return Note("chosen weights", f"{weights}, tuned on {queries}, where {mean}{left_out}")
 
 
 # ---- the search for the best weights ---------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
-from lexbench.results import BOUND, Result
+from lexbench.results import Result
 from lexbench.runner.soundness import check, check_comparable
 from lexbench.storage.store import Store
 
@@ -335,7 +335,7 @@ def _notes(
     for group in chosen.values():
         for system, entry in zip(systems, group, strict=True):
             yield from (
-                f"{system.label} on {entry.result.dataset}: {note}" for note in entry.result.notes if note.startswith(BOUND)
+                f"{system.label} on {entry.result.dataset}: {note}" for note in entry.result.notes if note.kind == "bound"
             )
     yield from judged_gaps([entry.result for group in chosen.values() for entry in group])
 

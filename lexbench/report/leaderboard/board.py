@@ -14,7 +14,7 @@ import msgspec
 from lexbench import registry
 from lexbench.plugins import Plugin
 from lexbench.report.grid import Grid
-from lexbench.results import Result
+from lexbench.results import Note, Result
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
@@ -75,7 +75,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences, earlier minus later
     plots: tuple[Plot, ...] = ()
     digests: dict[str, tuple[str, ...]] = {}
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
                 seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
                 who=who.get(name, ()),
                 family=family(first.recipe),
-                bound=any(result.is_bound for result in ours[name].values()),
+                bound=any(result.bound for result in ours[name].values()),
                 base=base if base != at and kept[at][0] else same if same != at else None,
                 k=kept[at][0],
             )
@@ -159,7 +159,7 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
 
 def _all_figures(found: Mapping[str, Result]) -> object:
     """Return the values of all queries and the bytes of the index. Systems that agree in these share a row."""
-    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.is_bound) for name, one in sorted(found.items())]
+    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.bound) for name, one in sorted(found.items())]
     return repr(facts) if all("index" in one.sizes for one in found.values()) else object()
 
 

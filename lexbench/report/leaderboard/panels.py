@@ -18,10 +18,9 @@ from lexbench.report.grid import details
 from lexbench.report.leaderboard.board import SCALE, BoardSystem, Panel, Plot, PlotPoint, machine_line
 from lexbench.report.run import notes
 from lexbench.report.timings import qps_name, single_stream
-from lexbench.results import Result, Timing
+from lexbench.results import Note, Result, Timing
 
 _TEST_DIGITS = 4
-POWER = "The tests on "  # begins a note: see `power_notes`
 _WANTED = 0.01  # the difference for which boards say how many queries it takes
 
 
@@ -42,7 +41,7 @@ def panel_of(
     ranking = randomisation.ranking(values) if tested else None
     contract = find_contract(dataset)
     issues = contract.defects if contract else ()
-    defects = [f"data issue: {' '.join(one.what.split())} ({one.source})" for one in issues]
+    defects = [Note("data issue", f"data issue: {' '.join(one.what.split())} ({one.source})") for one in issues]
     grid = details({result.system: result for result in present})
     rows = tuple(msgspec.structs.replace(row, system=at) for at, row in zip(found, grid.rows, strict=True))
     return Panel(
@@ -63,7 +62,12 @@ def panel_of(
             name: tuple(sorted({result.digests[name] for result in present if name in result.digests}))
             for name in dict.fromkeys(name for result in present for name in result.digests)
         },
-        notes=(*defects, *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
+        notes=(
+            *defects,
+            *(Note("judged share", line) for line in judged_gaps(present)),
+            *notes(present),
+            *power_notes(dataset, values),
+        ),
     )
 
 
@@ -84,7 +88,7 @@ def _texts(contract: Contract | None, queries: Sequence[str]) -> tuple[str, ...]
     return tuple(texts.get(query_id, "") for query_id in queries)
 
 
-def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:
+def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[Note]:
     """Yield which difference the tests of *values* (systems, queries) find, and how many queries a difference of .01 takes.
 
     Both are medians over the pairs that differ, for tests at Holm's first step, which does not depend on other pairs.
@@ -95,9 +99,10 @@ def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:
     if differing and values.shape[1] > 1:  # one query has no standard deviation
         least = median(randomisation.minimum_detectable(one, level=level) for one in differing)
         needed = median(randomisation.queries_needed(one, _WANTED, level=level) for one in differing)
-        yield (
-            f"{POWER}{dataset} find differences of {least:.3f} with 80 % power ({values.shape[1]:,} queries); a difference of "
-            f"{_WANTED:g} takes about {needed:,.0f} queries"
+        yield Note(
+            "power",
+            f"The tests on {dataset} find differences of {least:.3f} with 80 % power ({values.shape[1]:,} queries); a "
+            f"difference of {_WANTED:g} takes about {needed:,.0f} queries",
         )
 
 

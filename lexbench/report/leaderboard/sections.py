@@ -14,9 +14,9 @@ from lexbench.contracts import find_contract
 from lexbench.errors import CommandError, visible
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
-from lexbench.report.leaderboard.panels import POWER, overall_ranks, panel_of, testable
+from lexbench.report.leaderboard.panels import overall_ranks, panel_of, testable
 from lexbench.report.run import WIDE_TIE, names
-from lexbench.results import EXPOSURES, Result, measures_of
+from lexbench.results import EXPOSURES, Note, Result, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import DATASETS, Aggregate, Suite, suite_names
@@ -157,7 +157,7 @@ def _section(
 
     def standing(name: str) -> tuple[bool, int, float, str]:
         scores = {dataset: one.means[suite.headline] for dataset, one in results[name].items() if suite.headline in one.means}
-        return any(one.is_bound for one in results[name].values()), *_standing(scores, datasets), name
+        return any(one.bound for one in results[name].values()), *_standing(scores, datasets), name
 
     ours = {name: results[name] for name in sorted(results, key=standing)}
     whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
@@ -256,7 +256,7 @@ def _tied(result: Result, headline: str) -> float:
 
 # The text of a note, how strongly it applies to a result (0: not at all), and the format of that number.
 _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
-    ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.is_bound, ".0f"),
+    ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.bound, ".0f"),
     (
         "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
         lambda one, _: one.counts.missing / one.counts.queries,
@@ -267,7 +267,7 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
 )
 
 
-def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[str]) -> list[str]:
+def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Note]) -> list[str]:
     """Return at most five lines about *results*: one per kind of note, with the worst case.
 
     *notes* are all notes of the panels. Data issues are only counted, and at most one note on the power of tests is shown.
@@ -279,10 +279,10 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[str
             worst = max(extents, key=lambda name: extents[name])
             count, most = f"{len(extents)} of {len(results)} results", format(extents[worst], form).removeprefix("0")
             lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
-    if issues := sum(note.startswith("data issue: ") for note in notes):
+    if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
     lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
-    power = [note for note in notes if note.startswith(POWER)]
+    power = [note.text for note in notes if note.kind == "power"]
     return [*lines[: _NOTES - len(power[:1])], *power[:1]]
 
 

@@ -7,7 +7,7 @@ function startProvenance() {
     ...suite.datasets.flatMap((dataset) => [
       html("h4", {}, dataset.stamp),
       html("dl", { class: "digests" }, ...Object.entries(dataset.digests).flatMap(([name, digests]) => [html("dt", {}, name), html("dd", {}, digests.join("; "))])),
-      ...(dataset.notes.length ? [html("ul", {}, ...dataset.notes.map((note) => html("li", {}, note)))] : []),
+      ...(dataset.notes.length ? [html("ul", {}, ...dataset.notes.map((note) => html("li", {}, note.text)))] : []),
     ]),
     ...(suite.ran?.length ? [html("h4", {}, "Who ran what where"), html("ul", {}, ...suite.ran.map((line) => html("li", {}, line)))] : []),
     html("h4", {}, "Made with"), html("ul", {}, ...suite.made.map((line) => html("li", {}, line))),
