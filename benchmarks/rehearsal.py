@@ -25,11 +25,11 @@ import _synthetic
 import numpy as np
 from scipy import sparse
 
-from lexbench import measures
 from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
 from lexbench.engines.impact import Impact
+from lexbench.measures import score as score_run
 from lexbench.plugins import Encoder, Source
 from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
@@ -135,7 +135,7 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
         wrote = 0
     elif name == "score":
         run = read_run(runner.run(system, 1000).folder).run
-        assert set(measures.score(run, runner.dataset.qrels, MEASURES).means) == set(MEASURES)
+        assert set(score_run(run, runner.dataset.qrels, MEASURES).means) == set(MEASURES)
         wrote = 0
     else:
         wrote = size(runner.run(system, 1000).folder)

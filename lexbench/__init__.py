@@ -5,15 +5,84 @@
     results = lexbench.run("pydoc", ["bm25", my_encoder])
     print(results)
     results.to_pandas()
+    lexbench.compare(results, "bm25")
 
-Importing this package loads nothing heavy. Each public name is loaded when it is first used.
+Each command of the command line is one function with the same name. Importing this package loads nothing heavy: each public
+name is loaded when it is first used.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lexbench.api import Results, run
+    from lexbench.analysis.audit import Audit
+    from lexbench.analysis.compare.tables import Comparison
+    from lexbench.analysis.encoder_speed import EncoderSpeed
+    from lexbench.analysis.explain import Explanation
+    from lexbench.analysis.gate.gates import Accepted, GateReport
+    from lexbench.analysis.judgements import Judgements, PoolTest
+    from lexbench.analysis.list_similarity import ListComparison
+    from lexbench.analysis.ranks import Ranks
+    from lexbench.analysis.seen_in_training import SeenInTraining
+    from lexbench.analysis.verify.verdicts import Verification
+    from lexbench.answer import Answer
+    from lexbench.api import (
+        audit,
+        audit_suite,
+        collect,
+        compare,
+        compare_lists,
+        dataset,
+        datasets,
+        default_measures,
+        doctor,
+        encode,
+        explain,
+        export,
+        export_formats,
+        exposure,
+        gate,
+        gate_init,
+        gate_update,
+        import_,
+        import_formats,
+        installed,
+        judge,
+        judge_page,
+        judge_pool,
+        keep_traceback,
+        kind_of,
+        leaderboard,
+        listed_kinds,
+        lists,
+        machine,
+        means,
+        measures,
+        model,
+        models,
+        plan,
+        ranks,
+        result,
+        results,
+        run,
+        score,
+        speed,
+        store_pull,
+        store_push,
+        store_root,
+        suite,
+        suites,
+        summary,
+        systems,
+        train,
+        training_plan,
+        verify,
+        watch,
+    )
+    from lexbench.collecting.collect import Collected
+    from lexbench.errors import LexbenchError
     from lexbench.plugins import (
         Encoder,
         Engine,
@@ -27,19 +96,53 @@ if TYPE_CHECKING:
         Source,
         Transform,
     )
+    from lexbench.progress import Progress
+    from lexbench.report.leaderboard import Leaderboard
+    from lexbench.results import Failure, Note, Result, Results
+    from lexbench.timing.protocol import Settings as TimingSettings
     from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors, Query
 
 __all__ = [
-    "Corpus", "Document", "Encoder", "Engine", "Executor", "Hits", "Index", "Judge", "Kind", "Measure", "MultiVectors", "Query",
-    "Reranker", "Results", "Retriever", "Searcher", "Source", "Transform", "run",
+    "Accepted", "Answer", "Audit", "Collected", "Comparison", "Corpus", "Document", "Encoder", "EncoderSpeed", "Engine",
+    "Executor", "Explanation", "Failure", "GateReport", "Hits", "Index", "Judge", "Judgements", "Kind", "Leaderboard",
+    "LexbenchError", "ListComparison", "Measure", "MultiVectors", "Note", "PoolTest", "Progress", "Query", "Ranks",
+    "Reranker", "Result", "Results", "Retriever", "Searcher", "SeenInTraining", "Source", "TimingSettings", "Transform",
+    "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists", "dataset", "datasets",
+    "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate", "gate_init",
+    "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool", "keep_traceback",
+    "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan",
+    "ranks", "result", "results", "run", "score", "speed", "store_pull", "store_push", "store_root", "suite",
+    "suites", "summary", "systems", "train", "training_plan", "verify", "watch",
 ]  # fmt: skip
+
+_MODULES = (  # that have the public names, the lightest first
+    "errors", "progress", "answer", "api", "types", "plugins", "results", "analysis.ranks", "analysis.compare.tables",
+    "analysis.list_similarity", "analysis.judgements", "analysis.seen_in_training", "analysis.explain",
+    "analysis.verify.verdicts", "analysis.audit", "analysis.gate.gates", "report.leaderboard", "collecting.collect",
+    "analysis.encoder_speed",
+)  # fmt: skip
+_OTHERS = {"TimingSettings": ("timing.protocol", "Settings")}  # names that their module calls otherwise
+
+
+class _Package(ModuleType):
+    """The module `lexbench`, in which a public function wins over a submodule of the same name, e.g. `datasets`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, unless Python's import would replace a public function by a submodule."""
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    """Load one of the public names, from the lightest module that has it."""
-    for module in ("types", "plugins", "api") if name in __all__ else ():
-        if hasattr(home := import_module(f"lexbench.{module}"), name):
-            return getattr(home, name)
+    """Load one of the public names from its module."""
+    places = [_OTHERS[name]] if name in _OTHERS else [(module, name) for module in _MODULES]
+    for module, own in places if name in __all__ else ():
+        home = import_module(f"lexbench.{module}")
+        if own in vars(home):
+            return globals().setdefault(name, vars(home)[own])
     raise AttributeError(f"module 'lexbench' has no attribute {name!r}")
 
 

@@ -1,182 +1,988 @@
-"""`lexbench.run` for notebooks and training loops, and the results that it returns."""
+"""The public functions of lexbench: one per command, with the same names and defaults.
 
+    Each returns an answer (`lexbench.answer`): a typed value that shows itself in a notebook as the command shows it in a
+    terminal, and becomes a data frame with `to_pandas()`. A wrong value raises a LexbenchError with the line that the shell
+    prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
+    help loads nothing heavy.
+
+Settings that many functions share: *store* is a folder instead of $LEXBENCH_STORE, *progress* receives the steps of the work
+and the notes; without one, notes are Python warnings.
+"""
+
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from lexbench.analysis.compare.comparison import Comparison, compare
-from lexbench.analysis.compare.tables import tables as compare_tables
-from lexbench.analysis.stored_results import definition
-from lexbench.errors import UnknownName, require
-from lexbench.executors import executor
+from lexbench.contracts import MEASURES
+from lexbench.errors import CommandError
 from lexbench.progress import Progress
-from lexbench.report import leaderboard
-from lexbench.report.leaderboard import copies
-from lexbench.report.run import tables
-from lexbench.report.terminal import render
-from lexbench.results import Result, write_results
-from lexbench.runner import jobs
-from lexbench.runner.jobs import Outcome
-from lexbench.runner.plan import plan_of
-from lexbench.storage.store import Store
-from lexbench.suites import DATASETS, Suite
-from lexbench.table import Table, escape, markdown
-from lexbench.timing.protocol import Settings
-from lexbench.timing.timer import Timer
+from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from lexbench.analysis.audit import Audit
+    from lexbench.analysis.compare.tables import Comparison
+    from lexbench.analysis.encoder_speed import EncoderSpeed
+    from lexbench.analysis.explain import Explanation
+    from lexbench.analysis.gate.gates import Accepted, GateReport
+    from lexbench.analysis.judgements import Judgements, PoolTest
+    from lexbench.analysis.list_similarity import ListComparison
+    from lexbench.analysis.ranks import Ranks
+    from lexbench.analysis.seen_in_training import SeenInTraining
+    from lexbench.analysis.verify.verdicts import Verification
+    from lexbench.answer import Facts, Tables
+    from lexbench.collecting.collect import Collected
+    from lexbench.collecting.page import JudgingPage
+    from lexbench.interop.conversion import Imported
+    from lexbench.interop.formats import Format
+    from lexbench.interop.sharing import Copied
+    from lexbench.lexmae.training.command import Trained, TrainingPlan
+    from lexbench.report.dataset import DatasetPage
+    from lexbench.report.leaderboard import Leaderboard
+    from lexbench.report.run import Summary
+    from lexbench.report.score import Score
+    from lexbench.results import Results
+    from lexbench.runner.jobs import EncodedCorpus
+    from lexbench.runner.plan import RunPlan
+    from lexbench.storage.health import Health
+    from lexbench.storage.store import Store
+    from lexbench.timing.protocol import Settings
+    from lexbench.watch import Point
+
+FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
+LIST_DEPTHS = (10, 100)
+GATE_FILE = Path("lexbench-gate.toml")
 
 
-class _Shown:
-    """Base class of objects that print themselves as tables, in notebooks and terminals."""
-
-    failures: Sequence[str] = ()
-
-    def _tables(self) -> list[Table]:
-        raise NotImplementedError
-
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        """Show the tables in a terminal or notebook that uses rich."""
-        for table in self._tables():
-            yield from render(table, options.max_width)
-        yield from self.failures
-
-    def _repr_markdown_(self) -> str:
-        """Show the tables in a notebook."""
-        shown = [f"**{escape(table.title)}**\n\n{markdown(table)}" for table in self._tables()]
-        return "\n".join([*shown, *(f"- {escape(line)}" for line in self.failures)])
-
-    def __str__(self) -> str:
-        """Return the tables as plain text."""
-        from rich.console import Console
-
-        console = Console(width=100, no_color=True)
-        with console.capture() as text:
-            console.print(self)
-        return text.get()
+def _progress(progress: Progress | None) -> Progress:
+    """Return *progress*, or one that turns notes into Python warnings."""
+    return progress or _Warnings()
 
 
-@dataclass(frozen=True)
-class Compared(_Shown):
-    """A comparison that prints the tables of `lexbench compare`; its numbers are in `comparison`."""
-
-    comparison: Comparison
-
-    def _tables(self) -> list[Table]:
-        return compare_tables(self.comparison)
+class _Warnings(Progress):
+    def note(self, line: str) -> None:
+        warnings.warn(line, stacklevel=3)
 
 
-@dataclass(frozen=True)
-class Results(_Shown):
-    """The results of a run. Iterate over them; `failures` has a line for each job that failed or was not timed."""
+def _store(store: "str | Path | None", progress: Progress | None) -> "Store":
+    """Return the store; *progress* gets a line when another process has to finish first, and about damage."""
+    from lexbench.storage.store import Store, default_root
 
-    suite: Suite | None  # None for one dataset
-    outcomes: tuple[Outcome, ...]
-    store: Store
-
-    def __iter__(self) -> Iterator[Result]:
-        """Iterate over the results of the jobs that succeeded."""
-        return (outcome.result for outcome in self.outcomes if outcome.result)
-
-    def __len__(self) -> int:
-        """Return the number of results."""
-        return sum(1 for _ in self)
-
-    @property
-    def failures(self) -> list[str]:  # type: ignore[override] # not known of the class
-        """One line for each job without a result, or without a timing that was asked for."""
-        lines = [(outcome.job.name, outcome.error or outcome.untimed) for outcome in self.outcomes]
-        return [line if line.startswith(name) else f"{name}: {line}" for name, line in lines if line]
-
-    def compare(
-        self,
-        *systems: str,
-        datasets: Sequence[str] = (),
-        measure: str | None = None,
-        margin: float | None = None,
-        queries: int = 5,
-    ) -> Compared:
-        """Compare *systems* with the first of them, by their names; after one name, or none, all others follow.
-
-        The other settings are those of `lexbench compare`. Raises UnknownName for a system that is not in these results.
-        """
-        known = list(dict.fromkeys(result.system for result in self))
-        if unknown := [name for name in systems if name not in known]:
-            raise UnknownName("system in these results:", unknown[0], known)
-        names = systems if len(systems) > 1 else (*systems, *(name for name in known if name not in systems))
-        settings: dict[str, Any] = {"datasets": datasets, "measure": measure, "margin": margin, "queries": queries}
-        with TemporaryDirectory() as folder:
-            self.save(folder)
-            return Compared(compare(names, store=self.store, folder=Path(folder), **settings))
-
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write the results into a folder of results, like `--results`, and return the files, one per system."""
-        return write_results(self, self.suite.id if self.suite else DATASETS, Path(folder))
-
-    def leaderboard(self, folder: str | Path) -> Path:
-        """Write the results and the pages of a leaderboard into *folder*, and return the page index.html.
-
-        Other results in the folder stay and are on the pages as well.
-        """
-        self.save(folder)
-        leaderboard.write(leaderboard.pages(Path(folder)))
-        return Path(folder) / leaderboard.HTML
-
-    def to_latex(self, dataset: str = "", baseline: str = "", published: str = "none") -> str:
-        """Return a table in LaTeX, like `lexbench leaderboard --copy latex`: the means, or all measures on one *dataset*.
-
-        Systems that differ significantly from *baseline* are marked. *published* scores are none, few or all.
-        """
-        with TemporaryDirectory() as folder:
-            self.save(folder)
-            return copies.latex(copies.view(leaderboard.read_board(Path(folder), published=published), "", dataset, baseline))
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return one row per result, with its system, its dataset and its measures. Needs pandas (`lexbench[pandas]`)."""
-        require("to_pandas()", ["pandas"], "pandas")
-        import pandas as pd
-
-        return pd.DataFrame([{"system": r.system, "dataset": r.dataset, **r.means} for r in self])
-
-    def _tables(self) -> list[Table]:
-        return tables(list(self), self.suite)
+    shown = _progress(progress)
+    return Store(Path(store) if store else default_root(), on_wait=shown.note, on_damage=shown.warn)
 
 
-def run(  # noqa: PLR0913 - what can be said of a run, by name
+def _defined(systems: Any, store: "Store") -> Any:
+    """Return *systems*; a name that the store remembers becomes "NAME = EXPRESSION"."""
+    from lexbench.analysis.stored_results import definition
+
+    if isinstance(systems, str):
+        return definition(systems, store)
+    if isinstance(systems, list | tuple):
+        return [definition(item, store) if isinstance(item, str) else item for item in systems]
+    return systems
+
+
+def _groups(seeds: "Sequence[str] | Mapping[str, Sequence[str]]") -> dict[str, list[str]]:
+    from lexbench.analysis.seeds import seed_groups
+
+    if isinstance(seeds, Mapping):
+        return {name: list(members) for name, members in seeds.items()}
+    return seed_groups([seeds] if isinstance(seeds, str) else seeds)
+
+
+def _path(value: "str | Path | None") -> Path | None:
+    return Path(value) if value is not None else None
+
+
+def _existing(folder: "str | Path") -> Path:
+    if not Path(folder).is_dir():
+        raise CommandError(
+            f"there is no folder {folder}; a folder of results is written by: lexbench run ... --results {folder}"
+        )
+    return Path(folder)
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------------
+
+
+def run(
     data: Any,
-    systems: Sequence[Any] | Mapping[str, Any] = (),
+    systems: "Sequence[Any] | Mapping[str, Any]" = (),
     *,
     datasets: Sequence[str] = (),
     measures: Sequence[str] = (),
     depth: int | None = None,
-    store: str | Path | None = None,
-    progress: Progress | None = None,
+    split: str | None = None,
+    results: "str | Path | None" = None,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     on: str | None = None,
-    time: bool | Settings = False,
-) -> Results:
-    """Run *systems* on *data* and return the results.
+    time: "bool | Settings" = False,
+    brief: bool = False,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Results":
+    """Run systems on a suite or on one dataset.
 
-    *data* is the name of a suite ('pydoc'), a dataset ('pydoc/test') or a folder, or data in memory: {'corpus': {id: text},
-    'queries': {id: text}, 'qrels': {query id: {document id: grade}}}, or data frames with named columns,
-    the result of beir's GenericDataLoader, or a dataset of ir_datasets. *datasets* chooses datasets of a suite.
+    *data* is the name of a suite ('pydoc'), a dataset ('pydoc/test') or a folder. *datasets* chooses datasets of a suite,
+    *split* the judgements of a folder. A system is an expression ('bm25(k1=0.9)'). Finished work is not repeated. *on* is where
+    corpora are encoded: 'processes(4)', 'ray'.
 
-    A system is an expression ('bm25(k1=0.9)'), a function texts -> vectors or (queries, k) -> {query id: {document id: score}},
-    or an object: an encoder, a search system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A
-    mapping gives them names. Finished work in the *store* is not repeated. With *time*, each system is also timed in a fresh
-    process, an object in this one (`Result.timings`; settings: lexbench.timing.protocol). *on* is where corpora are encoded,
-    like `--on`: 'processes(4)', 'ray'.
+    In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
+    grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
+    may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
+    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A mapping gives systems names. With
+    *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
+    `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
+    are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
-    place = Store(Path(store)) if store else Store()
-    if isinstance(systems, list | tuple):
-        systems = [definition(item, place) if isinstance(item, str) else item for item in systems]
-    plan = plan_of(data, systems, datasets, measures, depth)
+    from lexbench.analysis.seeds import check_members, merge_seeds
+    from lexbench.executors import executor
+    from lexbench.runner import jobs
+    from lexbench.runner.plan import plan_of
+    from lexbench.storage.atomic import check_writable
+    from lexbench.timing.protocol import Settings
+    from lexbench.timing.timer import Timer
+
+    shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
+    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, both_recalls=brief)
+    encoding = executor(on)
+    for members in groups.values():
+        check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
     timer = Timer(Settings() if time is True else time) if time else None
-    for system in [job.system for job in plan.jobs if timer and job.system.expression is None]:
+    for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
-    return Results(plan.suite, tuple(jobs.run(plan, place, progress, timer, executor(on))), place)
+    if progress is not None:
+        for line in planned.lines:
+            progress.note(line)
+    folder = _path(results)
+    if folder:
+        check_writable(folder)
+    outcomes = []
+    shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))
+    for outcome in jobs.run(planned, place, shown, timer, encoding):
+        outcomes.append(outcome)
+        shown.job_done()
+    found = jobs.results_of(planned, outcomes, place)
+    if groups and any(not failure.scored for failure in found.failures):
+        shown.note("seeds are shown one by one, because a job failed")
+    else:
+        found = merge_seeds(found, groups)
+    if folder:
+        found.save(folder, shown.note)
+    return found
+
+
+def plan(
+    data: Any,
+    systems: "Sequence[Any] | Mapping[str, Any]" = (),
+    *,
+    datasets: Sequence[str] = (),
+    measures: Sequence[str] = (),
+    depth: int | None = None,
+    split: str | None = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "RunPlan":
+    """Check a run and return its jobs and the disk that it needs; run nothing. The settings are those of `run`."""
+    from lexbench.runner.plan import RunPlan, plan_of
+
+    planned = plan_of(data, _defined(systems, _store(store, progress)), datasets, measures, depth, split)
+    if progress is not None:
+        for line in planned.lines:
+            progress.note(line)
+    return RunPlan.of_plan(planned)
+
+
+def kind_of(name: str) -> str:
+    """Return what the name of data stands for: "suite", "dataset" or "folder". Raises UnknownName if it is none of them."""
+    from lexbench.runner.plan import kind_of as kind
+
+    return kind(name)
+
+
+def default_measures() -> tuple[str, ...]:
+    """Return the measures of a dataset that is run or scored without a suite."""
+    return MEASURES
+
+
+def summary(results: "Results", *, brief: bool = False) -> "Summary":
+    """Return the tables that `lexbench run` prints: all of them, or with *brief* one per dataset."""
+    from lexbench.report.run import Summary
+
+    return Summary(results, brief=brief)
+
+
+def encode(
+    data: Any,
+    systems: Sequence[str],
+    *,
+    datasets: Sequence[str] = (),
+    part: "str | None" = None,
+    on: str | None = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Iterator[EncodedCorpus]":
+    """Encode corpora, whole or in parts on several machines that share a store.
+
+    *data* is the name of a suite or dataset, or a folder. The vectors of each system's encoder are made. *part* "I/N"
+    encodes only part I (from 0) of N. Yields each corpus and encoder when its part is done.
+    """
+    from lexbench.executors import executor
+    from lexbench.runner.jobs import encode as encode_plan
+    from lexbench.runner.jobs import numbered_part
+    from lexbench.runner.plan import plan_of
+
+    number = numbered_part(part) if part else (0, 1)
+    place = _store(store, progress)
+    planned = plan_of(data, _defined(systems, place), datasets)
+    return encode_plan(planned, place, number, _progress(progress), executor(on))
+
+
+def watch(
+    folder: "str | Path",
+    system: str,
+    datasets: Sequence[str] = (),
+    measures: Sequence[str] = ("nDCG@10",),
+    *,
+    once: bool = False,
+    every: float = 60.0,
+    tests_too: bool = False,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Iterator[Point]":
+    """Benchmark the checkpoints of a training as they are written.
+
+    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Checkpoints that were benchmarked
+    before come from the store. Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
+    """
+    from lexbench.watch import watch as watch_folder
+
+    place = _store(store, progress)
+    settings = {"once": once, "every": every, "tests_too": tests_too}
+    return watch_folder(Path(folder), _defined(system, place), datasets, measures, place, **settings)  # type: ignore[arg-type]
+
+
+def train(
+    recipe: str,
+    step: str = "all",
+    *,
+    settings: Sequence[str] = (),
+    output: str | None = None,
+    stage: int = 0,
+    progress: Progress | None = None,
+) -> "Trained | None":
+    """Train a LexMAE: pretraining, imitation, negatives, fine-tuning.
+
+    *recipe* is a TOML file or the name of one of lexbench's own recipes, e.g. msmarco; *settings* replace some of it
+    ("pretrain.steps=100"). *step* is pretrain, imitate, mine, finetune or all; mine and finetune have a *stage*. Finished
+    parts are not repeated, and interrupted ones resume. With several GPUs, type: torchrun --nproc-per-node 8 -m lexbench
+    train ...
+
+    Returns the folder of the model, or None in all processes but the first that torchrun started.
+    """
+    from lexbench.lexmae.training.command import train as train_recipe
+
+    return train_recipe(recipe, step, settings=settings, output=output, stage=stage, progress=_progress(progress))
+
+
+def training_plan(
+    recipe: str, step: str = "all", *, settings: Sequence[str] = (), output: str | None = None, stage: int = 0
+) -> "TrainingPlan":
+    """Check a training and return its parts; train nothing. The settings are those of `train`."""
+    from lexbench.lexmae.training.command import training_plan as plan_recipe
+
+    return plan_recipe(recipe, step, settings=settings, output=output, stage=stage)
+
+
+def score(
+    run: Any,
+    dataset: "str | Path | Mapping[str, Any] | None" = None,
+    *,
+    qrels: Any = None,
+    measures: Sequence[str] = MEASURES,
+    precision: Literal["double", "float32"] = "double",
+    slices: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Score":
+    """Score a run under the rules of a dataset.
+
+    *run* is a TREC run file (may be compressed). It is scored over all judged queries, with ties in trec_eval's order. With
+    *dataset*, it may also be a system that was run on the dataset: then its run in the store is scored. *qrels* is a file:
+    without rules, or with *dataset* under the rules of that dataset. *slices* is a file with groups of queries.
+
+    In Python, *run* may also be {query id: {document id: score}}, a data frame or a list of (query, document, score), and
+    *qrels* {query id: {document id: grade}} or a data frame.
+    """
+    from lexbench.report.score import score as score_run
+
+    return score_run(run, dataset, qrels, measures, precision, _path(slices), _store(store, progress))
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------------
+
+
+def results(
+    folder: "str | Path | None" = None, *, store: "str | Path | None" = None, progress: Progress | None = None
+) -> "Results":
+    """Return the results in a folder of results, or else those in the store, the newest of each system and dataset first."""
+    from lexbench.analysis.stored_results import results_at
+
+    return results_at(_store(store, progress), _existing(folder) if folder else None)
+
+
+def result(name: str, *, store: "str | Path | None" = None, progress: Progress | None = None) -> "Facts":
+    """Return the newest stored result called SYSTEM:DATASET, or SYSTEM if it has results on one dataset only."""
+    from lexbench.report import listings
+
+    return listings.one_result(name, _store(store, progress))
+
+
+def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, float]]:
+    """Return the ranked lists behind a result: the score of each document by query, best first.
+
+    Raises MissingData if its run is neither in the store nor in this session.
+    """
+    from lexbench.analysis.stored_results import lists_behind
+
+    return lists_behind(results, system, dataset, _store(None, None))
+
+
+def compare(
+    *systems: "str | Results",
+    results: "Results | str | Path | None" = None,
+    datasets: Sequence[str] = (),
+    measure: str | None = None,
+    margin: float | None = None,
+    queries: int = 5,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
+    slices: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Comparison":
+    """Compare the scores, settings or ranked lists of systems.
+
+    The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
+    or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
+    then in the folder *results*, or else in the store. With *seeds* several trainings count as one system:
+    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
+
+    In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
+    named, and names are looked up there.
+    """
+    from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.slices import read_slices
+    from lexbench.errors import UnknownName
+    from lexbench.results import Results
+
+    first, *rest = systems or ("",)
+    container = first if isinstance(first, Results) else results if isinstance(results, Results) else None
+    names = [name for name in (rest if isinstance(first, Results) else systems) if isinstance(name, str)]
+    if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
+        if unknown := [name for name in names if name not in container.systems]:
+            raise UnknownName("system in these results:", unknown[0], container.systems)
+        names += [name for name in container.systems if name not in names]
+    place = container.session.store if container is not None and container.session.store and not store else None
+    if container is None and isinstance(results, str | Path):
+        where: Any = _existing(results)
+    else:
+        where = container
+    return compare_systems(
+        names,
+        store=place or _store(store, progress),
+        results=where,
+        datasets=datasets,
+        measure=measure,
+        margin=margin,
+        queries=queries,
+        seeds=_groups(seeds),
+        slices=read_slices(Path(slices)) if slices else None,
+    )
+
+
+def compare_lists(
+    *systems: Any,
+    dataset: str | None = None,
+    depths: Sequence[int] = LIST_DEPTHS,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "ListComparison":
+    """Compare ranked lists with those of the first system: common documents, equal order, and rank-biased overlap (RBO).
+
+    *systems* are run files, or systems that were run on *dataset*. It needs no judgements: systems with the same mean may
+    find different documents.
+    """
+    from lexbench.analysis.list_similarity import list_similarities
+    from lexbench.analysis.stored_results import named_runs
+    from lexbench.datasets.location import find_dataset
+
+    contract = find_dataset(dataset)[0] if dataset else None
+    return list_similarities(named_runs(systems, _store(store, progress), contract), depths)
+
+
+def ranks(
+    results: "Results", measure: str | None = None, *, datasets: Sequence[str] = (), weights: "Sequence[float] | None" = None
+) -> "Ranks":
+    """Return the ranks that paired tests leave possible, by the mean over *datasets* (default: all). See the board."""
+    from lexbench.analysis.ranks import ranks as possible_ranks
+
+    return possible_ranks(results, measure, datasets=datasets, weights=weights)
+
+
+def gate(
+    path: "str | Path" = GATE_FILE,
+    *,
+    markdown: "str | Path | None" = None,
+    junit: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "GateReport":
+    """Test retrieval quality, size and speed against a committed baseline.
+
+    Runs the gates in the file *path* (lexbench-gate.toml) and compares them with the baseline, which is in the same folder,
+    with the ending .json. A gate fails if it is significantly worse by more than the margin, or over a limit; it cannot
+    tell if it is worse by more than the margin, but has too few queries. *markdown* and *junit* are files to write the
+    report to as well.
+    """
+    from lexbench.analysis.gate.gates import run_gates
+    from lexbench.storage import atomic
+
+    report = run_gates(Path(path), _store(store, progress), _progress(progress))
+    if markdown:
+        atomic.write_text(Path(markdown), report.markdown)
+    if junit:
+        atomic.write_bytes(Path(junit), report.junit)
+    return report
+
+
+def gate_init(
+    dataset: str,
+    system: str,
+    *,
+    measure: str = "nDCG@10",
+    margin: float = 0.02,
+    name: str | None = None,
+    path: "str | Path" = GATE_FILE,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Accepted":
+    """Add a gate to lexbench-gate.toml and its baseline to lexbench-gate.json. Commit both.
+
+    *dataset* has the queries and judgements, *system* is what is tested: an expression, or module:function.
+    """
+    from lexbench.analysis.gate.files import Gate
+    from lexbench.analysis.gate.gates import init_gate
+
+    place = _store(store, progress)
+    called = name or Path(dataset.replace("/test", "")).name or "retrieval"
+    made = Gate(name=called, dataset=dataset, system=_defined(system, place), measure=measure, margin=margin)
+    return init_gate(Path(path), made, place, _progress(progress))
+
+
+def gate_update(
+    path: "str | Path" = GATE_FILE, *, store: "str | Path | None" = None, progress: Progress | None = None
+) -> "Accepted":
+    """Run the gates, accept their scores as the baseline, and return what changed."""
+    from lexbench.analysis.gate.gates import update_gates
+
+    return update_gates(Path(path), _store(store, progress), _progress(progress))
+
+
+def explain(
+    query: str,
+    system: str,
+    dataset: str | None = None,
+    *,
+    documents: Sequence[str] = (),
+    top: int = 3,
+    terms: int = 15,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Explanation":
+    """Show which terms of a query make a system's scores.
+
+    *query* is a text, or the id of a query of the *dataset* (also as qid:ID). Shows the terms of the query and what each
+    adds to the scores of the *documents* with these ids, or else of the best *top*; at most *terms* in a table.
+
+    A term adds its weight in the query times its weight in the document. For bm25 that is the idf, counted as often as the
+    query has the term, times the term frequency part. A missing index is built first.
+    """
+    from dataclasses import replace
+
+    from lexbench.analysis.explain import explain as explain_query
+
+    place = _store(store, progress)
+    found = explain_query(query, _defined(system, place), dataset, documents, top, store=place, progress=_progress(progress))
+    return replace(found, most=terms)
+
+
+def verify(
+    name: "str | Results",
+    systems: Sequence[str] = (),
+    *,
+    results: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Verification":
+    """Compare measured scores with published ones.
+
+    The results on *name*, a suite, a dataset or a folder, which are in the store or in the folder *results*, are compared with
+    published scores of the same system, dataset and measure. If a mean is off, its run is scored again under rules that others
+    have used by mistake, to find the cause.
+
+    In Python, *name* may also be `Results`.
+    """
+    from lexbench.analysis.stored_results import chosen_systems, results_of_suite
+    from lexbench.analysis.verify.published import published_scores
+    from lexbench.analysis.verify.verdicts import verify as verify_results
+    from lexbench.results import Results
+
+    place = _store(store, progress)
+    found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)
+    return verify_results(chosen_systems(_defined(systems, place), found), published_scores(), place)
+
+
+def exposure(systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = ()) -> "SeenInTraining":
+    """Show which test data systems had seen in training.
+
+    Shows what *systems* had seen of *datasets* (default: all) in training, and how much of a dataset is among the *texts*
+    of folders. For a system, the names of the collections in its training data are compared with those of the datasets. A
+    folder of training data has corpus.jsonl and maybe queries.jsonl, like a BEIR dataset; its texts are compared with those
+    of the datasets.
+    """
+    from lexbench.analysis.seen_in_training import look_up
+
+    if not texts and not systems:
+        raise CommandError("give a SYSTEM with -r, a FOLDER of texts, or both")
+    if texts and not datasets:
+        raise CommandError("a FOLDER of texts is compared with datasets: give -d ID")
+    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], datasets)
+
+
+def audit(path: "str | Path | Results", measure: str | None = None) -> "Audit":
+    """Say which ranks of a leaderboard can be told apart, and what is mixed or missing.
+
+    *path* is a folder of lexbench's results, MTEB's results (MODEL/REVISION/TASK.json), runs with a qrels file (a folder per
+    dataset if there are several), or a CSV table: a column per dataset, or columns system, dataset, score, and optionally
+    measure and revision.
+
+    In Python, *path* may also be `Results`.
+    """
+    from lexbench.analysis.audit import Audit
+    from lexbench.analysis.audit import audit as audit_board
+    from lexbench.interop.boards import boards_of, read_boards
+    from lexbench.results import Results
+
+    boards = boards_of(path, measure) if isinstance(path, Results) else read_boards(Path(path), measure)
+    return Audit([table for board in boards for table in audit_board(board).tables()])
+
+
+def audit_suite(
+    small: str, *, large: str | None = None, path: "str | Path | None" = None, measure: str | None = None
+) -> "Audit":
+    """Say how well a small suite predicts the order of systems on a large one, from stored results.
+
+    *small* and *large* are suites, or datasets separated by commas; *large* is by default all others that most systems have.
+    *path* is where the results are, as for `audit`; default: the store.
+    """
+    from lexbench.analysis.audit import predict
+    from lexbench.interop.boards import merged_board, suite_datasets
+
+    return predict(merged_board(_path(path), measure), suite_datasets(small), suite_datasets(large) if large else ())
+
+
+# ---- publish ---------------------------------------------------------------------------------------------------------------
+
+
+def leaderboard(
+    results: "str | Path | Results" = "leaderboard",
+    *,
+    merge: "Sequence[str] | Mapping[str, str | Path]" = (),
+    published: 'Literal["none", "few", "all"] | None' = None,
+) -> "Leaderboard":
+    """Make the pages of a leaderboard from result files.
+
+    *results* is a folder that `lexbench run suite NAME --results FOLDER` has made. The pages README.md, index.html and
+    reproduce.sh are written there. index.html needs no network and no server: open it in a browser. reproduce.sh repeats the
+    measurements. With *merge* the pages also show the results of others, "NAME=FOLDER", with who ran what where.
+
+    In Python, *results* may also be `Results`; `save(folder)` writes the pages.
+    """
+    from lexbench.report.leaderboard import Leaderboard, people, read_results
+    from lexbench.results import Results
+
+    if isinstance(results, Results):
+        return Leaderboard(results, None, published or "")
+    return Leaderboard(read_results(Path(results), people(merge)), Path(results), published or "")
+
+
+def export(
+    format_name: str,
+    folder: "str | Path",
+    *,
+    systems: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    results: "Results | str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Write runs, results and figures in other formats.
+
+    Writes the runs and results of the store, or *results*, into *folder*, in the format *format_name*. Most formats have
+    one file per system and dataset; the list of formats names the others. Returns the paths.
+    """
+    from lexbench.errors import UnknownName
+    from lexbench.interop.conversion import export as export_results
+    from lexbench.results import Results
+
+    known = export_formats()
+    if format_name not in known:
+        raise UnknownName("format to export to", format_name, known)
+    place, shown = _store(store, progress), _progress(progress)
+    given = results if isinstance(results, Results) or results is None else _existing(results)
+    chosen = _defined(list(systems), place)
+    paths = export_results(
+        format_name, place, Path(folder), systems=chosen, datasets=datasets, results=given, on_note=shown.note
+    )
+    return list(paths)
+
+
+def import_(format_name: str, source: "str | Path", target: "str | Path", *, progress: Progress | None = None) -> "Imported":
+    """Read runs and judgements of other tools.
+
+    Converts *source*, a file of the format *format_name*, to *target*. Runs become a TREC run file, for `lexbench score`
+    and for the system `run_file(path="TARGET")`. Judgements become TREC qrels.
+    """
+    from lexbench.errors import UnknownName
+    from lexbench.interop.conversion import import_file
+
+    known = import_formats()
+    if format_name not in known:
+        raise UnknownName("format to import", format_name, known)
+    return import_file(format_name, Path(source), Path(target), _progress(progress).note)
+
+
+def export_formats() -> "Mapping[str, Format]":
+    """Return the formats that results are exported to, by name."""
+    from lexbench.interop.formats import exports
+
+    return exports()
+
+
+def import_formats() -> "Mapping[str, Format]":
+    """Return the formats that are imported, by name."""
+    from lexbench.interop.formats import imports
+
+    return imports()
+
+
+def store_push(
+    place: str,
+    patterns: Sequence[str] = (),
+    *,
+    results: "str | Path | None" = None,
+    private: bool = False,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Iterator[Copied]":
+    """Upload finished artifacts to a place. A pattern selects some of them (e.g. 'encodings/*').
+
+    With *results*, upload the results of that folder and its pages instead.
+    """
+    from lexbench.interop import sharing
+
+    if results is None:
+        if private:
+            raise CommandError("--private needs --results: only results go to the Hugging Face hub")
+        return sharing.push_artifacts(_store(store, progress), place, patterns, _progress(progress))
+    _check_no_patterns(patterns)
+    return iter([sharing.Copied(name, 0) for name in sharing.push_results(Path(results), place, private=private)])
+
+
+def store_pull(
+    place: str,
+    patterns: Sequence[str] = (),
+    *,
+    results: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Iterator[Copied]":
+    """Download finished artifacts from a place into the store and check every digest. A pattern selects some of them.
+
+    With *results*, download results into that folder instead. Each file is checked; results in the folder that differ are
+    never replaced.
+    """
+    from lexbench.interop import sharing
+
+    if results is None:
+        return sharing.pull_artifacts(_store(store, progress), place, patterns, _progress(progress))
+    _check_no_patterns(patterns)
+    return iter([sharing.Copied(name, 0) for name in sharing.pull_results(place, Path(results))])
+
+
+def store_root() -> Path:
+    """Return the folder of the store: $LEXBENCH_STORE, or else the user's cache folder."""
+    from lexbench.storage.store import default_root
+
+    return default_root()
+
+
+def keep_traceback(name: str, text: str) -> Path | None:
+    """Save a traceback in the folder `logs` of the store. Returns its file, or None if it cannot be written."""
+    from lexbench.storage.store import keep_traceback as keep
+
+    return keep(name, text)
+
+
+def _check_no_patterns(patterns: Sequence[str]) -> None:
+    if patterns:
+        raise CommandError("PATTERN selects artifacts of the store; with --results everything is copied")
+
+
+# ---- collections -----------------------------------------------------------------------------------------------------------
+
+
+def suites() -> "Tables":
+    """Return all suites."""
+    from lexbench.report import listings
+
+    return listings.suites()
+
+
+def datasets() -> "Tables":
+    """Return all datasets with a contract, and whether they are on this machine."""
+    from lexbench.report import listings
+
+    return listings.datasets()
+
+
+def models() -> "Tables":
+    """Return all models of the catalogue, and where their weights come from."""
+    from lexbench.report import listings
+
+    return listings.models()
+
+
+def systems() -> "Tables":
+    """Return what a system can be made of: retrievers, models that can be run, and encoders."""
+    from lexbench.report import listings
+
+    return listings.systems()
+
+
+def measures() -> "Tables":
+    """Return the measures that lexbench and plug-ins compute; those of ir_measures can be named as well."""
+    return installed("measures")
+
+
+def installed(kind: str) -> "Tables":
+    """Return the plug-ins of one kind, e.g. engines, and which package each is from."""
+    from lexbench.report import listings
+
+    return listings.plugins(kind)
+
+
+def listed_kinds() -> tuple[str, ...]:
+    """Return what `lexbench list` lists; the kinds of plug-ins are arguments of `installed`."""
+    return ("suites", "datasets", "models", "systems", *PACKAGES, "results")
+
+
+def means(results: "Results", *, store: "str | Path | None" = None, progress: Progress | None = None) -> "Tables":
+    """Return the newest mean of each system, dataset and measure of *results*."""
+    from lexbench.report import listings
+
+    return listings.means(results, results.session.store or _store(store, progress))
+
+
+def suite(name: str) -> "Facts":
+    """Return a suite by name, or from a TOML file."""
+    from lexbench.answer import Facts
+    from lexbench.suites import suite as suite_named
+
+    return Facts(suite_named(name))
+
+
+def dataset(name: Any, split: str | None = None) -> "DatasetPage":
+    """Return a dataset, by id or as a folder or data in memory: its contract, documents, queries and judgements."""
+    from lexbench.report.dataset import DatasetPage
+
+    return DatasetPage(name, split)
+
+
+def model(name: str) -> "Facts":
+    """Return a model of the catalogue, or for a folder the system and the settings that its files state."""
+    from lexbench.report import listings
+
+    return listings.model(name)
+
+
+def machine() -> "Facts":
+    """Return this machine: what decides speeds, and the versions of packages."""
+    from lexbench.report import listings
+
+    return listings.this_machine()
+
+
+def collect(
+    documents: "str | Path",
+    *,
+    output: "str | Path | None" = None,
+    queries: "str | Path | None" = None,
+    count: int | None = None,
+    writer: str | None = None,
+    writer_model: str = "",
+    key: str = "",
+    systems: Sequence[str] = (),
+    depth: int = 10,
+    judge: str | None = None,
+    by: str = "",
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Collected":
+    """Make a test collection from your own documents.
+
+    *documents* are a corpus file, or a folder of .txt, .md, .rst and .html files. Queries come from a file, from a model,
+    or from titles, headings, questions and key words of the documents. All *systems* search, and the first documents of
+    each are judged, by a person (`lexbench judge page`) or by a model. The same command continues where it was interrupted,
+    and writes the judgements so far.
+    """
+    from lexbench.collecting.collect import collect as collect_documents
+    from lexbench.collecting.made_queries import Writer
+    from lexbench.runner import judging
+
+    place, path = _store(store, progress), Path(documents)
+    return collect_documents(
+        path,
+        Path(output) if output else Path(f"{path.resolve().name.partition('.')[0]}-collection"),
+        queries=_path(queries),
+        count=count,
+        writer=Writer(writer, key=key, model=writer_model) if writer else None,
+        systems=_defined(list(systems), place),
+        depth=depth,
+        judge=judging.judge(judge) if judge else None,
+        by=by,
+        store=place,
+        progress=_progress(progress),
+    )
+
+
+def judge(
+    systems: Sequence[Any],
+    dataset: str,
+    judge: str,
+    output: "str | Path",
+    *,
+    depth: int = 10,
+    unjudged: bool = False,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Judgements":
+    """Let a language model grade the first documents of systems and run files, and show how far it agrees with people.
+
+    Its judgements are never mixed with official ones: every line of the qrels file *output* has the judge's stamp, and
+    FILE.stamp.json describes the judge. Answers are saved as they come, so the same command continues where it was
+    interrupted.
+    """
+    from lexbench.analysis.judgements import Judgements
+    from lexbench.analysis.stored_results import named_runs
+    from lexbench.datasets.dataset import open_dataset
+    from lexbench.datasets.location import find_dataset
+    from lexbench.runner import judging
+    from lexbench.runner.search import DatasetRunner
+
+    model, place = judging.judge(judge), _store(store, progress)
+    opened = open_dataset(*find_dataset(dataset))
+    runs = named_runs(systems, place, opened.contract)
+    known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
+    wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
+    runner = DatasetRunner(opened, place, _progress(progress))
+    made = judging.judge_documents(model, wanted, runner, Path(output), list(runs), depth)
+    return Judgements(judging=made, path=str(output))
+
+
+def judge_pool(
+    systems: Sequence[Any],
+    dataset: str | None = None,
+    *,
+    qrels: "str | Path | None" = None,
+    measure: str = "nDCG@10",
+    contributors: Sequence[str] = (),
+    depth: int | None = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "PoolTest":
+    """Score systems again without the judgements that only one contributor to the pool brought, for each contributor in turn.
+
+    This shows how unfair the judgements are to a new system whose results nobody judged. Contributors are those that the
+    dataset names among *systems*, otherwise all of them.
+    """
+    from lexbench.analysis.judgements import test_pool
+
+    return test_pool(systems, dataset, _path(qrels), measure, contributors, depth, _store(store, progress))
+
+
+def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) -> "JudgingPage":
+    """Serve a page on this machine to judge the pool of a collection of `lexbench collect`. Ctrl-C ends it.
+
+    Every grade is stored at once, so the page and the command can end at any time, and the same command continues. At the
+    end the judgements become the qrels of the collection.
+    """
+    from lexbench.collecting.page import JudgingPage
+
+    return JudgingPage(Path(folder), name, port)
+
+
+# ---- machine ---------------------------------------------------------------------------------------------------------------
+
+
+def doctor(*, verify: bool = False) -> "Health":
+    """Show what is installed, what is missing, and what to type.
+
+    With *verify*, every byte of the store is read and damaged artifacts are listed.
+    """
+    from lexbench.storage.health import health
+
+    return health(verify=verify)
+
+
+def speed(
+    model: str,
+    *,
+    dtypes: Sequence[str] = (),
+    threads: Sequence[int] = (),
+    batch: Sequence[int] = (),
+    dataset: str = "pydoc/test",
+    sample: int = 256,
+    documents: int = 1_000_000,
+    price: float | None = None,
+    others: "str | Sequence[str]" = (),
+    scores: bool = True,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "EncoderSpeed":
+    """Measure how fast an encoder is on this machine, and what a faster dtype costs in effectiveness.
+
+    Times the encoder *model* (lexmae_nano, 'minilm(model="FOLDER")', ./FOLDER) for each dtype, number of threads and batch.
+    Each row has a fresh process. The machine should do nothing else.
+    """
+    from lexbench.analysis.encoder_speed import encoder_speed
+
+    place = _store(store, progress)
+    named = [name.strip() for name in others.split(",")] if isinstance(others, str) and others else list(others)
+    return encoder_speed(
+        _defined(model, place),
+        dtypes=dtypes,
+        threads=threads,
+        batch=batch,
+        dataset=dataset,
+        sample=sample,
+        documents=documents,
+        price=price,
+        runtimes=named,
+        scores=scores,
+        store=place,
+        on_note=_progress(progress).note,
+    )

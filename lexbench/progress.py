@@ -7,6 +7,12 @@ class Progress:
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Start the step *stage* of *what*; *total* is its number of *unit*, if known."""
 
+    def jobs(self, whole: str, count: int) -> None:
+        """Begin *count* jobs of *whole*, e.g. a suite."""
+
+    def job_done(self) -> None:
+        """Count a finished job of several."""
+
     def advance(self, count: int = 1) -> None:
         """Add *count* finished items; below 0 if a worker died and its items will be done again."""
 
@@ -15,6 +21,10 @@ class Progress:
 
     def note(self, line: str) -> None:
         """Show a line that the user should read."""
+
+    def warn(self, line: str) -> None:
+        """Show that something stored is damaged and was left out, so the answer may lack it."""
+        self.note(line)
 
     def workers(self, line: str) -> None:
         """Describe the workers of the step, e.g. "workers on Ray: 2, 812 MB", until the next call or the end of the step."""

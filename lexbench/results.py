@@ -1,4 +1,4 @@
-"""The result of a job, and the files that hold results.
+"""The result of a job, the container of results, and the files that hold them.
 
 A result says what was scored, under which rules, how it was made, and where it was measured. Later versions only add fields
 with a default, or raise `schema`. A folder of results (`--results`) has one file per system and suite:
@@ -9,17 +9,29 @@ with a default, or raise `schema`. A folder of results (`--results`) has one fil
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from lexbench.errors import CommandError, InvalidFile
+from lexbench.answer import Answer
+from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Measurement
+from lexbench.storage.store import Store
+from lexbench.table import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lexbench import Comparison, Ranks
+    from lexbench.trec.runs import Run
+
+DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
 
 NoteKind = Literal[
     "bound",  # an upper bound: its weights were chosen on the tested queries
@@ -222,6 +234,270 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
+class Entry(NamedTuple):
+    """One result, and what is known beside it."""
+
+    result: Result
+    suite: str = ""  # that it was run in, or that its folder of results has it in
+    run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
+    person: str = ""  # who ran it, in merged results
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job has no result, or no timing."""
+
+    system: str
+    dataset: str
+    error: str
+    again: str | None = None  # the command that repeats only this job; None if it would fail in the same way
+    scored: bool = False  # whether only the timing failed
+
+    def __str__(self) -> str:
+        """Return the system, the dataset and the error in one line."""
+        job = f"{self.system} on {self.dataset}"
+        return self.error if self.error.startswith(job) else f"{job}: {self.error}"
+
+
+class Session(NamedTuple):
+    """What the session that made results knows about them."""
+
+    store: Store | None = None  # where their runs are
+    suite: Any = None  # the suite, if it is the user's own
+    data: Mapping[str, Any] = {}  # contract and source of each dataset without an id, e.g. data in memory
+
+
+class Results(Answer):
+    """Results of systems on datasets: the only container of results, in this order.
+
+    Of several results of a system on a dataset, the first counts; those of a store come newest first. In a notebook, results
+    show the tables that the terminal shows.
+    """
+
+    def __init__(
+        self,
+        entries: "Iterable[Entry | Result]" = (),
+        *,
+        failures: Iterable[Failure] = (),
+        session: Session = Session(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Take results, failures of jobs, and what the session knows that made them."""
+        self.entries = tuple(Entry(one) if isinstance(one, Result) else one for one in entries)
+        self.failures = tuple(failures)
+        self.session = session
+
+    # ---- what is there
+
+    def __iter__(self) -> Iterator[Result]:
+        """Iterate over the results."""
+        return (entry.result for entry in self.entries)
+
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return len(self.entries)
+
+    def __getitem__(self, system: str) -> "Results":
+        """Return the results of one system. Raises UnknownName if there is none."""
+        return self.select(systems=[system])
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of the systems, in order."""
+        return list(dict.fromkeys(result.system for result in self))
+
+    @property
+    def datasets(self) -> list[str]:
+        """The ids of the datasets, in order."""
+        return list(dict.fromkeys(result.dataset for result in self))
+
+    @property
+    def suites(self) -> list[str]:
+        """The ids of the suites, in order."""
+        return list(dict.fromkeys(entry.suite for entry in self.entries))
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures of any result, in order."""
+        return measures_of(self)
+
+    def row(self, system: str) -> dict[str, Result]:
+        """Return the results of a system by dataset."""
+        return _firsts((result.dataset, result) for result in self if result.system == system)
+
+    def column(self, dataset: str) -> dict[str, Result]:
+        """Return the results on a dataset by system."""
+        return _firsts((result.system, result) for result in self if result.dataset == dataset)
+
+    def one(self, system: str, dataset: str) -> Result:
+        """Return the result of *system* on *dataset*. Raises UnknownName if there is none."""
+        found = self.select(systems=[system]).column(dataset)
+        if not found:
+            raise UnknownName(f"dataset with a result of {system}:", dataset, self.row(system))
+        return found[system]
+
+    def select(
+        self,
+        *,
+        systems: Iterable[str] | None = None,
+        datasets: Iterable[str] | None = None,
+        suite: str | None = None,
+        where: Callable[[Result], bool] | None = None,
+    ) -> "Results":
+        """Return the results of these *systems* (in that order), on these *datasets*, of this *suite*, for which *where* holds.
+
+        What is None selects nothing out. Raises UnknownName for a system or dataset without a result.
+        """
+        entries = [entry for entry in self.entries if suite is None or entry.suite == suite]
+        for what, names, of_entry in (("dataset", datasets, _dataset_of), ("system", systems, _system_of)):
+            if names is not None:
+                groups: dict[str, list[Entry]] = {}
+                for entry in entries:
+                    groups.setdefault(of_entry(entry), []).append(entry)
+                wanted = [names] if isinstance(names, str) else list(names)
+                if unknown := [name for name in wanted if name not in groups]:
+                    raise UnknownName(f"{what} in these results:", unknown[0], groups)
+                entries = [entry for name in dict.fromkeys(wanted) for entry in groups[name]]
+        return self._with(entry for entry in entries if where is None or where(entry.result))
+
+    def _with(self, entries: Iterable[Entry]) -> "Results":
+        return Results(entries, session=self.session)
+
+    # ---- numbers
+
+    def values(self, dataset: str, measure: str) -> "NDArray[np.float64]":
+        """Return the values per query (systems, queries) of the systems that have *dataset*, in the order of `column`.
+
+        Raises UnknownName if a system lacks the measure, and CannotStart if systems have different queries.
+        """
+        import numpy as np
+
+        column = self.column(dataset)
+        check_comparable(column.items())
+        for system, result in column.items():
+            if measure not in result.per_query:
+                raise UnknownName(f"measure of {system} on {dataset}:", measure, result.per_query)
+        return np.array([result.per_query[measure] for result in column.values()], np.float64)
+
+    def means(self, measure: str) -> "NDArray[np.float64]":
+        """Return the means (systems, datasets) of *measure*, NaN where a system has none."""
+        import numpy as np
+
+        rows = [self.row(system) for system in self.systems]
+        found = [[row[name].means.get(measure, np.nan) if name in row else np.nan for name in self.datasets] for row in rows]
+        return np.array(found, np.float64).reshape(len(rows), len(self.datasets))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per system, dataset, query and measure, for a data frame."""
+        return [
+            {"system": result.system, "dataset": result.dataset, "query": query, "measure": measure, "value": value}
+            for result in self
+            for measure, values in result.per_query.items()
+            for query, value in zip(result.query_ids, values, strict=True)
+        ]
+
+    # ---- several containers, and files
+
+    def check_comparable(self) -> None:
+        """Raise CannotStart if results on one dataset have different queries, judgements, corpora or rules."""
+        for dataset in self.datasets:
+            check_comparable((result.system, result) for result in self if result.dataset == dataset)
+
+    def __add__(self, other: "Results") -> "Results":
+        """Return the results of both.
+
+        Raises CannotStart if results are not comparable, or if one system has two different results on a dataset.
+        """
+        session = self.session._replace(data={**other.session.data, **self.session.data})
+        failures = (*self.failures, *other.failures)
+        both = Results((*self.entries, *other.entries), failures=failures, session=session)
+        both.check_comparable()
+        for ours in self:
+            for theirs in (one for one in other if (one.system, one.dataset) == (ours.system, ours.dataset)):
+                if differing := first_difference(ours, theirs):
+                    what = f"{ours.system} has two different results on {ours.dataset}, e.g. {differing}"
+                    raise CannotStart(f"{what}; rename one of the systems")
+        return both
+
+    def save(self, folder: str | Path, on_note: Callable[[str], None] = lambda _line: None) -> list[Path]:
+        """Write the results into a folder of results, like `--results`, and return the files, one per system and suite.
+
+        *on_note* gets a note if results on other data are replaced.
+        """
+        written = []
+        for suite in self.suites:
+            of_suite = self.select(suite=suite)
+            written += write_results(of_suite, suite or DATASETS, Path(folder), on_note)
+        return written
+
+    # ---- what the public functions of lexbench say about them
+
+    def tables(self) -> Sequence[Table]:
+        """Return the tables that `lexbench run` prints."""
+        import lexbench
+
+        return lexbench.summary(self).tables()
+
+    def lines(self) -> Sequence[str]:
+        """Return a line for each job that failed or was not timed."""
+        return [str(failure) for failure in self.failures]
+
+    def document(self) -> Any:
+        """Return the results, failures and means over datasets."""
+        import lexbench
+
+        return lexbench.summary(self).document()
+
+    def run(self, system: str, dataset: str) -> dict[str, dict[str, float]]:
+        """Return the ranked lists behind a result: the score of each document by query, best first. See `lexbench.lists`."""
+        import lexbench
+
+        return lexbench.lists(self, system, dataset)
+
+    def compare(self, *systems: str, **settings: Any) -> "Comparison":
+        """Compare *systems* with the first of them; after one name, or none, all others follow. See `lexbench.compare`."""
+        import lexbench
+
+        return lexbench.compare(self, *systems, **settings)
+
+    def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
+        """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""
+        import lexbench
+
+        return lexbench.ranks(self, measure, **settings)
+
+    def leaderboard(self, folder: str | Path) -> Path:
+        """Write the results and the pages of a leaderboard into *folder*, where other results stay; return index.html."""
+        import lexbench
+
+        self.save(folder)
+        lexbench.leaderboard(folder).save()
+        return Path(folder) / "index.html"
+
+    def to_latex(self, dataset: str = "", baseline: str = "", published: Literal["none", "few", "all"] = "none") -> str:
+        """Return a table in LaTeX, like `lexbench leaderboard --copy latex`: the means, or all measures on one *dataset*.
+
+        Systems that differ significantly from *baseline* are marked. *published* scores are none, few or all.
+        """
+        import lexbench
+
+        return lexbench.leaderboard(self, published=published).copy("latex", dataset=dataset, baseline=baseline)
+
+
+def _dataset_of(entry: Entry) -> str:
+    return entry.result.dataset
+
+
+def _system_of(entry: Entry) -> str:
+    return entry.result.system
+
+
+def _firsts(items: Iterable[tuple[str, Result]]) -> dict[str, Result]:
+    """Return the first result of each name."""
+    found: dict[str, Result] = {}
+    for name, result in items:
+        found.setdefault(name, result)
+    return found
+
+
 def by_dataset(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Return *results* by dataset, in their order."""
     groups: dict[str, list[Result]] = {}
@@ -233,6 +509,62 @@ def by_dataset(results: Iterable[Result]) -> dict[str, list[Result]]:
 def measures_of(results: Iterable[Result]) -> list[str]:
     """Return the measures of all *results*, each once."""
     return list(dict.fromkeys(measure for result in results for measure in result.means))
+
+
+# ---- results that are shown together ---------------------------------------------------------------------------------------
+
+_SHOWN_DIGITS = 16  # of a digest, in a message
+
+
+def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
+    """Raise CannotStart if results on one dataset, each with a label, have different queries, judgements, corpora or rules."""
+    seen: dict[str, tuple[str, object]] = {}  # by fact: the first label that has it, and its value
+    for label, result in labelled:
+        for what, value in {"contract": result.contract, **result.digests, "query ids": result.query_ids}.items():
+            first, known = seen.setdefault(what, (label, value))
+            if known != value:
+                different = "" if isinstance(value, list) else f" {str(known)[:_SHOWN_DIGITS]} and {str(value)[:_SHOWN_DIGITS]}"
+                raise CannotStart(
+                    f"{first} and {label} are not comparable on {result.dataset}: they have different {what}{different}; "
+                    "run both again, or choose others"
+                )
+
+
+def first_difference(one: Result, other: Result) -> str:
+    """Return the first fact or query in which two results of one system differ, in words; "" if they agree."""
+    facts = (("contract", one.contract, other.contract), ("data", one.digests, other.digests))
+    for what, ours, theirs in (*facts, ("queries", one.query_ids, other.query_ids)):
+        if ours != theirs:
+            return f"they have different {what}"
+    for measure in [name for name in one.per_query if name in other.per_query]:
+        for query, value, second in zip(one.query_ids, one.per_query[measure], other.per_query[measure], strict=True):
+            if value != second:
+                return f"{measure} of query {query} is {value:.4f} and {second:.4f}"
+    return ""
+
+
+def merged(by_person: Mapping[str, Results]) -> Results:
+    """Return the results of several people, by their names, with who ran each.
+
+    A system whose results differ between people has a row per person, named "SYSTEM (PERSON)". Raises CannotStart if results on
+    one dataset are not comparable.
+    """
+    firsts: dict[tuple[str, str, str], Result] = {}  # by suite, system and dataset: the first person's
+    differing: set[tuple[str, str]] = set()  # suites and systems
+    for entry in (entry for results in by_person.values() for entry in results.entries):
+        place = entry.suite, entry.result.system
+        if first_difference(firsts.setdefault((*place, entry.result.dataset), entry.result), entry.result):
+            differing.add(place)
+    entries = []
+    for who, results in by_person.items():
+        for entry in results.entries:
+            own = f"{entry.result.system} ({who})"
+            name = own if (entry.suite, entry.result.system) in differing else entry.result.system
+            entries.append(entry._replace(result=msgspec.structs.replace(entry.result, system=name), person=who))
+    everyone = Results(entries)
+    for suite in everyone.suites:
+        everyone.select(suite=suite).check_comparable()
+    return everyone
 
 
 R = TypeVar("R")

@@ -12,7 +12,6 @@ from lexbench.errors import InvalidFile, UnknownName
 from lexbench.results import Result
 from lexbench.storage.reading import Strict, read_toml
 
-DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
 HEADLINE = "nDCG@10"  # if no suite names another measure
 
 

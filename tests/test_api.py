@@ -8,11 +8,11 @@ from samples import Length
 from tiny import answer, ended
 
 import lexbench
-from lexbench import suites
 from lexbench.errors import UnknownName
 from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
+from lexbench.suites import suite as suite_named
 
 
 def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, monkeypatch):
@@ -23,7 +23,8 @@ def test_failures_are_listed_and_a_wrong_name_is_raised_before_work(tmp_path, mo
     results = lexbench.run("beir", [Length()], datasets=["beir/nq"], store=tmp_path / "store")
 
     assert len(results) == 0
-    assert [line.partition(" on ")[2][:7] for line in results.failures] == ["beir/nq"]
+    assert [(one.system, one.dataset, one.scored) for one in results.failures] == [("Length", "beir/nq", False)]
+    assert "beir/nq" in str(results)
     with pytest.raises(UnknownName, match="bm25"):
         lexbench.run("beir", ["bm2"])
 
@@ -32,13 +33,16 @@ def test_results_become_a_table_and_a_data_frame(tmp_path, bread):
     """Results iterate, print as a table, and give one row per result."""
     pytest.importorskip("pandas", reason="it is in the extra pandas")
     results = lexbench.run(bread, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
-    frame = results.to_pandas()
+    frame, means = results.to_pandas(), lexbench.summary(results).to_pandas()
 
     assert [result.system for result in results] == ["lengths", "bm25"]
-    assert list(frame["system"]) == ["lengths", "bm25"]
-    assert frame["nDCG@10"][1] > frame["nDCG@10"][0]
+    assert list(frame.columns) == ["system", "dataset", "query", "measure", "value"]
+    assert len(frame) == sum(len(result.query_ids) * len(result.means) for result in results)
+    of_bm25 = frame[(frame["system"] == "bm25") & (frame["measure"] == "nDCG@10")]
+    assert of_bm25["value"].mean() == pytest.approx(means["nDCG@10"][1])
+    assert means["nDCG@10"][1] > means["nDCG@10"][0]
     assert "lengths" in str(results)
-    assert "| lengths | 0." in results._repr_markdown_()  # what a notebook shows
+    assert '<td style="text-align:left">lengths</td>' in results._repr_html_()  # what a notebook shows
 
 
 def test_an_object_without_identity_is_not_resumed(tmp_path, bread):
@@ -93,7 +97,7 @@ def test_an_interrupted_object_starts_anew(tmp_path, bread, monkeypatch):
 
 def test_the_command_that_repeats_a_job_has_all_its_options():
     """The command that repeats a failed job has the suite file, measures and depth."""
-    plan = plan_suite(suites.suite("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
+    plan = plan_suite(suite_named("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
 
     assert plan.jobs[0].command == "lexbench run suite 'my suites/beir.toml' -m R@100 --depth 200 -d beir/nq -r bm25"
 
@@ -120,7 +124,7 @@ def test_results_are_compared_and_published_like_in_a_shell(tmp_path, capsys, mo
         assert msgspec.structs.replace(ours, measured=nothing) == msgspec.structs.replace(theirs, measured=nothing)
 
     comparison = answer(capsys, "compare", "bm25", "a b", "--json")
-    ours = json.loads(msgspec.json.encode(found.compare("bm25").comparison))
+    ours = json.loads(msgspec.json.encode(found.compare("bm25")))
     assert ours["datasets"] == comparison["datasets"]
     latex = ended(capsys, 0, "leaderboard", "--results", shell, "--copy", "latex", "--baseline", "bm25").out
     assert found.to_latex(baseline="bm25").splitlines() == latex.splitlines()
@@ -134,7 +138,8 @@ def test_a_comparison_shows_itself(tmp_path):
     found = lexbench.run(data, {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
     compared = found.compare("bm25")
 
-    assert compared.comparison.systems == ["bm25", "lengths"]
+    assert compared.systems == ["bm25", "lengths"]
     assert "B  lengths" in str(compared)
-    assert "| B  lengths |" in compared._repr_markdown_()
+    assert ">B  lengths</td>" in compared._repr_html_()
+    assert list(compared.to_pandas()["system"]) == ["bm25", "lengths"]
     assert "lengths" in found.to_latex()

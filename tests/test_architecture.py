@@ -1,6 +1,7 @@
 """Rules for the code as a whole."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache, partial
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from tiny import loaded_modules
+
+import lexbench
 
 PACKAGE = Path(__file__).parent.parent / "lexbench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -52,6 +55,11 @@ def imports(path):
             yield from (alias.name for alias in node.names if alias.name.startswith("lexbench"))
 
 
+def may_use_the_public_names(module):
+    """Whether a module may use the functions of `lexbench` itself: the command line, and methods of `Results`."""
+    return module in {"lexbench.cli", "lexbench.results"} or module.startswith("lexbench.cli.")
+
+
 PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` itself, which has the public names
 IMPORTS = {name_of(path): list(imports(path)) for path in MODULES}
 
@@ -70,10 +78,26 @@ def test_imports_point_one_way():
         f"{module} imports {imported}, which is not below it"
         for module in map(name_of, PARTS)
         for imported in IMPORTS[module]
+        if not (imported == "lexbench" and may_use_the_public_names(module))
         if home(imported) is None or (home(imported) != home(module) and layer(imported) <= layer(module))
     ]
 
     assert wrong == []
+
+
+def test_the_command_line_uses_public_names_only():
+    """Commands can do nothing that a program cannot: they import `lexbench`, errors, and what shows answers and progress."""
+    allowed = {"lexbench", "lexbench.errors", "lexbench.answer", "lexbench.table", "lexbench.progress"}
+    inner = {
+        (module, imported)
+        for module, found in IMPORTS.items()
+        for imported in found
+        if module.startswith("lexbench.cli") and not imported.startswith("lexbench.cli") and imported not in allowed
+    }
+    typed = {name for path in MODULES if "cli" in path.parts for name in re.findall(r"\blexbench\.(\w+)[.(]", path.read_text())}
+
+    assert inner == set()
+    assert typed - {"cli", "errors", "answer", "table", "progress"} <= set(lexbench.__all__)
 
 
 def test_no_cycle():

@@ -13,7 +13,7 @@ import yaml
 from tiny import answer, ended, run, write_files
 from tiny import install as install_package
 
-from lexbench import catalog, registry, suites
+from lexbench import catalog, registry
 from lexbench.analysis.verify.published import source
 from lexbench.contracts import all_contracts, plugin_folders
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra
@@ -23,6 +23,7 @@ from lexbench.measures import parse
 from lexbench.notation import Call, Expression
 from lexbench.notation import parse as parse_part
 from lexbench.runner import systems
+from lexbench.suites import suite as suite_named
 
 PACKAGED = Path(catalog.__file__).parent
 OWN = sorted(path.stem for path in PACKAGED.glob("*.toml"))  # without the models of other installed packages
@@ -198,7 +199,7 @@ BEIR_12 |= {"contriever_msmarco": 0.4408, "bge_base": 0.5219}
 @pytest.mark.parametrize(("name", "mean"), BEIR_12.items())
 def test_all_of_beir_12_is_there(name, mean):
     """The figures of the twelve datasets of `beir-12@1` have the mean of Pyserini's and Anserini's tables."""
-    members = suites.suite("beir").aggregates[0].members
+    members = suite_named("beir").aggregates[0].members
     found = [figure.value for figure in catalog.model(name).published if figure.dataset in members]
 
     assert len(found) == 12

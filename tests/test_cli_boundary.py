@@ -12,7 +12,8 @@ import pytest
 import tiny
 from tiny import answer, ended
 
-from lexbench import cli, suites
+import lexbench
+from lexbench import cli
 from lexbench.errors import CONTROLS, visible
 
 LEXBENCH = [sys.executable, "-m", "lexbench"]
@@ -99,7 +100,7 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
     def breaks(_name):
         raise ZeroDivisionError("so\nit is")
 
-    monkeypatch.setattr(suites, "suite", breaks)
+    monkeypatch.setattr(lexbench, "suite", breaks)
     err = ended(capsys, 1, "show", "suite", "pydoc").err
     assert err.startswith("lexbench: this is a bug in lexbench: ZeroDivisionError: so it is (traceback: ")
     assert err.count("\n") == 1
@@ -109,7 +110,7 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
     def hungry(_name):
         raise MemoryError
 
-    monkeypatch.setattr(suites, "suite", hungry)
+    monkeypatch.setattr(lexbench, "suite", hungry)
     assert ended(capsys, 1, "show", "suite", "pydoc").err == "lexbench: not enough memory\n"
 
 

@@ -10,7 +10,6 @@ from samples import ranked
 from tiny import answer, ended, run
 from workbench import results
 
-from lexbench import suites
 from lexbench.analysis.compare.comparison import compare, config_diff
 from lexbench.analysis.compare.tables import verdict
 from lexbench.analysis.list_similarity import list_similarities, rbo
@@ -18,6 +17,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.results import Measurement, Note, write_results
 from lexbench.storage.store import Store
+from lexbench.suites import suite as suite_named
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -164,13 +164,13 @@ def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
     assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
     assert [change["text"] for change in document["query_changes"]] == [None] * 5  # these are no queries of pydoc
     assert f"no result in {folder} of 'other'" in ended(capsys, 3, "compare", "old", "other", "--results", folder).err
-    assert compare(["old", "my-model"], store=store, folder=tmp_path / "saved").systems == ["old", "my-model"]  # no my@model
+    assert compare(["old", "my-model"], store=store, results=tmp_path / "saved").systems == ["old", "my-model"]  # no my@model
     assert compare(["old", "my-model", folder], store=store).systems[:2] == ["old", "my-model"]
 
 
 def test_a_mean_needs_all_its_members(store, tmp_path):
     """Eleven of the twelve datasets of beir-12@1 give no mean; twelve give the mean of the twelve differences."""
-    members = next(one for one in suites.suite("beir").aggregates if one.id == "beir-12@1").members
+    members = next(one for one in suite_named("beir").aggregates if one.id == "beir-12@1").members
     losses = {name: 0.005 * at for at, name in enumerate(members)}
     found = [result(name, BASE - loss * (name == "b"), dataset) for dataset, loss in losses.items() for name in ("a", "b")]
     write_results(found, "beir", tmp_path / "whole")
@@ -266,7 +266,7 @@ def test_overlap_is_a_mean_over_the_queries_of_either():
     """By hand: q1 shares two of three documents, q2 is equal, and q3 and q4 have only one list, which counts 0."""
     first = ranked(q1="abc", q2="de", q3="x")
     other = ranked(q2="de", q1="acz", q4="y")
-    (found,) = list_similarities({"first": first, "other": other}, [1, 3])
+    (found,) = list_similarities({"first": first, "other": other}, [1, 3]).systems
 
     assert (found.queries, found.one_sided) == (4, 2)
     assert found.overlaps == {1: pytest.approx(2 / 4), 3: pytest.approx((2 / 3 + 1) / 4)}

@@ -5,17 +5,19 @@ from collections import Counter
 
 import pytest
 
-from lexbench import registry, suites
+from lexbench import registry
 from lexbench.contracts import Contract, Expected, all_contracts, suite_folders
 from lexbench.datasets import digests
 from lexbench.datasets.dataset import check, judgement_facts
 from lexbench.errors import ContractMismatch, InvalidFile
 from lexbench.storage.reading import read_toml
+from lexbench.suites import suite as suite_named
+from lexbench.suites import suite_names
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Query
 
 CONTRACTS = all_contracts()
-AGGREGATES = [aggregate for name in suites.suite_names() for aggregate in suites.suite(name).aggregates]
+AGGREGATES = [aggregate for name in suite_names() for aggregate in suite_named(name).aggregates]
 # documents, judged queries, judgements, first digits of the archive's MD5: BEIR's own table and ir_datasets
 BEIR = {
     "beir/trec-covid": (171332, 50, 66336, "ce62140c"),

@@ -119,7 +119,7 @@ def test_notes_of_merged_boards_name_the_person(tmp_path):
     for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
         write_results([msgspec.structs.replace(result("x", value, who), expression=notation)], "pydoc", tmp_path / who)
     (section,) = leaderboard.read_board(tmp_path / "anna", {"bo": tmp_path / "bo"}).suites
-    assert {"x (anna) = bm25(b=0.0)", "x (bo) = bm25(b=0.1)"} <= set(section.datasets[0].notes)
+    assert {"x (anna) = bm25(b=0.0)", "x (bo) = bm25(b=0.1)"} <= set(samples.texts_of(section.datasets[0].notes))
 
 
 def test_the_command_merges_and_prints_one_table(two, capsys):

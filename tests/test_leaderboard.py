@@ -14,7 +14,7 @@ import pytest
 import samples
 from tiny import ended
 
-from lexbench import catalog, registry, suites
+from lexbench import catalog, registry
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
 from lexbench.report import leaderboard
@@ -24,7 +24,8 @@ from lexbench.report.leaderboard.board import family, shareable
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Exposure, SystemResults, Tie, file_name, load, write_results
+from lexbench.results import Counts, Entry, Exposure, Results, SystemResults, Tie, file_name, load, write_results
+from lexbench.suites import suite as suite_named
 from lexbench.table import escape
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
@@ -238,7 +239,7 @@ def test_reproduce_has_exactly_the_options_of_the_results():
     """Systems with other datasets, measures or timings have a command of their own; paths of this machine are cut."""
     timed = samples.timing(50, asked_seconds=2.0)
     made = [result("bm25", timings=[timed]), result("x", expression='splade(model="/home/me/x")@impact')]
-    (section,) = board({"pydoc": {one.system: {one.dataset: one} for one in made}}).suites
+    (section,) = board(Results(Entry(one, "pydoc") for one in made)).suites
 
     run = 'lexbench run suite pydoc -d pydoc/test --results "$here"'
     assert section.command.replace(" \\\n ", "").splitlines() == [
@@ -260,7 +261,7 @@ def test_known_data_issues_come_with_their_source(tmp_path):
 
 def test_published_scores_have_one_row_a_system():
     """BM25's scores from three sources are one row, from the source with most; scores under other rules are left out."""
-    rows = published_systems(read_published(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
+    rows = published_systems(read_published(), suite_named("beir"), ["beir/arguana", "beir/scifact/test"])
     (anserini,) = [row for row in rows if row.label == "bm25_anserini"]
 
     assert (anserini.source, anserini.scores["beir/scifact/test"]) == ("pyserini 2CR", 0.6789)
@@ -327,7 +328,7 @@ def test_families_are_the_catalogues():
 
 def test_chosen_measures_are_shown():
     """Several systems on several datasets show the headline of the suite, unless the user chose other measures."""
-    suite = suites.suite("beir")
+    suite = suite_named("beir")
     every = [result(system, dataset, means=dict.fromkeys(suite.measures, 0.2)) for system in "ab" for dataset in "xy"]
     asked = [msgspec.structs.replace(one, means={"R@10": 0.3, "P@5": 0.1}) for one in every]
 

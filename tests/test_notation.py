@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lexbench import measures
 from lexbench.errors import LexbenchError
+from lexbench.measures import parse as parse_measure
 from lexbench.notation import Call, Expression, parse
 
 EXAMPLES = [
@@ -71,7 +71,7 @@ def test_any_part_survives_the_round_trip(part):
         ("x(a={[]: 1})", "is not a number"),
     ],
 )
-@pytest.mark.parametrize("read", [parse, measures.parse])
+@pytest.mark.parametrize("read", [parse, parse_measure])
 def test_the_error_for_an_invalid_text_is_one_line(text, complaint, read):
     """An invalid text, however long or nested, gives one line that says what is wrong and quotes at most one line of it."""
     with pytest.raises(LexbenchError, match=complaint if read is parse else None) as caught:

@@ -13,7 +13,7 @@ from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
-from lexbench.results import Exposure, write_results
+from lexbench.results import Exposure, Results, write_results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -75,7 +75,7 @@ def test_malformed_seeds_are_refused(text):
 def test_members_that_are_not_of_one_system_are_refused():
     """Members must have results on the same queries; a system of seeds cannot be a seed."""
     with pytest.raises(UnknownName, match="n45"):
-        merge_seeds(SEEDS, {"nano": ["n42", "n45"]})
+        merge_seeds(Results(SEEDS), {"nano": ["n42", "n45"]})
     with pytest.raises(CannotStart, match="n42 and n43 are not comparable on pydoc/test"):
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
     with pytest.raises(CannotStart, match="one system twice"):

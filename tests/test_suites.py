@@ -8,9 +8,9 @@ from pathlib import Path
 import ir_measures
 import pytest
 
-from lexbench import suites
 from lexbench.contracts import contract_of
 from lexbench.errors import InvalidFile
+from lexbench.suites import suite as suite_named
 
 SUITES = [
     "beir", "beir_all", "bright", "code", "dl_v2", "lotte", "miracl", "mr_tydi", "msmarco_doc", "msmarco_passage", "nano_beir",
@@ -37,7 +37,7 @@ def test_suite_is_whole(name):
 
     MS MARCO with and without titles are never in one table.
     """
-    suite = suites.suite(name)
+    suite = suite_named(name)
     assert suite.id == name
     assert suite.headline in suite.measures
     assert len(set(suite.measures)) == len(suite.measures)
@@ -53,7 +53,7 @@ def test_means_are_over_the_sets_of_the_papers():
 
     There is no mean if a set is missing.
     """
-    suite = suites.suite("beir")
+    suite = suite_named("beir")
     aggregate = suite.aggregates[0]
     assert (aggregate.id, aggregate.measure, aggregate.mean) == ("beir-12@1", "nDCG@10", "macro")
     assert set(aggregate.members) == set(suite.datasets)
@@ -64,7 +64,7 @@ def test_means_are_over_the_sets_of_the_papers():
     assert aggregate.over(scores).value == pytest.approx(0.55)  # arithmetic: one 0 does not make it 0
     del scores["beir/scidocs"]
     assert (aggregate.over(scores).value, str(aggregate.over(scores))) == (None, "11/12")
-    nano = suites.suite("nano_beir")
+    nano = suite_named("nano_beir")
     assert nano.aggregates[0].members == nano.datasets
     assert len(set(nano.datasets)) == 13
 
@@ -97,7 +97,7 @@ def test_counts_of_a_contract_are_those_of_ir_datasets(contract):
 
 def test_forums_are_averaged_first_where_they_count_as_one():
     """In BEIR's mean over 15 sets, CQADupStack's twelve forums together weigh as much as one other set."""
-    fifteen = {one.id: one for one in suites.suite("beir_all").aggregates}["beir-15@1"]
+    fifteen = {one.id: one for one in suite_named("beir_all").aggregates}["beir-15@1"]
     forums = {name: 0.25 for name in fifteen.members if "cqadupstack" in name}
     others = {name: 0.5 for name in fifteen.members if "cqadupstack" not in name}
     assert (len(forums), len(others)) == (12, 14)
@@ -123,6 +123,6 @@ def test_faulty_suite_is_an_error_that_names_the_place(change, place, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(MINIMAL.replace(*change))
     with pytest.raises(InvalidFile) as error:
-        suites.suite(str(path))
+        suite_named(str(path))
     assert str(path) in str(error.value)
     assert place in str(error.value)

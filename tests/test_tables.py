@@ -2,10 +2,10 @@
 
 import pytest
 import samples
+from lexbench.report.terminal import render
 from rich.console import Console
 
 from lexbench.report.run import brief_tables, tables
-from lexbench.report.terminal import render
 from lexbench.results import Exposure, Vectors, Work
 from lexbench.table import Table, heading
 

@@ -13,7 +13,6 @@ import tiny
 from samples import texts_of
 
 import lexbench
-from lexbench import suites
 from lexbench.contracts import Protocol, Relevance, all_contracts
 from lexbench.errors import CommandError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
@@ -386,7 +385,7 @@ def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     """The leaderboard marks the best of the other systems, and shows the bound with its note."""
     made = {f'ensemble(weights="{rule}")': place.result(both(rule)) for rule in ("tuned", "oracle")}
     results = [msgspec.structs.replace(one, system=name) for name, one in made.items()]
-    monkeypatch.setattr(suites, "suite", lambda _name: suite_of("nDCG@10"))
+    monkeypatch.setattr("lexbench.report.leaderboard.sections.suite_of_results", lambda *_: suite_of("nDCG@10"))
     write_results(results, "s", place.folder / "board")
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
 

@@ -10,11 +10,12 @@ import samples
 from samples import judged, ranked
 from tiny import answer, ended
 
-from lexbench import catalog, contracts, measures
+from lexbench import catalog, contracts
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
-from lexbench.analysis.verify.verdicts import Verdict, causes, verify
+from lexbench.analysis.verify.verdicts import Verdict, causes, compared_with
 from lexbench.contracts import all_contracts
+from lexbench.measures import parse as parse_measure
 from lexbench.results import Counts
 from lexbench.runner.systems import describe, system
 from lexbench.trec.runs import without_self_matches
@@ -54,7 +55,7 @@ def test_every_published_score_is_valid():
 
     assert len(every) > 1500
     assert {one.dataset for one in every} <= set(all_contracts())
-    assert all(measures.parse(one.measure) for one in every)
+    assert all(parse_measure(one.measure) for one in every)
     assert len(set(keys)) == len(keys)
 
 
@@ -139,7 +140,7 @@ def test_tolerances():
 def test_agreeing_with_one_of_several_scores_is_enough():
     """UniCOIL's RR is .6523 with PyTorch and .6400 with ONNX: one agrees, and the other is shown with the spread."""
     torch, onnx = (figure(value, source="pyserini 2CR") for value in (0.6523, 0.64))
-    by_both, by_neither = (verify([result({"nDCG@10": mean})], [torch, onnx]) for mean in (0.6401, 0.6))
+    by_both, by_neither = (compared_with([result({"nDCG@10": mean})], [torch, onnx]) for mean in (0.6401, 0.6))
 
     verdicts = {check.published[0].printed: str(check.verdict) for check in by_both.checks}
     assert verdicts == {"0.6523": "other figure", "0.6400": "ok"}
@@ -168,7 +169,7 @@ def test_verdicts(given, verdicts):
 
     A copied score that differs proves nothing, and one that agrees does not excuse another.
     """
-    checks = verify([result({"nDCG@10": 0.67891})], given).checks
+    checks = compared_with([result({"nDCG@10": 0.67891})], given).checks
 
     assert {", ".join(one.source.name for one in check.published): check.verdict for check in checks} == verdicts
     assert all(check.difference == pytest.approx(0.67891 - check.published[0].value) for check in checks)
@@ -177,7 +178,7 @@ def test_verdicts(given, verdicts):
 def test_scores_under_other_rules_are_not_compared():
     """The paper's ArguAna keeps the query itself among the documents."""
     given = figure(0.315, dataset="beir/arguana", source="LexMAE paper")
-    (check,) = verify([result({"nDCG@10": 0.315}, dataset="beir/arguana")], [given]).checks
+    (check,) = compared_with([result({"nDCG@10": 0.315}, dataset="beir/arguana")], [given]).checks
 
     assert check.verdict is Verdict.PROTOCOL
     assert "left the query itself out" in check.reason
@@ -189,7 +190,7 @@ def test_scores_under_other_rules_are_not_compared():
 )
 def test_one_measure_is_never_taken_for_another(measure, other):
     """Neither another recall nor another threshold is compared."""
-    found = verify([result({measure: 0.5})], [figure(0.5, other)])
+    found = compared_with([result({measure: 0.5})], [figure(0.5, other)])
 
     assert not found.checks
     assert [of for _, of in found.unmatched] == [measure]

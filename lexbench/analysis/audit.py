@@ -1,16 +1,20 @@
 """Audit a leaderboard: ranks that can be told apart, mixed versions, missing scores, and data seen in training."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.comparison import measure_of
+from lexbench.analysis.ranks import possible
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL, SEED
-from lexbench.errors import CannotStart, listed
+from lexbench.answer import Tables
+from lexbench.errors import CannotStart, CommandError, listed
+from lexbench.results import Result, Results
 from lexbench.table import Table, interval_cell, number
 
 _FEWEST = 5  # datasets to draw from; with fewer no difference over datasets is significant
@@ -18,86 +22,111 @@ _DRAWS = 2000  # resamples over queries, which may be a hundred thousand
 _POWER = 2.8  # standard errors that a test at .05 finds with power .8: 1.96 + 0.84
 _GAPS = (0.0, 0.005, 0.01, 0.02, 0.05, float("inf"))  # differences of means on the large suite
 _SHOWN = 8  # names in a note
-_LEGEND = "over datasets, over queries: the ranks in 95 % of 10,000 bootstrap resamples of datasets, or 2,000 of queries"
+_LEGEND = "ranks: what paired randomisation tests leave possible, corrected by Holm over all pairs; over queries as on a board"
 _TESTS = "tests: paired randomisation, corrected by Holm; not the best: significantly worse than the first system"
 
 Names = Sequence[str]
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """The score of one system on one dataset, and known facts about it."""
-
-    value: float
-    measure: str = ""
-    revision: str = ""  # of the dataset
-    seen: str = ""  # "in-domain" or "corpus seen"; "" if nothing is known
-    values: dict[str, float] = {}  # by query; {} if unknown
-
-
-class Board(msgspec.Struct, frozen=True, kw_only=True):
-    """Scores by system and dataset."""
+class AuditedBoard(NamedTuple):
+    """A leaderboard to audit: results, of which those of other tools have means only, and what reading them showed."""
 
     name: str
-    cells: dict[str, dict[str, Cell]]
-    notes: list[str] = []
+    results: Results
+    measures: dict[str, str]  # by dataset: the measure that counts
+    notes: tuple[str, ...] = ()
 
     @property
     def datasets(self) -> list[str]:
         """All datasets, in the order in which their scores appear."""
-        return list(dict.fromkeys(dataset for cells in self.cells.values() for dataset in cells))
+        return self.results.datasets
 
 
-def audit(board: Board) -> list[Table]:
+class Audit(Tables):
+    """Which systems can be told apart, the ranks that tests leave possible, and the faults of a board."""
+
+
+def audited(name: str, results: Results, measure: str | None = None, notes: Sequence[str] = ()) -> AuditedBoard:
+    """Return the board of *results* by *measure*, default: the headline of each dataset's suite.
+
+    On a dataset where no result has that measure, e.g. one of another tool, the measure that most results have counts. Upper
+    bounds are left out, and so are later results of a system on a dataset. Raises CommandError if there are no scores.
+    """
+    measures = {}
+    for dataset in results.datasets:
+        wanted = measure_of(dataset, measure)
+        counts = Counter(known for result in results for known in result.means if result.dataset == dataset)
+        usual = counts.most_common(1)[0]
+        measures[dataset] = wanted if measure or counts[wanted] == usual[1] else usual[0]
+    kept = results.select(where=lambda one: not one.bound and bool(one.means))
+    if not len(kept):
+        raise CommandError(f"{name}: no scores")
+    twice = sum(count - 1 for count in Counter((one.system, one.dataset) for one in kept).values())
+    more = [f"{twice} cells are there twice; the first counts"] if twice else []
+    return AuditedBoard(name, kept, measures, (*notes, *more))
+
+
+def audit(board: AuditedBoard) -> Audit:
     """Return two tables: how many systems can be told apart, and the ranks, with the faults of the board as notes.
 
     Systems are ranked by their mean over the datasets that all ranked systems have. Raises CannotStart if no two systems have
     a dataset in common.
     """
     systems, datasets = _complete(board)
-    drawn = _resampled(board, systems, datasets)
-    scores = {"datasets": _values(board, systems, datasets)}
+    scores = {"datasets": _values(board, systems, datasets)} if len(datasets) >= _FEWEST else {}
     if by_query := _by_query(board, systems, datasets):
         scores["queries"] = randomisation.stratified(by_query)
-    ranges = {over: _rank_ranges(means) for over, means in drawn.items()}
-    means = scores["datasets"].mean(axis=1)
-    spans = zip(*(ranges.get(over, ["—"] * len(systems)) for over in ("datasets", "queries")), strict=True)
-    ranks = tuple(
-        (system, str(1 + int((means > mean).sum())), number(mean), *span)
-        for system, mean, span in zip(systems, means.tolist(), spans, strict=True)
-    )
+    ranges = {over: [_range(rank) for rank in possible(values)] for over, values in scores.items()}
+    means = _values(board, systems, datasets).mean(axis=1).tolist()
+    spans = zip(*(ranges.get(over, [number(None)] * len(systems)) for over in ("datasets", "queries")), strict=True)
+    ranks = tuple((system, number(mean), *span) for system, mean, span in zip(systems, means, spans, strict=True))
     notes = [_LEGEND, *board.notes]
-    if len(systems) < len(board.cells) or len(datasets) < len(board.datasets):
-        counts = f"{len(systems)} of {len(board.cells)} systems on {len(datasets)} of {len(board.datasets)} datasets"
+    if len(systems) < len(board.results.systems) or len(datasets) < len(board.datasets):
+        counts = f"{len(systems)} of {len(board.results.systems)} systems on {len(datasets)} of {len(board.datasets)} datasets"
         notes.append(f"ranked: {counts}; the others lack scores, or have them in another measure")
-    if "datasets" not in drawn:
+    if "datasets" not in scores:
         notes.append(f"nothing can be said about other datasets: that takes {_FEWEST}, and there are {len(datasets)}")
     title = f"{board.name}: ranks on {len(datasets)} dataset{'s' * (len(datasets) > 1)}"
     header = ("over", "neighbours", "told apart", "uncorrected", "not the best")
-    return [
-        Table(f"{board.name}: what can be told apart", header, tuple(_apart(over, scores[over]) for over in drawn), (_TESTS,)),
-        Table(title, ("system", "rank", "mean", "over datasets", "over queries"), ranks, (*notes, *_faults(board))),
-    ]
+    apart = tuple(_apart(over, values) for over, values in scores.items())
+    tables = [Table(f"{board.name}: what can be told apart", header, apart, (_TESTS,))] if apart else []
+    ranked = Table(title, ("system", "mean", "rank over\ndatasets", "rank over\nqueries"), ranks, (*notes, *_faults(board)))
+    return Audit([*tables, ranked])
 
 
-def _mixed(board: Board, what: str) -> dict[str, Counter[str]]:
-    """Return how many systems have each `revision`, `measure` or `seen`, for the datasets with several."""
+def _range(rank: tuple[int, int]) -> str:
+    return str(rank[0]) if rank[0] == rank[1] else f"{rank[0]}-{rank[1]}"
+
+
+def _revision(result: Result, _measure: str) -> str:
+    """Return which data and rules a result has: its contract, and the digests of its topics or another tool's revision."""
+    digests = (f"{what} {digest[:8]}".strip() for what, digest in sorted(result.digests.items()) if what != "corpus")
+    return ", ".join([*([result.contract] if result.contract != "none" else []), *digests])
+
+
+def _measured_by(result: Result, measure: str) -> str:
+    """Return the measure of a result: the one that counts on its dataset, or else its first."""
+    return measure if measure in result.means else next(iter(result.means))
+
+
+def _mixed(board: AuditedBoard, fact: Callable[[Result, str], str]) -> dict[str, Counter[str]]:
+    """Return how many systems have each value of *fact*, for the datasets with several."""
     counts = {
-        name: Counter(getattr(cells[name], what) for cells in board.cells.values() if name in cells) for name in board.datasets
+        name: Counter(fact(one, board.measures[name]) for one in board.results.column(name).values()) for name in board.datasets
     }
     return {name: count for name, count in counts.items() if len(count) > 1}
 
 
-def _complete(board: Board) -> tuple[list[str], list[str]]:
+def _complete(board: AuditedBoard) -> tuple[list[str], list[str]]:
     """Return systems, the best first, and datasets without a missing cell.
 
-    The system or dataset that lacks the largest share goes, again and again. A score in another measure than most systems have
-    on the dataset counts as missing.
+    The system or dataset that lacks the largest share goes, again and again. A score in another measure than the one that
+    counts on the dataset is missing.
     """
-    usual = {name: count.most_common(1)[0][0] for name, count in _mixed(board, "measure").items()}
     datasets = board.datasets
     has = {
-        system: {name for name, cell in cells.items() if cell.measure == usual.get(name, cell.measure)}
-        for system, cells in board.cells.items()
+        system: {name for name, one in board.results.row(system).items() if board.measures[name] in one.means}
+        for system in board.results.systems
     }
     while has and datasets:
         rows = {system: sum(name not in names for name in datasets) / len(datasets) for system, names in has.items()}
@@ -115,27 +144,30 @@ def _complete(board: Board) -> tuple[list[str], list[str]]:
     return [list(has)[at] for at in np.argsort(-means, kind="stable")], datasets
 
 
-def _values(board: Board, systems: Names, datasets: Names) -> NDArray[np.float64]:
+def _values(board: AuditedBoard, systems: Names, datasets: Names) -> NDArray[np.float64]:
     """Return the scores (systems, datasets)."""
-    return np.array([[board.cells[system][dataset].value for dataset in datasets] for system in systems])
+    rows = [board.results.row(system) for system in systems]
+    return np.array([[row[dataset].means[board.measures[dataset]] for dataset in datasets] for row in rows])
 
 
-def _by_query(board: Board, systems: Names, datasets: Names) -> list[NDArray[np.float64]]:
+def _by_query(board: AuditedBoard, systems: Names, datasets: Names) -> list[NDArray[np.float64]]:
     """Return the values per query (systems, queries) of each dataset.
 
     The list is empty if a system lacks values, or if systems have different queries of a dataset.
     """
     blocks = []
     for dataset in datasets:
-        cells = [board.cells[system][dataset] for system in systems]
-        ids = list(cells[0].values)
-        if not ids or any(cell.values.keys() != set(ids) for cell in cells):
+        column, measure = board.results.column(dataset), board.measures[dataset]
+        found = [one for one in map(column.get, systems) if one]
+        cells = [dict(zip(one.query_ids, one.per_query.get(measure, []), strict=False)) for one in found]
+        ids = list(cells[0])
+        if not ids or any(cell.keys() != set(ids) for cell in cells):
             return []
-        blocks.append(np.array([[cell.values[query] for query in ids] for cell in cells]))
+        blocks.append(np.array([[cell[query] for query in ids] for cell in cells]))
     return blocks
 
 
-def _resampled(board: Board, systems: Names, datasets: Names) -> dict[str, NDArray[np.float64]]:
+def _resampled(board: AuditedBoard, systems: Names, datasets: Names) -> dict[str, NDArray[np.float64]]:
     """Return the means (resamples, systems) over resampled datasets, and over resampled queries within each dataset.
 
     Either is left out if there are too few datasets, or no values per query.
@@ -144,15 +176,6 @@ def _resampled(board: Board, systems: Names, datasets: Names) -> dict[str, NDArr
     if by_query := _by_query(board, systems, datasets):
         drawn["queries"] = bootstrap.macro_means(by_query, resamples=_DRAWS)
     return drawn
-
-
-def _rank_ranges(means: NDArray[np.float64]) -> list[str]:
-    """Return the ranks that each system takes in 95 % of the rows of *means* (resamples, systems), e.g. `3-7`."""
-    from scipy.stats import rankdata  # half a second to import
-
-    ranks = rankdata(np.round(-means, 12), method="min", axis=1)  # equal systems share a rank
-    low, high = np.percentile(ranks, [2.5, 97.5], axis=0, method="nearest").astype(int)
-    return [f"{first}-{last}" for first, last in zip(low, high, strict=True)]
 
 
 def _apart(over: str, rows: NDArray[np.float64]) -> tuple[str, ...]:
@@ -164,24 +187,25 @@ def _apart(over: str, rows: NDArray[np.float64]) -> tuple[str, ...]:
     return (over, str(len(next_to)), *map(str, counts[:2]), f"{counts[2]} of {len(rows)}")
 
 
-def _faults(board: Board) -> Iterator[str]:
+def _faults(board: AuditedBoard) -> Iterator[str]:
     """Yield lines about mixed revisions and measures, missing cells, and training data."""
-    for what in ("revision", "measure"):
-        for dataset, counts in _mixed(board, what).items():
+    for what, fact in (("revision", _revision), ("measure", _measured_by)):
+        for dataset, counts in _mixed(board, fact).items():
             shown = ", ".join(f"{count} systems have {name or 'none'}" for name, count in counts.most_common())
             yield f"mixed {what}s of {dataset}: {shown}"
-    lacking = {system: len(board.datasets) - len(cells) for system, cells in board.cells.items()}
+    lacking = {system: len(board.datasets) - len(board.results.row(system)) for system in board.results.systems}
     if missing := {system: count for system, count in Counter(lacking).most_common() if count}:
         most = ", ".join(f"{system} {count}" for system, count in list(missing.items())[:_SHOWN])
         yield f"missing: {sum(missing.values())} cells of {len(missing)} systems; most: {most}"
     for dataset in board.datasets:
         for status in ("in-domain", "corpus seen"):
-            seen = [system for system, cells in board.cells.items() if dataset in cells and cells[dataset].seen == status]
+            column = board.results.column(dataset).items()
+            seen = [system for system, one in column if one.exposure and one.exposure.status == status]
             if seen:
                 yield f"seen of {dataset} in training: {status}: {listed(seen, _SHOWN)}"
 
 
-def predict(board: Board, small: Names, large: Names = ()) -> Table:
+def predict(board: AuditedBoard, small: Names, large: Names = ()) -> Audit:
     """Return how well the order of systems on the datasets *small* predicts that on *large*, by their difference on *large*.
 
     The default for *large* is all other datasets that `audit` ranks by. Systems that lack a dataset are left out. Raises
@@ -189,7 +213,11 @@ def predict(board: Board, small: Names, large: Names = ()) -> Table:
     """
     large = large or [name for name in _complete(board)[1] if name not in small]
     needed = set(small) | set(large)
-    systems = [system for system, cells in board.cells.items() if needed <= cells.keys()]
+    systems = [
+        system
+        for system in board.results.systems
+        if needed <= {name for name, one in board.results.row(system).items() if board.measures[name] in one.means}
+    ]
     if len(systems) < 3:  # noqa: PLR2004 - with two there is one pair
         raise CannotStart(f"{len(systems)} systems have all {len(needed)} datasets; a prediction takes three")
     first, second = np.array(list(combinations(range(len(systems)), 2))).T
@@ -220,7 +248,7 @@ def predict(board: Board, small: Names, large: Names = ()) -> Table:
         "same order",
         *(("told apart, small", "told apart, large") if over else ()),
     )
-    return Table(f"{len(small)} datasets predict {len(large)}", header, tuple(rows), tuple(notes))
+    return Audit([Table(f"{len(small)} datasets predict {len(large)}", header, tuple(rows), tuple(notes))])
 
 
 def _tau_interval(agree: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64]) -> str:

@@ -5,6 +5,7 @@ frequency, counted as often as the query has the term, times the term frequency 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.answer import Answer
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.encodings.shards import read_rows
@@ -56,7 +58,8 @@ class ExplainedDocument(NamedTuple):
         return sum(term.contribution for term in self.terms)
 
 
-class Explanation(NamedTuple):
+@dataclass(frozen=True)
+class Explanation(Answer):
     """The terms of a query in a system, and how much they add to the scores of documents."""
 
     system: str
@@ -64,6 +67,44 @@ class Explanation(NamedTuple):
     terms: tuple[Term, ...]  # of the query, the heaviest first
     documents: tuple[ExplainedDocument, ...] = ()
     unknown: tuple[str, ...] = ()  # for BM25: words of the query that are in no document
+    most: int = 15  # terms in a table
+
+    def tables(self) -> list[Table]:
+        """Return a table of the query's terms and one per document; notes count the terms that are not shown."""
+        rows = tuple((term.term, _weight(term.query)) for term in self.terms[: self.most])
+        notes = _more(self.terms, self.most)
+        if self.unknown:
+            notes.append(f"in no document: {', '.join(self.unknown)}")
+        query = Table(f"{self.system}: {' '.join(self.query.split())}", ("term", "weight"), rows, tuple(notes))
+        return [query, *(_document_table(rank, shown, self.most) for rank, shown in enumerate(self.documents, 1))]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per document and term, or per term of the query if no document is explained."""
+        if not self.documents:
+            return [{"term": term.term, "query": term.query} for term in self.terms]
+        return [
+            {"document": shown.doc_id, "score": shown.score, **term._asdict(), "contribution": term.contribution}
+            for shown in self.documents
+            for term in shown.terms
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return all terms, those of the query and those of each document."""
+        return {
+            "system": self.system,
+            "query": self.query,
+            "terms": [{"term": term.term, "weight": term.query} for term in self.terms],
+            "unknown": list(self.unknown),
+            "documents": [
+                {
+                    "id": shown.doc_id,
+                    "score": shown.score,
+                    "sum": shown.total,
+                    "terms": [term._asdict() | {"contribution": term.contribution} for term in shown.terms],
+                }
+                for shown in self.documents
+            ],
+        }
 
 
 def explain(
@@ -192,16 +233,6 @@ def _explain_terms(explained: System, query: Query, runner: DatasetRunner, docum
     return Explanation(explained.name, query.text, _heaviest_first(terms), shown, tuple(unknown))
 
 
-def tables(explanation: Explanation, most: int) -> list[Table]:
-    """Return a table of the query's terms and one per document, with at most *most* terms each; notes count the rest."""
-    rows = tuple((term.term, _weight(term.query)) for term in explanation.terms[:most])
-    notes = _more(explanation.terms, most)
-    if explanation.unknown:
-        notes.append(f"in no document: {', '.join(explanation.unknown)}")
-    query = Table(f"{explanation.system}: {' '.join(explanation.query.split())}", ("term", "weight"), rows, tuple(notes))
-    return [query, *(_document_table(rank, shown, most) for rank, shown in enumerate(explanation.documents, 1))]
-
-
 def _document_table(rank: int, shown: ExplainedDocument, most: int) -> Table:
     rows = [
         (
@@ -224,22 +255,3 @@ def _more(terms: Sequence[Term], most: int) -> list[str]:
 def _weight(value: float) -> str:
     """Return a weight as a cell, whole numbers without decimals."""
     return f"{value:.0f}" if value == int(value) else f"{value:.{DIGITS}f}"
-
-
-def as_json_document(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation for `--json`."""
-    return {
-        "system": explanation.system,
-        "query": explanation.query,
-        "terms": [{"term": term.term, "weight": term.query} for term in explanation.terms],
-        "unknown": list(explanation.unknown),
-        "documents": [
-            {
-                "id": shown.doc_id,
-                "score": shown.score,
-                "sum": shown.total,
-                "terms": [term._asdict() | {"contribution": term.contribution} for term in shown.terms],
-            }
-            for shown in explanation.documents
-        ],
-    }

@@ -12,17 +12,25 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from lexbench import measures
+from lexbench.analysis.stored_results import named_runs
+from lexbench.answer import Answer
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures import parse as parse_measure
+from lexbench.measures import score as score_run
+from lexbench.measures import with_threshold
 from lexbench.notation import parse
 from lexbench.results import Result, by_dataset, measures_of
 from lexbench.runner.judging import STAMP, Judging
+from lexbench.runner.scoring import judgements
+from lexbench.storage.store import Store
 from lexbench.table import Table, heading, number
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
+_DEPTH = 100  # of a pool whose depth the dataset does not state
 GAP = 0.1  # systems whose shares of judged documents differ by more than this are not comparable
 
 Pairs = set[tuple[str, str]]  # ids of a query and a document
@@ -92,6 +100,63 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     rank_without: int | None = None
 
 
+class PoolTest(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """The test of a pool: how much each contributor loses without the judgements that only it brought."""
+
+    dataset: str
+    measure: str
+    depth: int
+    systems: list[LeftOut]  # the best first
+
+    def tables(self) -> list[Table]:
+        """Return one row per system."""
+        return [pool_table(self.systems, self.dataset, self.measure, self.depth)]
+
+    def document(self) -> list[LeftOut]:
+        """Return the systems."""
+        return self.systems
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row per system."""
+        return [msgspec.structs.asdict(one) for one in self.systems]
+
+
+class Judgements(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """What a language model has judged, and its agreement with people."""
+
+    judging: Judging
+    path: str  # of the qrels file
+
+    def tables(self) -> list[Table]:
+        """Return one row for the judge."""
+        return [judge_table(self.judging, Path(self.path))]
+
+    def document(self) -> Judging:
+        """Return the facts of the stamp file."""
+        return self.judging
+
+
+def test_pool(
+    systems: Sequence[str], dataset: str | None, qrels: Path | None, measure: str, contributors: Sequence[str],
+    depth: int | None, store: Store,
+) -> PoolTest:  # fmt: skip
+    """Return the test of a pool for *systems*, by the judgements of a *dataset* or of a *qrels* file, whichever is given.
+
+    *depth* is how many documents of each list were judged, by default that of the dataset, or else 100.
+    """
+    if (dataset is None) == (qrels is None):
+        raise CommandError("give -d ID, or --qrels FILE")
+    judged, contract = judgements(dataset, qrels)[:2]
+    measure = with_threshold(measure, contract) if contract else str(parse_measure(measure))
+    runs = named_runs(systems, store, contract, judged)
+    stated = contract.judging if contract else None
+    by_contract = [name for name in runs if contract and is_contributor(name, contract)]
+    depth = depth or (stated.depth if stated and stated.depth else _DEPTH)
+    relevant = contract.relevance.default if contract else 1
+    rows = leave_one_out(runs, judged, measure, contributors or by_contract or list(runs), depth=depth, relevant=relevant)
+    return PoolTest(dataset=dataset or str(qrels), measure=measure, depth=depth, systems=rows)
+
+
 def leave_one_out(
     runs: Mapping[str, Run], qrels: Qrels, measure: str, contributors: Collection[str], *, depth: int, relevant: int = 1
 ) -> list[LeftOut]:
@@ -145,9 +210,9 @@ def _without(qrels: Qrels, pairs: Pairs) -> Qrels:
 
 def _means(runs: Mapping[str, Run], qrels: Qrels, measure: str) -> dict[str, float]:
     """Return the mean of *measure* over all queries for each of *runs*, by name."""
-    depth = measures.cutoff(measure)
+    depth = cutoff_of(measure)
     cut = {name: run.cut(depth) if depth else run for name, run in runs.items()}
-    return {name: measures.score(run, qrels, [measure]).means[measure] for name, run in cut.items()}
+    return {name: score_run(run, qrels, [measure]).means[measure] for name, run in cut.items()}
 
 
 def _rank(means: Mapping[str, float], name: str) -> int:

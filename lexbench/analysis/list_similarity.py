@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.answer import Answer
 from lexbench.errors import CommandError
 from lexbench.table import Table, number
 from lexbench.trec.ids import lookup
@@ -32,12 +33,42 @@ class ListSimilarity(msgspec.Struct, frozen=True, kw_only=True):
     rbo: float  # extrapolated
 
 
-def list_similarities(runs: Mapping[str, Run], depths: Sequence[int]) -> list[ListSimilarity]:
+class ListComparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """The similarity of ranked lists to those of the first system."""
+
+    first: str
+    systems: list[ListSimilarity]  # all others
+
+    def tables(self) -> list[Table]:
+        """Return one row per system except the first."""
+        return [similarity_table(self.systems, self.first)]
+
+    def document(self) -> list[ListSimilarity]:
+        """Return the systems."""
+        return self.systems
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row per system and depth."""
+        return [
+            {
+                "system": one.system,
+                "k": k,
+                "overlap": one.overlaps[k],
+                "same": one.same[k],
+                "rbo": one.rbo,
+                "queries": one.queries,
+            }
+            for one in self.systems
+            for k in one.overlaps
+        ]
+
+
+def list_similarities(runs: Mapping[str, Run], depths: Sequence[int]) -> ListComparison:
     """Return the similarity of each of *runs* to the first. Raises CommandError for a single run."""
     if len(runs) < 2:  # noqa: PLR2004 - one list has nothing to compare with
         raise CommandError("a comparison of lists takes two runs or more")
-    (_, first), *others = runs.items()
-    return [_similarity(name, first, other, depths) for name, other in others]
+    (label, first), *others = runs.items()
+    return ListComparison(first=label, systems=[_similarity(name, first, other, depths) for name, other in others])
 
 
 def _similarity(name: str, first: Run, other: Run, depths: Sequence[int]) -> ListSimilarity:

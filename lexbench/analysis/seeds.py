@@ -17,9 +17,8 @@ import numpy as np
 from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.notation import parse, split_list, split_name
-from lexbench.results import Incomplete, Note, Result, Seeds, Tie
+from lexbench.results import Entry, Incomplete, Note, Result, Results, Seeds, Tie, check_comparable
 from lexbench.runner.exposure import joint_exposure
-from lexbench.runner.soundness import check_comparable
 from lexbench.storage.stopwatch import Measurement
 
 T = TypeVar("T", Tie, Incomplete)
@@ -55,22 +54,22 @@ def check_members(members: Sequence[str], systems: Sequence[tuple[str, str]]) ->
     return found
 
 
-def merge_seeds(results: Sequence[Result], groups: Mapping[str, Sequence[str]]) -> list[Result]:
+def merge_seeds(results: Results, groups: Mapping[str, Sequence[str]]) -> Results:
     """Return *results* with the members of each group as one result per dataset, in the place of the first member.
 
     Raises UnknownName for a member without a result, and CannotStart if members have different data or rules.
     """
-    shown = list(results)
+    shown = list(results.entries)
     for group, members in groups.items():
-        names = check_members(members, [(result.system, result.expression) for result in shown])
-        for dataset in dict.fromkeys(result.dataset for result in shown if result.system in names):
-            place_of = {result.system: at for at, result in enumerate(shown) if result.dataset == dataset}
+        names = check_members(members, [(entry.result.system, entry.result.expression) for entry in shown])
+        for dataset in dict.fromkeys(entry.result.dataset for entry in shown if entry.result.system in names):
+            place_of = {entry.result.system: at for at, entry in enumerate(shown) if entry.result.dataset == dataset}
             if lacking := [name for name in names if name not in place_of]:
                 raise CannotStart(f"{lacking[0]} has no result on {dataset}, unlike other seeds of {group}")
             places = [place_of[name] for name in names]
-            one = as_one(group, [shown[at] for at in places])
-            shown = [one if at == places[0] else result for at, result in enumerate(shown) if at not in places[1:]]
-    return shown
+            one = Entry(as_one(group, [shown[at].result for at in places]), shown[places[0]].suite)
+            shown = [one if at == places[0] else entry for at, entry in enumerate(shown) if at not in places[1:]]
+    return Results(shown, failures=results.failures, session=results.session)
 
 
 def as_one(name: str, results: Sequence[Result]) -> Result:

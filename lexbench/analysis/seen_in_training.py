@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from lexbench.answer import Answer
 from lexbench.contracts import all_contracts
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
@@ -35,11 +36,37 @@ class Contamination(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[str] = []  # the first three similar queries
 
 
-class SeenInTraining(msgspec.Struct, frozen=True, kw_only=True):
+class SeenInTraining(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """The exposure that follows from the names of training data, and the overlap of texts."""
 
     exposure: dict[str, dict[str, Exposure]]  # by system and dataset
     overlap: list[Contamination]
+
+    def tables(self) -> list[Table]:
+        """Return one table per system, with the evidence as notes, and one for the texts of folders."""
+        shown = []
+        for system, exposures in self.exposure.items():
+            rows = tuple((dataset, seen.status) for dataset, seen in exposures.items())
+            evidence = dict.fromkeys(f"{dataset}: {line}" for dataset, seen in exposures.items() for line in seen.because)
+            shown.append(Table(f"seen in training: {system}", ("dataset", "exposure"), rows, tuple(evidence)))
+        if self.overlap:
+            counts = tuple(
+                (f"{one.texts} in {one.dataset}", f"{one.near:,} of {one.queries:,}", f"{one.seen:,} of {one.documents:,}")
+                for one in self.overlap
+            )
+            examples = (f"{one.texts}: {example}" for one in self.overlap for example in one.examples)
+            shown.append(Table("contamination", ("texts", "queries", "documents"), counts, (_LEGEND, *examples)))
+        return shown
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row per system and dataset; per folder of texts and dataset if no system was asked for."""
+        if not self.exposure:
+            return [msgspec.structs.asdict(one) for one in self.overlap]
+        return [
+            {"system": system, "dataset": dataset, "exposure": seen.status, "because": "; ".join(seen.because)}
+            for system, exposures in self.exposure.items()
+            for dataset, seen in exposures.items()
+        ]
 
 
 def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> SeenInTraining:
@@ -55,23 +82,6 @@ def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[st
             contamination(folder, open_dataset(contract)) for contract in (contracts if texts else ()) for folder in texts
         ],
     )
-
-
-def tables(found: SeenInTraining) -> list[Table]:
-    """Return one table per system, with the evidence as notes, and one for the texts of folders."""
-    shown = []
-    for system, exposures in found.exposure.items():
-        rows = tuple((dataset, seen.status) for dataset, seen in exposures.items())
-        evidence = dict.fromkeys(f"{dataset}: {line}" for dataset, seen in exposures.items() for line in seen.because)
-        shown.append(Table(f"seen in training: {system}", ("dataset", "exposure"), rows, tuple(evidence)))
-    if found.overlap:
-        counts = tuple(
-            (f"{one.texts} in {one.dataset}", f"{one.near:,} of {one.queries:,}", f"{one.seen:,} of {one.documents:,}")
-            for one in found.overlap
-        )
-        examples = (f"{one.texts}: {example}" for one in found.overlap for example in one.examples)
-        shown.append(Table("contamination", ("texts", "queries", "documents"), counts, (_LEGEND, *examples)))
-    return shown
 
 
 def notes(results: Sequence[Result]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.errors import InvalidFile
-from lexbench.results import Result
+from lexbench.results import Result, Results
 from lexbench.table import Table, heading, interval_cell, number
 from lexbench.trec.columns import read_columns
 from lexbench.trec.ids import text_of
@@ -29,8 +29,9 @@ class Slices(NamedTuple):
     sha256: str  # of the file
     queries: Mapping[str, frozenset[str]]  # query ids by slice, in the order of the file
 
-    def restrict(self, result: Result) -> dict[str, Result]:
-        """Return *result* on each slice. Raises InvalidFile if a query of a slice is not among its judged queries."""
+    def restrict(self, results: Results) -> dict[str, Results]:
+        """Return *results*, which have the same queries, on each slice. Raises InvalidFile if a slice has another query."""
+        result = next(iter(results))
         places = {query: at for at, query in enumerate(result.query_ids)}
         for name, queries in self.queries.items():
             if foreign := sorted(queries - places.keys()):
@@ -38,7 +39,10 @@ class Slices(NamedTuple):
                     f"slice {name} has query {foreign[0]}, which is not among the {len(places):,} judged queries of "
                     f"{result.dataset}"
                 )
-        return {name: _restricted(result, [places[query] for query in queries]) for name, queries in self.queries.items()}
+        return {
+            name: Results(_restricted(result, [places[query] for query in queries]) for result in results)
+            for name, queries in self.queries.items()
+        }
 
 
 def read_slices(path: Path) -> Slices:
@@ -93,7 +97,7 @@ def slice_scores(result: Result, slices: Slices) -> list[SliceScore]:
                 for measure, values in one.per_query.items()
             },
         )
-        for name, one in slices.restrict(result).items()
+        for name, (one,) in slices.restrict(Results([result])).items()
     ]
 
 

@@ -1,22 +1,23 @@
 """The results of a store, and the runs that names on the command line stand for."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 import msgspec
 
 from lexbench import registry
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
+from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
-from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import split_name
-from lexbench.results import Result
+from lexbench.results import Entry, Result, Results, Session
 from lexbench.runner.jobs import completed
+from lexbench.runner.plan import kind_of
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
@@ -24,20 +25,16 @@ from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
+from lexbench.suites import of_datasets
+from lexbench.suites import suite as suite_named
 from lexbench.timing.stored_timings import timings_of_run
+from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_run, without_self_matches
 
 
-class StoredResult(NamedTuple):
-    """A finished result, and the artifact of its run if the run was made here."""
-
-    result: Result
-    run: Path | None
-
-
-def stored_results(store: Store) -> Iterator[StoredResult]:
-    """Yield every finished result of the store, sorted by dataset and system.
+def stored_results(store: Store) -> Results:
+    """Return every finished result of the store, sorted by dataset and system, the newest of each first.
 
     Damaged and impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
     """
@@ -57,25 +54,61 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
             with suppress(MissingData):  # a member of an ensemble may be gone
                 timings = timings_of_run(store, key_of(run_dir))
                 result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
-        rows.append(StoredResult(result, run_dir))
-    yield from sorted(rows, key=lambda row: (row.result.dataset, row.result.system))
+        rows.append(Entry(result, run=run_dir))
+    rows.sort(key=lambda row: row.result.measured.started, reverse=True)
+    return Results(sorted(rows, key=lambda row: (row.result.dataset, row.result.system)), session=Session(store))
 
 
-def results_at(store: Store, folder: Path | None) -> Iterator[StoredResult]:
-    """Yield the results in *folder*, a folder of results, in the order of its files, or else those in the store.
+def results_at(store: Store, folder: Path | None) -> Results:
+    """Return the results in *folder*, a folder of results, in the order of its files, or else those in the store.
 
     In a folder, a system that two suites have on one dataset comes once. Results of the store are sorted by dataset and system;
     results that do not match the contracts of this lexbench are left out with a warning.
     """
     if folder:
-        by_name = {(one.dataset, one.system): one for file in read_folder(folder) for one in file.results}
-        yield from (StoredResult(result, None) for result in by_name.values())
-        return
-    for entry in stored_results(store):
+        by_name = {(one.result.dataset, one.result.system): one for one in read_folder(folder).entries}
+        return Results(by_name.values(), session=Session(store))
+    kept: list[Entry] = []
+    for entry in stored_results(store).entries:
         if fault := next(violations(entry.result), None):
             store.warn(f"left out: {refusal(entry.result, fault)}")
         else:
-            yield entry
+            kept.append(entry)
+    return Results(kept, session=Session(store))
+
+
+def results_of_suite(name: str, store: Store, folder: Path | None = None) -> Results:
+    """Return the results of the suite, dataset or folder *name* that are in *folder*, a folder of results, or else the store.
+
+    Raises CannotStart if there are none.
+    """
+    chosen = suite_named(name) if kind_of(name) == "suite" else of_datasets(name, [find_dataset(name)[0].id])
+    found = results_at(store, folder).select(where=lambda result: result.dataset in chosen.datasets)
+    if not len(found):
+        raise CannotStart(
+            f"no results of the suite {chosen.id} in {folder or store.root}; make some: lexbench run suite {chosen.id}"
+        )
+    return found
+
+
+def lists_behind(results: Results, system: str, dataset: str, store: Store) -> dict[str, dict[str, float]]:
+    """Return the ranked lists of a result: the score of each document by query, best first.
+
+    Raises MissingData if its run is neither in memory nor in the store.
+    """
+    results.one(system, dataset)  # raises
+    entry = next(one for one in results.entries if (one.result.system, one.result.dataset) == (system, dataset))
+    place = results.session.store or store
+    run = run_behind(entry, lambda: stored_results(place))
+    if run is None:
+        raise MissingData(
+            f"the run of {system} on {dataset} is not on this machine; run it again: {expression_of(entry.result)}"
+        )
+    lists: dict[str, dict[str, float]] = {}
+    for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
+        documents = map(text_of, run.table[run.docs[start:stop]].tolist())
+        lists[query] = dict(zip(documents, run.scores[start:stop].tolist(), strict=True))
+    return lists
 
 
 def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
@@ -94,7 +127,7 @@ def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     ]
 
 
-def newest_means(results: Sequence[Result], store: Store) -> dict[tuple[str, str, str], float]:
+def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], float]:
     """Return the newest mean of each system, dataset and measure, by their labels, sorted by dataset and system.
 
     If systems have the same name, their labels are "NAME = EXPRESSION". Labels of datasets are those of `distinct_datasets`.
@@ -102,7 +135,7 @@ def newest_means(results: Sequence[Result], store: Store) -> dict[tuple[str, str
     expressions: dict[str, set[str]] = {}
     for result in results:
         expressions.setdefault(result.system, set()).add(expression_of(result))
-    labelled = zip(results, distinct_datasets(results, store), strict=True)
+    labelled = zip(results, distinct_datasets(list(results), store), strict=True)
     means: dict[tuple[str, str, str], float] = {}
     for result, dataset in sorted(labelled, key=lambda pair: pair[0].measured.started):
         ambiguous = len(expressions[result.system]) > 1 and result.expression
@@ -138,14 +171,13 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     name that is neither a file nor a system with a stored run.
     """
     asked = contract is not None and not all(Path(name).is_file() for name in names)
-    finished = stored_results(store) if asked else ()
-    stored = [entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run]
+    finished = stored_results(store).entries if asked else ()
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
     runs = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, entries in found.items():
-            assert entries[0].run is not None
-            runs[label] = read_stored_run(entries[0].run).run
+        for label, results in found.items():
+            runs[label] = run_of(results.entries[0].run)
         if found:
             continue
         if Path(name).is_file():
@@ -153,33 +185,39 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
         else:
-            known = sorted({entry.result.system for entry in stored})
+            known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
 
 
-def run_behind(entry: StoredResult, finished: Callable[[], Iterable[StoredResult]]) -> Run | None:
+def run_of(made: Path | Run | None) -> Run:
+    """Return a run that is kept in memory, or that of an artifact of the store."""
+    assert made is not None
+    return made if isinstance(made, Run) else read_stored_run(made).run
+
+
+def run_behind(entry: Entry, finished: Callable[[], Results]) -> Run | None:
     """Return the run that a result was scored from: its own, that of an equal result in *finished*, or its run file."""
     result = entry.result
-    folder = entry.run or next(
+    made = entry.run or next(
         (
             one.run
-            for one in finished()
+            for one in finished().entries
             if one.run and one.result.dataset == result.dataset
             and (one.result.recipe, one.result.per_query) == (result.recipe, result.per_query)
         ),
         None,
     )  # fmt: skip
-    if folder:
-        return read_stored_run(folder).run
+    if made:
+        return run_of(made)
     with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
         retriever = system(expression_of(result)).retriever
         return retriever.read(result.dataset) if retriever.finished else None
     return None
 
 
-# ---- from a name to a system -----------------------------------------------------------------------------------------------
+# ---- systems by what a user types ------------------------------------------------------------------------------------------
 
 
 def expression_of(result: Result) -> str:
@@ -187,19 +225,17 @@ def expression_of(result: Result) -> str:
     return result.expression or result.system
 
 
-def find_systems(
-    text: str, entries: Sequence[StoredResult], names: Mapping[str, Sequence[str]] = {}
-) -> dict[str, list[StoredResult]]:
+def find_systems(text: str, results: Results, names: Mapping[str, Sequence[str]] = {}) -> dict[str, Results]:
     """Return the results of each system that *text* stands for, by its label; {} if there is none.
 
-    *text* is a name in *entries* or in *names* (expressions by name, from `Store.names`), an expression, or the path of a
+    *text* is a name in *results* or in *names* (expressions by name, from `Store.names`), an expression, or the path of a
     model's folder. The results of a system have its name first, and then the newest. "new = TEXT" labels the system that TEXT
     stands for. Raises CommandError if the name belongs to several systems.
     """
     name, expression = split_name(text)
-    meant = sorted({expression_of(e.result) for e in entries if e.result.system == text} | set(names.get(text, ())))
+    meant = sorted({expression_of(result) for result in results if result.system == text} | set(names.get(text, ())))
     if not meant and name:
-        found = find_systems(expression, entries, names)
+        found = find_systems(expression, results, names)
         return {name: next(iter(found.values()))} if len(found) == 1 else found
     if text in meant:  # a user has given another system the name of this one
         meant = [text]
@@ -211,25 +247,24 @@ def find_systems(
     if not meant:
         with suppress(LexbenchError):  # a name that nothing has is no expression
             by_label = {one: one for _, one in named_systems(text)}  # one for each value of a list in it
-    newest = sorted(entries, key=lambda entry: entry.result.measured.started, reverse=True)
-    found = {
-        label: sorted((e for e in newest if expression_of(e.result) == wanted), key=lambda entry: entry.result.system != text)
+    newest = sorted(results.entries, key=lambda entry: entry.result.measured.started, reverse=True)
+    newest.sort(key=lambda entry: entry.result.system != text)
+    groups = {
+        label: Results((one for one in newest if expression_of(one.result) == wanted), session=results.session)
         for label, wanted in by_label.items()
     }
-    return {label: group for label, group in found.items() if group}
+    return {label: group for label, group in groups.items() if len(group)}
 
 
-def chosen_systems(texts: Sequence[str], results: Iterable[StoredResult]) -> list[StoredResult]:
+def chosen_systems(texts: Sequence[str], results: Results) -> Results:
     """Return the *results* of the systems *texts*, or all if there are no *texts*. Raises UnknownName if one has no result."""
-    entries = list(results)
-    chosen: list[StoredResult] = [] if texts else entries
+    chosen: list[Entry] = [] if texts else [*results.entries]
     for text in texts:
-        found = find_systems(text, entries)
+        found = find_systems(text, results)
         if not found:
-            known = {entry.result.system for entry in entries}
-            raise UnknownName("result of", split_name(text)[0] or text, known, see="lexbench list results")
-        chosen += (entry for group in found.values() for entry in group if entry not in chosen)
-    return chosen
+            raise UnknownName("result of", split_name(text)[0] or text, results.systems, see="lexbench list results")
+        chosen += (entry for group in found.values() for entry in group.entries if entry not in chosen)
+    return Results(chosen, session=results.session)
 
 
 def definition(text: str, store: Store) -> str:
@@ -239,5 +274,5 @@ def definition(text: str, store: Store) -> str:
     """
     meant = store.names().get(text, [])
     if len(meant) > 1:
-        find_systems(text, (), {text: meant})  # raises
+        find_systems(text, Results(), {text: meant})  # raises
     return f"{text} = {meant[0]}" if meant and text not in registry.names("retrievers") else text

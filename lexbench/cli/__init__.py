@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import click
 
+import lexbench
 from lexbench.cli._output import answering
 from lexbench.errors import CannotStart, CommandError, LexbenchError, visible
 
@@ -179,17 +180,13 @@ def _use_streams() -> None:
 
 def _resume_message(how: str, arguments: Sequence[str] | None) -> str:
     """Return the message after an interruption, with the command that goes on from here."""
-    from lexbench.storage.store import default_root
-
     again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
-    return f"{how}; finished work is kept in {default_root()}; go on: {again}"
+    return f"{how}; finished work is kept in {lexbench.store_root()}; go on: {again}"
 
 
 def _unexpected(error: BaseException) -> str:
     """Return the message for an unexpected exception and save its traceback."""
-    from lexbench.storage.store import keep_traceback
-
-    log = keep_traceback("lexbench", traceback.format_exc())
+    log = lexbench.keep_traceback("lexbench", traceback.format_exc())
     what = traceback.format_exception_only(error)[-1].strip()
     return f"this is a bug in lexbench: {what}" + (f" (traceback: {log})" if log else "")
 

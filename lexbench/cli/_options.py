@@ -1,13 +1,14 @@
 """Options that several commands share, so that one name means the same thing everywhere."""
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from lexbench.timing.protocol import Settings
+import lexbench
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +32,16 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def described(function: Callable[..., Any]) -> str:
+    """Return the help of a command from the docstring of its function: *names* of parameters in capitals.
+
+    Paragraphs about Python alone are left out: those that begin with "In Python", "Returns", "Yields" or "Raises".
+    """
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    kept = [text for text in paragraphs if not text.startswith(("In Python", "Returns", "Yields", "Raises"))]
+    return re.sub(r"\*(\w+)\*", lambda name: name[1].upper(), "\n\n".join(kept))
+
+
 class FormatCommand(click.Command):
     """A command whose help ends with a list of formats."""
 
@@ -50,18 +61,7 @@ def system_option(text: str, **settings: Any) -> Callable[[F], F]:
     """Return a decorator that adds `-r`: repeatable, as `systems`; with multiple=False once, as `system`."""
     settings = {"multiple": True, **settings}
     name = "systems" if settings["multiple"] else "system"
-    return click.option("-r", "--system", name, metavar="SYSTEM", help=text, callback=_defined, **settings)
-
-
-def _defined(_context: click.Context, _option: click.Parameter, typed: Any) -> Any:
-    """Return the typed systems; a name that the store remembers becomes "NAME = EXPRESSION"."""
-    if not typed:
-        return typed
-    from lexbench.analysis.stored_results import definition
-    from lexbench.storage.store import Store
-
-    store = Store()
-    return definition(typed, store) if isinstance(typed, str) else tuple(definition(text, store) for text in typed)
+    return click.option("-r", "--system", name, metavar="SYSTEM", help=text, **settings)
 
 
 def results_option(function: F) -> F:
@@ -123,16 +123,14 @@ timing_options = together(
 )
 
 
-def timing_settings(options: dict[str, Any]) -> "Settings | None":
-    """Remove the timing options from *options* and return their settings; None without --time."""
+def timing_settings(options: dict[str, Any]) -> "lexbench.TimingSettings | bool":
+    """Remove the timing options from *options* and return their settings; False without --time."""
     time, single = options.pop("time"), options.pop("time_single")
     given = {name: options.pop(f"time_{name}") for name in ("again", "k", "queries", "threads", "seconds", "processes")}
     if not (time or given["again"]):
         if given["k"] or given["threads"] or single:
             raise click.UsageError("--time-k, --time-single and --time-threads need --time")
-        return None
+        return False
     if single and given["threads"]:
         raise click.UsageError("--time-threads sets the threads of all queries at once, which --time-single leaves out")
-    from lexbench.timing.protocol import Settings
-
-    return Settings(**given | {"k": given["k"] or None}, offline=not single)
+    return lexbench.TimingSettings(**given | {"k": given["k"] or None}, offline=not single)

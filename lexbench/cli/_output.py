@@ -7,9 +7,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ import click
 from lexbench.errors import CONTROLS, LexbenchError, visible
 
 if TYPE_CHECKING:
-    from lexbench.storage.store import Store
+    from lexbench.answer import Answer
     from lexbench.table import Table
 
 _WIDTH = 100  # columns of a table where the width of the terminal is unknown
@@ -85,7 +84,7 @@ def print_tables(tables: "Iterable[Table]") -> None:
     """Print tables for people."""
     from rich.console import Console
 
-    from lexbench.report.terminal import render
+    from lexbench.answer import render
 
     console = Console(width=_columns() or _WIDTH, highlight=False)
     with answering():
@@ -93,34 +92,11 @@ def print_tables(tables: "Iterable[Table]") -> None:
             console.print(item)
 
 
-def say_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print *value* as JSON, or else *lines*."""
+def print_answer(answer: "Answer", *, as_json: bool) -> None:
+    """Print an answer: its lines and tables, or as one JSON document."""
     if as_json:
-        print_json(value)
-    else:
-        for line in lines:
-            say(line)
-
-
-def print_answer(value: Any, tables: "Callable[[], Iterable[Table]]", *, as_json: bool) -> None:
-    """Print *value* as JSON, or else the *tables* that show it."""
-    if as_json:
-        print_json(value)
-    else:
-        print_tables(tables())
-
-
-def open_store(note: Callable[[str], None] | None = None) -> "Store":
-    """Return the store. *note* (default: a line on stderr) shows damage, and that another process has to finish first."""
-    from lexbench.storage.store import Store
-
-    note = note or partial(say, err=True)
-    return Store(on_wait=note, on_damage=note)
-
-
-def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool) -> None:
-    """Print rows of text as a table, or as a JSON list of objects."""
-    from lexbench.table import Table
-
-    listed = [dict(zip(header, row, strict=True)) for row in rows]
-    print_answer(listed, lambda: [Table("", tuple(header), tuple(map(tuple, rows)), is_text=True)], as_json=as_json)
+        print_json(answer.document())
+        return
+    print_lines(answer.head())
+    print_tables(answer.tables())
+    print_lines(answer.lines())

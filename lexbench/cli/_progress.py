@@ -26,6 +26,7 @@ class Plain(Progress):
         self._done = 0
         self._start = self._last = 0.0
         self._every = _EVERY
+        self.damaged = False  # whether something stored is damaged
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Begin a stage."""
@@ -61,8 +62,16 @@ class Plain(Progress):
     def _summary(self) -> str:
         return f"{self._what}: {self._done:,} {self._unit} in {time.monotonic() - self._start:.1f} s{self._workers}"
 
-    def job_done(self) -> None:
+    def jobs(self, whole: str, count: int) -> None:
         """Do nothing: the lines of the stages are enough for a log."""
+
+    def job_done(self) -> None:
+        """Do nothing, as for `jobs`."""
+
+    def warn(self, line: str) -> None:
+        """Print one line, and remember that something is damaged."""
+        self.damaged = True
+        self.note(line)
 
     def note(self, line: str) -> None:
         """Print one line."""
@@ -73,8 +82,8 @@ class Plain(Progress):
 class Live(Plain):
     """Progress for terminals: a bar per stage with rate and time left, and a bar of all jobs. Finished stages stay as lines."""
 
-    def __init__(self, whole: str = "", jobs: int = 0) -> None:
-        """Make the bars; without *jobs* there is no bar of all jobs."""
+    def __init__(self) -> None:
+        """Make the bars; there is no bar of all jobs before they are known."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
@@ -89,7 +98,11 @@ class Live(Plain):
         columns = (text, *bars, MofNCompleteColumn(), rate, TimeElapsedColumn(), left)
         self.bar = Bars(*columns, console=console, transient=True, expand=True)
         self._task = self.bar.add_task("", visible=False, rate="", left="")
-        self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", left="")
+        self._whole = self.bar.add_task("", total=0, visible=False, rate="", left="")
+
+    def jobs(self, whole: str, count: int) -> None:
+        """Show the bar of all jobs."""
+        self.bar.reset(self._whole, total=count, description=visible(whole), visible=count > 0, rate="", left="")
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
@@ -116,10 +129,10 @@ class Live(Plain):
 
 
 @contextmanager
-def shown(whole: str = "", jobs: int = 0) -> Iterator[Plain]:
-    """Yield the progress display that suits stderr. *whole* names what the *jobs* belong to, e.g. a suite."""
+def shown() -> Iterator[Plain]:
+    """Yield the progress display that suits stderr."""
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}:
-        live = Live(whole, jobs)
+        live = Live()
         with live.bar:
             yield live
     else:

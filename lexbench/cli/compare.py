@@ -1,17 +1,16 @@
 """Compare the scores, settings or ranked lists of systems."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from lexbench.cli._options import COUNT, datasets_option, json_option, results_option, seeds_option, slices_option
-from lexbench.cli._output import open_store, print_answer, say
+import lexbench
+from lexbench.cli._options import COUNT, datasets_option, described, json_option, results_option, seeds_option, slices_option
+from lexbench.cli._output import print_answer, say
+from lexbench.cli._progress import shown
 
-_DEPTHS = (10, 100)
 
-
-@click.command()
+@click.command(help=described(lexbench.compare))
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
 @results_option
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
@@ -24,67 +23,35 @@ _DEPTHS = (10, 100)
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
 @click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option
-def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: Any) -> None:
-    """Compare B... with the baseline A.
-
-    A and B are systems that were run (e.g. 'bm25'), result files, or folders of results, which stand for all systems in them.
-    Nothing is run. Names are looked up in the given files first, then in the store or in the folder of --results:
-    `lexbench compare bm25 build/results`. With --seeds several trainings count as one system: `lexbench compare bm25 --seeds
-    'nano = nano42, nano43, nano44'`.
-
-    --lists shows how similar the ranked lists are: common documents, equal order, and rank-biased overlap (RBO). It needs no
-    judgements: systems with the same mean may find different documents.
-    """
-    depths = options.pop("depths")
-    if lists:
-        _compare_lists(systems, depths, as_json=as_json, **options)
-    elif depths:
+def command(
+    systems: tuple[str, ...], depths: tuple[int, ...], *, lists: bool, fail_if_worse: bool, as_json: bool, **options: Any
+) -> None:
+    """Compare systems; the help is that of `lexbench.compare`."""
+    if depths and not lists:
         raise click.UsageError("-k is a setting of --lists")
-    else:
-        _compare_scores(systems, as_json=as_json, **options)
-
-
-def _compare_scores(
-    systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None,
-    fail_if_worse: bool, as_json: bool, **options: Any,
-) -> None:  # fmt: skip
-    from lexbench.analysis.compare.comparison import compare
-    from lexbench.analysis.compare.tables import tables
-    from lexbench.analysis.seeds import seed_groups
-    from lexbench.analysis.slices import read_slices
-
-    store = open_store()
-    comparison = compare(
-        systems,
-        store=store,
-        folder=results,
-        queries=queries,
-        seeds=seed_groups(seeds),
-        slices=read_slices(slices) if slices else None,
-        **options,
-    )
-    print_answer(comparison, lambda: tables(comparison), as_json=as_json)
-    if fail_if_worse and comparison.worse:
-        margin = comparison.margin
+    with shown() as progress:
+        if lists:
+            dataset = _of_lists(fail_if_worse=fail_if_worse, **options)
+            of_lists = lexbench.compare_lists(*systems, dataset=dataset, depths=depths or (10, 100), progress=progress)
+        else:
+            found = lexbench.compare(*systems, progress=progress, **options)
+    if lists:
+        print_answer(of_lists, as_json=as_json)
+        return
+    print_answer(found, as_json=as_json)
+    if fail_if_worse and found.worse:
+        margin = found.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
-        say(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
-    click.get_current_context().exit(1 if store.damaged or (fail_if_worse and comparison.worse) else 0)
+        say(f"{what} {found.systems[0]}: {'; '.join(found.worse)}", err=True)
+    click.get_current_context().exit(1 if progress.damaged or (fail_if_worse and found.worse) else 0)
 
 
-def _compare_lists(
-    systems: tuple[str, ...], depths: tuple[int, ...], *, datasets: tuple[str, ...], queries: int, as_json: bool, **options: Any
-) -> None:  # fmt: skip
-    from lexbench.analysis.list_similarity import list_similarities, similarity_table
-    from lexbench.analysis.stored_results import named_runs
-    from lexbench.datasets.location import find_dataset
-
-    del queries
+def _of_lists(*, datasets: tuple[str, ...], queries: int, **options: Any) -> str | None:
+    """Return the dataset of a comparison of lists. Raises UsageError for options that compare scores."""
+    del queries  # has a default
     if of_scores := [name for name, value in options.items() if value]:
         option = f"--{of_scores[0].replace('_', '-')}"
         raise click.UsageError(f"{option} compares scores, not lists; leave out --lists or {option}")
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")
-    contract = find_dataset(datasets[0])[0] if datasets else None
-    runs = named_runs(systems, open_store(), contract)
-    rows = list_similarities(runs, depths or _DEPTHS)
-    print_answer(rows, lambda: [similarity_table(rows, next(iter(runs)))], as_json=as_json)
+    return datasets[0] if datasets else None

@@ -1,31 +1,25 @@
 """Read runs and judgements of other tools."""
 
-from functools import partial
-from pathlib import Path
+from typing import Any
 
 import click
 
-from lexbench.cli._options import EXISTING, FILE, FormatCommand, json_option
-from lexbench.cli._output import say, say_answer
-from lexbench.interop.formats import imports
+import lexbench
+from lexbench.cli._options import EXISTING, FILE, FormatCommand, described, json_option
+from lexbench.cli._output import print_answer, say
+from lexbench.cli._progress import shown
 
 
-@click.command(cls=FormatCommand, formats=imports())
-@click.argument("format_name", metavar="FORMAT", type=click.Choice(list(imports())))
+@click.command(cls=FormatCommand, formats=lexbench.import_formats(), help=described(lexbench.import_))
+@click.argument("format_name", metavar="FORMAT_NAME", type=click.Choice(list(lexbench.import_formats())))
 @click.argument("source", type=EXISTING)
 @click.argument("target", type=FILE)
 @json_option
-def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> None:
-    """Convert SOURCE, a file of the format FORMAT, to TARGET; print what is lost and what to type next.
-
-    Runs become a TREC run file, for `lexbench score` and for the system `run_file(path="TARGET")`. Judgements become TREC
-    qrels.
-    """
-    from lexbench.interop.conversion import import_file
-
-    following = import_file(format_name, source, target, partial(say, err=True))
-    lost = imports()[format_name].lost
-    say_answer({"file": str(target), "lost": lost}, [str(target)], as_json=as_json)
+def command(*, as_json: bool, **options: Any) -> None:
+    """Convert a file; the help is that of `lexbench.import_`."""
+    with shown() as progress:
+        made = lexbench.import_(progress=progress, **options)
+    print_answer(made, as_json=as_json)
     if not as_json:
-        say(f"not kept: {lost}", err=True)
-        say(f"next: {following}", err=True)
+        say(f"not kept: {made.lost}", err=True)
+        say(f"next: {made.following}", err=True)

@@ -1,18 +1,17 @@
 """Copy artifacts or results to and from another place."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from lexbench.cli._options import FOLDER, json_option
-from lexbench.cli._output import open_store, print_json, say, say_answer
+import lexbench
+from lexbench.cli._options import FOLDER, described, json_option
+from lexbench.cli._output import print_json, say
 from lexbench.cli._progress import shown
-
-if TYPE_CHECKING:
-    from lexbench.interop.sharing import Copied
+from lexbench.errors import CannotStart
 
 _PATTERNS = click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 
@@ -26,69 +25,46 @@ def command() -> None:
     """
 
 
-@command.command(short_help="Upload artifacts or results to a place.")
+@command.command(help=described(lexbench.store_push), short_help="Upload artifacts or results to a place.")
 @click.argument("place")
 @_PATTERNS
 @click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy this folder of results and its pages, not the store.")
 @click.option("--private", is_flag=True, help="Make a new dataset of the hub private; default: public.")
 @json_option
-def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private: bool, as_json: bool) -> None:
-    """Upload finished artifacts to PLACE. PATTERN selects some of them (e.g. 'encodings/*').
-
-    With --results, upload the results of FOLDER and its pages instead.
-    """
-    from lexbench.interop import sharing
-
-    if results is None:
-        if private:
-            raise click.UsageError("--private needs --results: only results go to the Hugging Face hub")
-        _copy(sharing.push_artifacts, place, patterns, as_json=as_json)
-        return
-    _check_no_patterns(patterns)
-    names = sharing.push_results(results, place, private=private)
-    said = f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {quote(place)} --results FOLDER"
-    say_answer({"place": place, "files": names}, [said], as_json=as_json)
+def push(place: str, results: Path | None, **options: Any) -> None:
+    """Upload; the help is that of `lexbench.store_push`."""
+    fetch = f"lexbench store pull {quote(place)} --results FOLDER"
+    _copy(lexbench.store_push, place, results, f"files are at {place}; to fetch them, type: {fetch}", "", **options)
 
 
-@command.command(short_help="Download artifacts or results from a place.")
+@command.command(help=described(lexbench.store_pull), short_help="Download artifacts or results from a place.")
 @click.argument("place")
 @_PATTERNS
 @click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy results into this folder, not artifacts into the store.")
 @json_option
-def pull(place: str, patterns: tuple[str, ...], *, results: Path | None, as_json: bool) -> None:
-    """Download finished artifacts from PLACE into the store and check every digest. PATTERN selects some of them.
-
-    With --results, download results into FOLDER instead. Each file is checked; results in FOLDER that differ are never
-    replaced.
-    """
-    from lexbench.interop import sharing
-
-    if results is None:
-        _copy(sharing.pull_artifacts, place, patterns, as_json=as_json)
-        return
-    _check_no_patterns(patterns)
-    names = sharing.pull_results(place, results)
-    what = f"{len(names)} new files in {results}" if names else f"{results} has all of them already"
-    said = f"{what}; to build its pages, type: lexbench leaderboard --results {quote(str(results))}"
-    say_answer({"place": place, "files": names}, [said], as_json=as_json)
+def pull(place: str, results: Path | None, **options: Any) -> None:
+    """Download; the help is that of `lexbench.store_pull`."""
+    page = f"to build its pages, type: lexbench leaderboard --results {quote(str(results))}"
+    there = f"{results} has all of them already; {page}"
+    _copy(lexbench.store_pull, place, results, f"new files in {results}; {page}", there, **options)
 
 
-def _check_no_patterns(patterns: Sequence[str]) -> None:
-    if patterns:
-        raise click.UsageError("PATTERN selects artifacts of the store; with --results everything is copied")
-
-
-def _copy(way: "Callable[..., Iterator[Copied]]", place: str, patterns: Sequence[str], *, as_json: bool) -> None:
-    """Copy artifact by artifact and print a line for each."""
-    from lexbench.errors import CannotStart
-    from lexbench.storage.store import readable_bytes
-
+def _copy(way: Callable[..., Any], place: str, results: Path | None, some: str, none: str, **options: Any) -> None:
+    """Copy, and print a line for each artifact, or one for all files of results: *some* after their number, or *none*."""
+    as_json, patterns = options.pop("as_json"), options["patterns"]
     rows: list[dict[str, Any]] = []
     with shown() as progress:
-        for copied in way(open_store(progress.note), place, patterns, progress):
+        for copied in way(place, results=results, progress=progress, **options):
             rows.append(copied._asdict())
-            if not as_json:
-                say(f"{copied.folder}: {readable_bytes(copied.bytes) if copied.bytes else 'already there'}")
+            if results is None and not as_json:
+                say(f"{copied.folder}: {copied.size}")
+    if results is not None:
+        files = [row["folder"] for row in rows]
+        if as_json:
+            print_json({"place": place, "files": files})
+        else:
+            say(f"{len(files)} {some}" if files or not none else none)
+        return
     if as_json:
         print_json(rows)
     if not rows:

@@ -7,13 +7,17 @@ page may load nothing but itself.
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
+from lexbench.collecting.collect import Collected, published
 from lexbench.collecting.collection import GRADES, Collection
 from lexbench.collecting.documents import read_documents
+from lexbench.errors import CannotStart
 from lexbench.runner.judging import grade_agreement
 from lexbench.types import Verdict
 
@@ -71,6 +75,28 @@ class Session:
             given = [pair for pair, grade in self._answers.grades.items() if grade is not None]
             if given:
                 self._answers.add(given[-1][0], [given[-1][1]], [Verdict(None, "")])
+
+
+class JudgingPage:
+    """The page of one person's judging, which is served until Ctrl-C."""
+
+    def __init__(self, folder: Path, name: str, port: int) -> None:
+        """Open the page of the collection in *folder*. Raises CannotStart if *port* is taken."""
+        self._collection = Collection(folder)
+        session = Session(self._collection, name)
+        try:
+            self._server = PageServer(session, port)
+        except OSError as error:
+            what = f"port {port} cannot be used: {error.strerror}"
+            raise CannotStart(f"{what}; leave --port out to get a free one") from None
+        self.url = self._server.url
+        self.state = session.state()
+
+    def serve(self) -> Collected:
+        """Serve the page until KeyboardInterrupt. Then write the judgements as qrels, and return the collection's state."""
+        with self._server, suppress(KeyboardInterrupt):
+            self._server.serve_forever()
+        return published(self._collection)
 
 
 class PageServer(ThreadingHTTPServer):

@@ -71,7 +71,7 @@ class Memory(Source):
                 for query, judged in given.items()
                 for doc, grade in judged.items()
             )
-        for row in _rows(given, "qrels"):
+        for row in rows_in(given, "qrels"):
             yield _checked(judgement_of, row, "qrels")
 
     def _given(self, part: str) -> Any:
@@ -84,7 +84,7 @@ class Memory(Source):
         given = self._given(part)
         if isinstance(given, Mapping):
             given = ({"_id": key, **(value if isinstance(value, Mapping) else {"text": value})} for key, value in given.items())
-        return (_checked(record_of, row, part) for row in _rows(given, part))
+        return (_checked(record_of, row, part) for row in rows_in(given, part))
 
     @cached_property
     def _digest(self) -> str:
@@ -116,7 +116,7 @@ def _checked(make: Any, row: Row, part: str) -> Any:
         raise InvalidFile(f"{part}: {error}") from None
 
 
-def _rows(given: Any, part: str) -> Iterator[Row]:
+def rows_in(given: Any, part: str) -> Iterator[Row]:
     """Yield the rows of a data frame or of an iterable of mappings, without missing values."""
     if hasattr(given, "iter_rows"):  # polars
         given = given.iter_rows(named=True)

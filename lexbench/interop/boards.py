@@ -9,28 +9,38 @@ CSV file                                    a row per system and a column per da
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-from lexbench import measures, suites
-from lexbench.analysis.audit import Board, Cell
-from lexbench.analysis.compare.comparison import measure_of
+from lexbench.analysis.audit import AuditedBoard, audited
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.interop.formats.mteb import TASKS, from_mteb, read_task
-from lexbench.report.leaderboard import read_folder
-from lexbench.results import Result
+from lexbench.results import Counts, Exposure, Result, Results
 from lexbench.runner.exposure import IN_DOMAIN, SEEN, catalogued_model, exposure_of_entry
+from lexbench.runner.scoring import Judged, score_lists
+from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
-from lexbench.suites import HEADLINE
+from lexbench.suites import HEADLINE, suite, suite_names
 from lexbench.trec.qrels import read_qrels
 from lexbench.trec.runs import read_run
 
-Row = tuple[str, str, Cell]  # system, dataset, cell
 
+class Cell(NamedTuple):
+    """One mean on a board of another tool."""
+
+    system: str
+    dataset: str
+    value: float
+    measure: str
+    revision: str = ""  # of the dataset
+    seen: str = ""  # "in-domain" or "corpus seen"; "" if nothing is known
+
+
+_UNNAMED = "score"  # the measure of a table that names none
 _META = "model_meta.json"  # of MTEB: what is known about a model
 _DATASETS = {task.name: dataset for dataset, task in TASKS.items()}
 _COLUMNS = {  # by how a table with a row per score may call them
@@ -43,62 +53,71 @@ _COLUMNS = {  # by how a table with a row per score may call them
 _NO_DATASET = re.compile(r"(?i)(rank|mean|average|avg|borda|overall|params?|parameters|size|dim|zero|memory|tokens)\b")
 
 
-def read_boards(path: Path, measure: str | None = None) -> list[Board]:
+def read_boards(path: Path, measure: str | None = None) -> list[AuditedBoard]:
     """Return the boards in a folder or CSV file. Runs are scored by *measure*, default nDCG@10.
 
     Raises InvalidFile for a malformed file, CommandError if there is nothing to read.
     """
     if path.is_file():
-        return [_board(path.stem, _table(path, measure))]
+        return [_of_cells(path.stem, _table(path), measure)]
     if (path / "results").is_dir():
-        by_suite = read_folder(path).items()
-        return [from_results(name, (r for of in systems.values() for r in of.values()), measure) for name, systems in by_suite]
+        return boards_of(read_folder(path), measure)
     if next(path.glob("**/*.json"), None):
-        return [_board(path.name, _mteb(path))]
+        return [_of_cells(path.name, _mteb(path), measure)]
     folders = [folder for folder in (path, *sorted(path.iterdir())) if folder.is_dir() and any(folder.glob("*qrels*"))]
     if not folders:
         kinds = "a CSV table, or a folder of results of lexbench or MTEB, or of runs with a qrels file"
         raise CommandError(f"{path} has no scores: give {kinds}")
-    return [_board(path.name, (row for folder in folders for row in _runs(folder, measure or HEADLINE)))]
+    scored = Results(result for folder in folders for result in _runs(folder, measure or HEADLINE))
+    return [audited(path.name, scored, measure or HEADLINE)]
 
 
-def from_results(name: str, results: Iterable[Result], measure: str | None = None) -> Board:
-    """Return the board of results of lexbench by *measure*, default: the headline of each dataset's suite."""
-
-    def cell(result: Result, wanted: str) -> Cell:
-        digests = (f"{what} {digest[:8]}" for what, digest in sorted(result.digests.items()) if what != "corpus")
-        values = dict(zip(result.query_ids, result.per_query.get(wanted, []), strict=False))
-        seen = _if_seen(result.exposure.status if result.exposure else "")
-        revision = ", ".join([result.contract, *digests])
-        return Cell(value=result.means[wanted], measure=wanted, revision=revision, seen=seen, values=values)
-
-    with_measure = ((result, measure_of(result.dataset, measure)) for result in results if not result.bound)
-    return _board(name, ((r.system, r.dataset, cell(r, wanted)) for r, wanted in with_measure if wanted in r.means))
+def boards_of(results: Results, measure: str | None = None) -> list[AuditedBoard]:
+    """Return the boards of results of lexbench, one per suite."""
+    return [audited(suite or "results", results.select(suite=suite), measure) for suite in results.suites]
 
 
-def merged_board(path: Path | None, measure: str | None = None) -> Board:
+def merged_board(path: Path | None, measure: str | None = None) -> AuditedBoard:
     """Return all boards at *path* as one; without a path, that of the results in the store."""
     if path is None:
-        return from_results("store", (entry.result for entry in stored_results(Store())), measure)
+        return audited("store", stored_results(Store()), measure)
     boards = read_boards(path, measure)
-    return _board("", ((system, *item) for one in boards for system, cells in one.cells.items() for item in cells.items()))
+    measures = {name: known for one in reversed(boards) for name, known in one.measures.items()}
+    return AuditedBoard("", Results(entry for one in boards for entry in one.results.entries), measures)
 
 
 def suite_datasets(text: str) -> list[str]:
     """Return the datasets of a suite, or the names separated by commas."""
-    return list(suites.suite(text).datasets) if text in suites.suite_names() else text.split(",")
+    return list(suite(text).datasets) if text in suite_names() else text.split(",")
 
 
-def _board(name: str, rows: Iterable[Row]) -> Board:
-    """Return the board of *rows*. If a cell occurs twice, the first one counts and a note says so."""
-    cells: dict[str, dict[str, Cell]] = {}
+def _of_cells(name: str, cells: Iterable[Cell], measure: str | None) -> AuditedBoard:
+    """Return the board of *cells*, with all measures of a system on a dataset.
+
+    If a cell occurs twice, the first one counts and a note says so.
+    """
+    found: dict[tuple[str, str], dict[str, Cell]] = {}
     twice = 0
-    for system, dataset, cell in rows:
-        kept = cells.setdefault(system, {}).setdefault(dataset, cell)
-        twice += kept is not cell and kept.measure == cell.measure
-    if not cells:
-        raise CommandError(f"{name}: no scores")
-    return Board(name=name, cells=cells, notes=[f"{twice} cells are there twice; the first counts"] if twice else [])
+    for cell in cells:
+        kept = found.setdefault((cell.system, cell.dataset), {}).setdefault(cell.measure, cell)
+        twice += kept is not cell
+    results = Results(
+        Result(
+            system=system,
+            dataset=dataset,
+            contract="none",
+            depth=0,
+            means={measure: cell.value for measure, cell in by_measure.items()},
+            query_ids=[],
+            per_query={},
+            counts=Counts(queries=0),
+            digests={"": first.revision} if first.revision else {},
+            exposure=Exposure(status=first.seen) if first.seen else None,
+        )
+        for (system, dataset), by_measure in found.items()
+        for first in [next(iter(by_measure.values()))]
+    )
+    return audited(name, results, measure, [f"{twice} cells are there twice; the first counts"] if twice else [])
 
 
 def _if_seen(status: str) -> str:
@@ -113,18 +132,14 @@ def _seen(system: str, dataset: str) -> str:
     return _if_seen(exposure_of_entry(entry, contract).status) if entry and contract else ""
 
 
-def _table(path: Path, measure: str | None) -> Iterator[Row]:
-    """Yield the cells of a CSV file in either layout.
-
-    If a dataset has several measures, the one that most systems have comes first. Columns of means and ranks are skipped.
-    """
+def _table(path: Path) -> Iterator[Cell]:
+    """Yield the cells of a CSV file in either layout. Columns of means and ranks are skipped."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     header = list(rows[0]) if rows else []
     named = {_COLUMNS.get(column.lower(), column.lower()): column for column in header}
     if {"system", "dataset", "score"} <= named.keys():
         listed = [{name: row[column] or "" for name, column in named.items()} for row in rows]
-        listed = [row for row in listed if measure in (None, row.get("measure"))]
     else:
         datasets = [
             column for column in header[1:] if not _NO_DATASET.match(column) and any(map(_number, (r[column] for r in rows)))
@@ -132,13 +147,12 @@ def _table(path: Path, measure: str | None) -> Iterator[Row]:
         listed = [{"system": r[header[0]], "dataset": name, "score": r[name]} for r in rows for name in datasets if r[name]]
     if not listed:
         raise InvalidFile(f"{path} has no scores: it needs columns system, dataset, score, or a column per dataset")
-    systems = Counter((row["dataset"], row.get("measure")) for row in listed)
-    for row in sorted(listed, key=lambda row: -systems[row["dataset"], row.get("measure")]):
+    for row in listed:
         system, dataset, value = row["system"], row["dataset"], _number(row["score"])
         if value is None:
             raise InvalidFile(f"{path}: {system} on {dataset}: {row['score']!r} is no score")
-        measured, revision = row.get("measure", ""), row.get("revision", "")
-        yield system, dataset, Cell(value=value, measure=measured, revision=revision, seen=_seen(system, dataset))
+        seen = _seen(system, dataset)
+        yield Cell(system, dataset, value, row.get("measure") or _UNNAMED, row.get("revision", ""), seen)
 
 
 def _number(text: str | None) -> float | None:
@@ -148,7 +162,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _mteb(path: Path) -> Iterator[Row]:
+def _mteb(path: Path) -> Iterator[Cell]:
     """Yield the main scores of MTEB's files: means over the subsets of the split test, or else of the first split.
 
     If a model has several revisions, the one with most tasks counts.
@@ -167,12 +181,14 @@ def _mteb(path: Path) -> Iterator[Row]:
             names = {name for name, value in entries[0].items() if name != "main_score" and value == entries[0]["main_score"]}
             known = {from_mteb(name) or name for name in names}
             measure = HEADLINE if HEADLINE in known else min(known, default="?")
-            yield model, task.task_name, Cell(
+            yield Cell(
+                model,
+                task.task_name,
                 value=sum(entry["main_score"] for entry in entries) / len(entries),
                 measure=f"{measure} on {split}" + (f", {len(entries)} subsets" if len(entries) > 1 else ""),
                 revision=task.dataset_revision,
                 seen=IN_DOMAIN if task.task_name in trained else _seen(model, _DATASETS.get(task.task_name, "")),
-            )  # fmt: skip
+            )
 
 
 def _trained_on(meta: Path) -> set[str]:
@@ -183,14 +199,12 @@ def _trained_on(meta: Path) -> set[str]:
         raise InvalidFile(f"{meta}: {error}") from None
 
 
-def _runs(folder: Path, measure: str) -> Iterator[Row]:
-    """Yield the cells of a folder of run files and one qrels file, whose name contains `qrels`."""
+def _runs(folder: Path, measure: str) -> Iterator[Result]:
+    """Yield the results of a folder of run files and one qrels file, whose name contains `qrels`."""
     judged, *more = sorted(folder.glob("*qrels*"))
     if more:
         raise CommandError(f"{folder} has several files of qrels; leave one: {judged.name}, {more[0].name}")
     qrels = read_qrels(judged)
     for file in sorted(file for file in folder.iterdir() if file.is_file() and file != judged and file.name[0] != "."):
-        scores = measures.score(read_run(file), qrels, [measure])
-        values = dict(zip(scores.query_ids, scores.values[measure].tolist(), strict=True))
         name = Path(file.name.removesuffix(".gz")).stem
-        yield name, folder.name, Cell(value=scores.means[measure], measure=measure, values=values)
+        yield score_lists(read_run(file), name, [measure], Judged(qrels, None, folder.name))

@@ -5,12 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, results_at
+import msgspec
+
+from lexbench.analysis.stored_results import chosen_systems, results_at
+from lexbench.answer import Answer
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
-from lexbench.results import file_name
+from lexbench.results import Entry, Results, file_name
 from lexbench.storage.store import Store
+from lexbench.table import Table
 from lexbench.trec.qrels import write_qrels
 from lexbench.trec.runs import Run, write_run
 
@@ -22,24 +26,26 @@ def export(
     *,
     systems: Sequence[str] = (),
     datasets: Sequence[str] = (),
-    results: Path | None = None,
+    results: Results | Path | None = None,
     on_note: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Path]:
     """Write the results of *systems* on *datasets* (default: all) into *folder*, yielding the path of each file.
 
-    The results come from the store, or from the folder *results*, which has no runs. *on_note* gets a note about each
-    thing that cannot be written. Raises CannotStart if there is no such result, LexbenchError if nothing was written.
+    The results come from the store, or are *results* or those in a folder of results, which has no runs. *on_note* gets a
+    note about each thing that cannot be written. Raises CannotStart if there is no such result, and LexbenchError if nothing
+    was written.
     """
     form = exports()[format_name]
     wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
-    there = sorted(results_at(store, results), key=lambda entry: (entry.result.dataset, entry.result.system))
-    chosen = chosen_systems(systems, there)
+    there = results if isinstance(results, Results) else results_at(store, results)
+    chosen = sorted(chosen_systems(systems, there).entries, key=lambda one: (one.result.dataset, one.result.system))
     selected = [entry for entry in chosen if not wanted or entry.result.dataset in wanted]
     if not selected:
-        raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
+        where = "these results" if isinstance(results, Results) else results or store.root
+        raise CannotStart(f"no such result in {where}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
     before, written = set(folder.rglob("*")), 0
-    groups: dict[str, list[StoredResult]] = {}  # by the name of the file or folder, without a suffix
+    groups: dict[str, list[Entry]] = {}  # by the name of the file or folder, without a suffix
     for entry in selected:
         dataset, system = entry.result.dataset.replace("/", "-"), file_name(entry.result.system)
         name = {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
@@ -54,8 +60,32 @@ def export(
         raise LexbenchError(f"nothing was written: none of these results can become {form.name}")
 
 
-def import_file(format_name: str, source: Path, target: Path, on_note: Callable[[str], None] = lambda _line: None) -> str:
-    """Read *source*, a file of that format, write it to *target* as a TREC run or qrels, and return what to type next.
+class Imported(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """A converted file. It can be used as its path."""
+
+    file: str
+    lost: str  # what is not kept
+    following: str  # what to type next
+
+    def __fspath__(self) -> str:
+        """Return the path of the file."""
+        return self.file
+
+    def tables(self) -> Sequence[Table]:
+        """Return nothing: the file is a line."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """Return the path of the file."""
+        return [self.file]
+
+    def document(self) -> dict[str, str]:
+        """Return the file and what is not kept."""
+        return {"file": self.file, "lost": self.lost}
+
+
+def import_file(format_name: str, source: Path, target: Path, on_note: Callable[[str], None] = lambda _line: None) -> Imported:
+    """Read *source*, a file of that format, and write it to *target* as a TREC run or qrels.
 
     *on_note* gets a note if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is
     malformed.
@@ -69,6 +99,8 @@ def import_file(format_name: str, source: Path, target: Path, on_note: Callable[
     if isinstance(content, Run):
         write_run(content, target)
         system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
-        return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"
-    write_qrels(content, target)
-    return f"lexbench score RUN --qrels {quote(str(target))}"
+        following = f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"
+    else:
+        write_qrels(content, target)
+        following = f"lexbench score RUN --qrels {quote(str(target))}"
+    return Imported(file=str(target), lost=imports()[format_name].lost, following=following)

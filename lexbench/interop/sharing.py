@@ -24,7 +24,7 @@ from lexbench.runner.soundness import read_file
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, Manifest, key_of
 from lexbench.storage.reading import file_digest
-from lexbench.storage.store import Store, finished_folders
+from lexbench.storage.store import Store, finished_folders, readable_bytes
 
 _CHUNK = 8 << 20  # bytes read at a time
 _KIND, _FOLDER = re.compile(r"[a-z]+"), re.compile(r"[A-Za-z0-9.-]*-[0-9a-f]{16}")
@@ -39,6 +39,11 @@ class Copied(NamedTuple):
 
     folder: str  # its kind and name, e.g. encodings/pydoc-SparseMLM-f9a5a568375fbbc0
     bytes: int  # copied; 0 if it was there already
+
+    @property
+    def size(self) -> str:
+        """What was copied, in words."""
+        return readable_bytes(self.bytes) if self.bytes else "already there"
 
 
 def push_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:

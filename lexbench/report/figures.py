@@ -17,7 +17,7 @@ from lexbench.errors import listed, require, shortened
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
-from lexbench.results import Result, by_dataset
+from lexbench.results import Result, Results, by_dataset
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     require("export figures", ["matplotlib"], "figures")
     for dataset, group in by_dataset(results).items():
         measure, name = headline(group), dataset.replace("/", "-")
-        systems = systems_of({result.system: {dataset: result} for result in group})
+        systems = systems_of(Results(group))
         kept = [one.k if one.base is not None else 0 for one in systems]
         names = [f"top {k}" if k else drawable(one.label) for k, one in zip(kept, systems, strict=True)]
         lines = [at if one.base is None or not k else one.base for at, (k, one) in enumerate(zip(kept, systems, strict=True))]

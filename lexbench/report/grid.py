@@ -6,17 +6,15 @@ agree to the last digit. The best two values of a column are marked when a grid 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 import msgspec
 
-from lexbench import measures
+from lexbench.measures import cutoff
 from lexbench.report.timings import rate, single_stream
-from lexbench.results import EXPOSURES, Result, Timing, measures_of
+from lexbench.results import EXPOSURES, Result, Results, Timing, measures_of
 from lexbench.suites import Aggregate, Mean
 from lexbench.table import heading, number
 
-ByDataset: TypeAlias = Mapping[str, Result]
 MISSING = number(None)
 SEEN = {"zero-shot": "yes", "unknown": "?", "corpus seen": "‡", "in-domain": "‡‡"}
 _CALLED = {"R": "official recall", "Success": "DPR recall", "RR": "MRR"}  # names of measures in papers
@@ -81,17 +79,17 @@ class Grid(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, columns=tuple(self.columns[at] for at in kept), rows=cut)
 
 
-def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline: str, means: Sequence[Aggregate] = ()) -> Grid:
-    """Return the main table of *systems*: headline per dataset, means, MRR, both recalls, QPS, sizes and zero-shot.
+def summary(results: Results, datasets: Sequence[str], headline: str, means: Sequence[Aggregate] = ()) -> Grid:
+    """Return the main table of *results*, a row per system.
 
-    MRR and recalls are means over *datasets*. QPS are those on the dataset with most documents. Missing values have a dash.
+    Columns: headline per dataset, means, MRR, both recalls, QPS, sizes and zero-shot. MRR and recalls are means over
+    *datasets*. QPS are those on the dataset with most documents. Missing values have a dash.
     """
-    chosen = [_main_measures([of[name] for of in systems.values() if name in of], headline) for name in datasets]
+    columns_of = {name: results.column(name) for name in datasets}
+    chosen = [_main_measures([*columns_of[name].values()], headline) for name in datasets]
     others = [kind for kind in ("RR", "R", "Success") if all(kind in of for of in chosen)]
-    largest = max(
-        datasets, key=lambda name: max((of[name].counts.documents or 0 for of in systems.values() if name in of), default=0)
-    )
-    timings = comparable_timings({name: of[largest] for name, of in systems.items() if largest in of})
+    largest = max(datasets, key=lambda name: max((one.counts.documents or 0 for one in columns_of[name].values()), default=0))
+    timings = comparable_timings(columns_of[largest])
     columns = [
         *(Column(name, ranked=True, keep=70 if means else 90) for name in score_names(datasets, headline)),
         *(Column(mean.id, ranked=True, keep=90) for mean in means),
@@ -99,16 +97,17 @@ def summary(systems: Mapping[str, ByDataset], datasets: Sequence[str], headline:
         Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), *_SIZES,
     ]  # fmt: skip
     rows = []
-    for name, of in systems.items():
-        here = [of.get(dataset) for dataset in datasets]
+    for name in results.systems:
+        row = results.row(name)
+        here = [row.get(dataset) for dataset in datasets]
         values = [
             *(score_value(result, headline) for result in here),
-            *(mean_value(mean.over_results(of.values())) for mean in means),
+            *(mean_value(mean.over_results(row.values())) for mean in means),
             *(_mean_score([(result, of_kind[kind]) for result, of_kind in zip(here, chosen, strict=True)]) for kind in others),
             rate_value(timings.get(name)),
             *_size_values(here),
         ]
-        rows.append(Row(name, tuple(values), ranked=not any(result.bound for result in of.values())))
+        rows.append(Row(name, tuple(values), ranked=not any(result.bound for result in row.values())))
     title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
     return Grid(title, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
 
@@ -235,8 +234,8 @@ def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
     for name in measured:
         if kind_of(name) == "RR":
             chosen.setdefault("RR", name)
-    cutoffs = {kind: {measures.cutoff(name): name for name in measured if kind_of(name) == kind} for kind in ("R", "Success")}
-    shared = [cutoff for cutoff in cutoffs["R"] if cutoff in cutoffs["Success"] and cutoff is not None]
+    cutoffs = {kind: {cutoff(name): name for name in measured if kind_of(name) == kind} for kind in ("R", "Success")}
+    shared = [at for at in cutoffs["R"] if at in cutoffs["Success"] and at is not None]
     for kind, names in cutoffs.items():
         if names:
             chosen[kind] = names[max(shared)] if shared else next(iter(names.values()))

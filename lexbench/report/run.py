@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import Any
 
 from lexbench.analysis import seen_in_training
 from lexbench.analysis.judgements import judged_gaps
+from lexbench.answer import Answer
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import EXPOSURES, Note, Result, Vectors, Work, by_dataset, measures_of
-from lexbench.suites import Suite
+from lexbench.results import DATASETS, EXPOSURES, Failure, Note, Result, Results, Vectors, Work, by_dataset, measures_of
+from lexbench.suites import Suite, suite_of_results
 from lexbench.table import Table, heading, number
 
 _MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
@@ -26,6 +28,55 @@ _SPARSE_LEGEND = (
 )
 _DENSE_HEADER = ("system", "dimensions", "vectors", "bytes\n/doc.", "index bytes\n/doc.")
 _DENSE_LEGEND = "per document: vectors, their bytes as float32, and bytes in the index"
+
+
+class Summary(Answer):
+    """The tables of `lexbench run`: all scores, sizes and timings of results, or the one table of `--brief`."""
+
+    def __init__(self, results: Results, *, brief: bool = False) -> None:
+        """Take the results to show."""
+        self.results, self.brief = results, brief
+
+    def _suites(self) -> Iterator[tuple[Suite | None, list[Result]]]:
+        """Yield each suite with its results; None for results on datasets alone."""
+        for name in self.results.suites:
+            own = self.results.session.suite
+            suite = None if name in ("", DATASETS) else own if own and own.id == name else suite_of_results(name, self.results)
+            yield suite, list(self.results.select(suite=name))
+
+    def tables(self) -> list[Table]:
+        """Return the tables, suite by suite."""
+        if self.brief:
+            return brief_tables(list(self.results))
+        return [table for suite, results in self._suites() for table in tables(results, suite)]
+
+    def lines(self) -> Sequence[str]:
+        """Return a line for each job that failed or was not timed."""
+        return self.results.lines()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per result: its system, dataset and means."""
+        return [{"system": one.system, "dataset": one.dataset, **one.means} for one in self.results]
+
+    def document(self) -> dict[str, Any]:
+        """Return the results, failures and means over datasets as one JSON document."""
+
+        def failure(one: Failure) -> dict[str, Any]:
+            return {"dataset": one.dataset, "system": one.system, "error": one.error}
+
+        return {
+            "suite": next((suite.id for suite, _ in self._suites() if suite), None),
+            "results": list(self.results),
+            "failures": [{**failure(one), "again": one.again} for one in self.results.failures if not one.scored],
+            "untimed": [failure(one) for one in self.results.failures if one.scored],
+            "aggregates": [
+                {"id": one.id, "system": system, "present": mean.present, "of": len(one.members), "mean": mean.value}
+                for suite, results in self._suites()
+                for one in (suite.aggregates if suite else ())
+                for system in dict.fromkeys(result.system for result in results)
+                for mean in [one.over_results([result for result in results if result.system == system])]
+            ],
+        }
 
 
 def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
@@ -147,7 +198,7 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
         shown = {name: result for name, result in group.items() if not _is_twin(result)}
         measured = measures_of(shown.values())
         headline = next((name for name in measured if kind_of(name) == "nDCG"), measured[0])
-        grid = summary({name: {dataset: result} for name, result in shown.items()}, [dataset], headline)
+        grid = summary(Results(shown.values()), [dataset], headline)
         kept = [at for at, column in enumerate(grid.columns) if column.keep >= 50]  # noqa: PLR2004 - see `summary`
         rows = tuple((row.name, *(row.values[at].text for at in kept)) for row in grid.rows[:_MOST])
         header = tuple(

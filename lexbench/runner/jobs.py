@@ -4,9 +4,10 @@
 """
 
 import json
+import re
 import shutil
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 from itertools import compress, groupby
@@ -16,15 +17,16 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from lexbench import measures, results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
 from lexbench.foreign import ForeignRetriever
+from lexbench.measures import score as score_run
+from lexbench.measures import with_threshold
 from lexbench.plugins import Executor
 from lexbench.progress import Progress
-from lexbench.results import Note, Result, Vectors, Work
+from lexbench.results import Entry, Failure, Note, Result, Results, Session, Vectors, Work, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
@@ -55,6 +57,7 @@ class Outcome:
     untimed: str | None = None  # why timing failed, if the job was to be timed
     system: System | None = None  # what a timer measures: the system with its weights chosen
     made: MadeRun | None = None  # its untimed run, and its index
+    run: Run | None = None  # the run itself, of a system whose artifacts are forgotten once it has been scored
 
 
 # Times systems that have been scored, and yields their outcomes with timings: `lexbench.timing.timer.Timer`.
@@ -99,6 +102,8 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
             runner.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
             runner.store.remember_place(outcome.result.digests, job.source.place("judgements"))
+        if outcome.made and not job.system.reusable:
+            outcome = replace(outcome, run=read_run(outcome.made.folder).run)
         return next(timer([outcome], runner)) if timer else outcome
     except Exception as error:  # noqa: BLE001 - see failure
         return failure(error, job, runner.store)
@@ -114,6 +119,21 @@ def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
     timed = timer(list(compress(outcomes, waits)), runner)
     yield from (next(timed) if wait else outcome for outcome, wait in zip(outcomes, waits, strict=True))
+
+
+def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results:
+    """Return the results of *outcomes*, with the failed jobs."""
+    entries, failures = [], []
+    for outcome in outcomes:
+        job = outcome.job
+        if outcome.result:
+            kept = outcome.made.folder if outcome.made and job.system.reusable else outcome.run
+            entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", kept))
+        if line := outcome.error or outcome.untimed:
+            names = {"system": job.system.name, "dataset": job.contract.id}
+            failures.append(Failure(**names, error=line, again=outcome.again, scored=not outcome.error))
+    data = {job.contract.id: (job.contract, job.source) for job in plan.jobs if job.source}
+    return Results(entries, failures=failures, session=Session(store, plan.suite, data))
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------------
@@ -204,7 +224,7 @@ def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Cal
     with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
         if draft.unfinished:
             watch = Stopwatch()
-            results.save(score(watch), draft.unfinished / "result.json")
+            save(score(watch), draft.unfinished / "result.json")
             watch.write(draft.unfinished)
     return _read(draft.folder, job)
 
@@ -264,6 +284,16 @@ class EncodedCorpus(NamedTuple):
     encoder: str  # its class
     left: int  # shards that other parts have yet to make
     folder: Path | None  # of the vectors, if none is left
+
+
+def numbered_part(typed: str) -> tuple[int, int]:
+    """Return the number of the part "I/N" (from 0) and how many parts there are. Raises CommandError for another text."""
+    if not re.fullmatch(r"\d+/\d+", typed):
+        raise CommandError(f"--part {typed}: write e.g. 0/16")
+    number, of = map(int, typed.split("/"))
+    if number >= of:
+        raise CommandError(f"--part {typed} is part {number} of {of}, but parts count from 0: write e.g. 0/{of or 16}")
+    return number, of
 
 
 def encode(
@@ -333,8 +363,8 @@ def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[Not
     """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates."""
     if not system.retriever.candidates:
         return []
-    recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
-    mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
+    recall = with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
+    mean = score_run(run, runner.dataset.qrels, [recall]).means[recall]
     return [Note("candidates", f"the candidates that its first retriever found have {recall} {mean:.4f}")]
 
 

@@ -7,18 +7,25 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lexbench import measures, suites
+import msgspec
+
+from lexbench.answer import Answer
 from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
 from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
+from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures import with_threshold
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.systems import System, describe, imported, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.suites import HEADLINE, Suite
+from lexbench.storage.store import readable_bytes
+from lexbench.suites import HEADLINE, Suite, suite_names
+from lexbench.suites import suite as suite_named
+from lexbench.table import Table
 from lexbench.types import Kind
 
 # Estimates in bytes, for corpora whose files are not here. Bytes of a text: of long web documents; in collections of up to a
@@ -90,6 +97,52 @@ class Plan:
         return int(sum(needed.values()) + entries * _ENTRY)
 
 
+class PlannedJob(msgspec.Struct, frozen=True):
+    """One job of a plan."""
+
+    dataset: str
+    system: str
+    documents: str  # "?" if the number is unknown
+    depth: int
+
+
+class RunPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs of a run, which were checked and not done."""
+
+    jobs: list[PlannedJob]
+    bytes: int  # of disk, at most about
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> "RunPlan":
+        """Return what *plan* will do. Raises MissingData if a run file is missing."""
+        for job in plan.jobs:
+            if job.system.retriever.finished:
+                job.system.retriever.file_identity(job.contract.id)
+        jobs = [
+            PlannedJob(job.contract.id, job.system.name, f"{job.contract.expected.documents or '?'}", job.depth)
+            for job in plan.jobs
+        ]
+        return cls(jobs=jobs, bytes=plan.bytes_needed)
+
+    def tables(self) -> list[Table]:
+        """Return one row per job."""
+        rows = tuple((one.dataset, one.system, one.documents, str(one.depth)) for one in self.jobs)
+        return [Table("", ("dataset", "system", "documents", "depth"), rows, is_text=True)]
+
+    def lines(self) -> list[str]:
+        """Return the number of jobs and the disk that they need."""
+        count = f"{len(self.jobs)} job{'s' * (len(self.jobs) != 1)}"
+        return [f"{count}; at most about {readable_bytes(self.bytes)} of disk; nothing was run."]
+
+    def document(self) -> list[dict[str, str]]:
+        """Return the jobs."""
+        return [{name: str(value) for name, value in msgspec.structs.asdict(one).items()} for one in self.jobs]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per job."""
+        return [msgspec.structs.asdict(one) for one in self.jobs]
+
+
 def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:
     """Yield the retrievers that *retriever* is made of in the end, each with its passages per document of *text_bytes*."""
     if not retriever.members:
@@ -111,13 +164,13 @@ def _text_bytes(job: Job) -> int:
 
 def kind_of(name: str) -> str:
     """Return "suite", "dataset" or "folder", the first of these that *name* is. Raises UnknownName if it is none."""
-    if name.endswith(".toml") or name in suites.suite_names():
+    if name.endswith(".toml") or name in suite_names():
         return "suite"
     if name.startswith((PREFIX, LIBRARY)) or find_contract(name):
         return "dataset"
     if Path(name).exists():
         return "folder"
-    known = alternatives(name, [*suites.suite_names(), *all_contracts()])
+    known = alternatives(name, [*suite_names(), *all_contracts()])
     raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
 
 
@@ -127,13 +180,25 @@ def plan_of(
     datasets: Sequence[str] = (),
     measure_names: Sequence[str] = (),
     depth: int | None = None,
+    split: str | None = None,
+    *,
+    both_recalls: bool = False,
 ) -> Plan:
-    """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory."""
+    """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory.
+
+    With *both_recalls*, `Success@k` is measured beside the deepest official recall.
+    """
     if isinstance(data, str | Path) and kind_of(str(data)) == "suite":
-        return plan_suite(suites.suite(str(data)), systems, datasets, measure_names, depth, str(data))
+        if split:
+            raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
+        suite = suite_named(str(data))
+        measure_names = with_both_recalls(measure_names or suite.measures) if both_recalls else measure_names
+        return plan_suite(suite, systems, datasets, measure_names, depth, str(data))
     if datasets:
-        raise CommandError(f"datasets={list(datasets)} chooses datasets of a suite, and this is one dataset")
-    return plan_dataset(data, systems or ("bm25",), measure_names or MEASURES, depth or 1000)
+        raise CommandError(f"-d {', '.join(datasets)} chooses datasets of a suite, and this is one dataset")
+    measure_names = measure_names or MEASURES
+    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
+    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split)
 
 
 def plan_suite(
@@ -192,7 +257,7 @@ def plan_dataset(
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
     """Return the measures *names*, and for the deepest official recall `R@k` also `Success@k`, which papers call recall too."""
-    cutoffs = [measures.cutoff(name) or 0 for name in names if name.startswith(("R@", "R("))]
+    cutoffs = [cutoff_of(name) or 0 for name in names if name.startswith(("R@", "R("))]
     return tuple(dict.fromkeys([*names, *([f"Success@{max(cutoffs)}"] if cutoffs else [])]))
 
 
@@ -238,9 +303,9 @@ def _job(
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)
     tuning.check(system.retriever, contract)
-    with_thresholds = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in measure_names))
+    with_thresholds = tuple(dict.fromkeys(with_threshold(measure, contract) for measure in measure_names))
     for measure in with_thresholds:
-        cutoff = measures.cutoff(measure)
+        cutoff = cutoff_of(measure)
         if cutoff is not None and cutoff > depth:
             raise CommandError(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"

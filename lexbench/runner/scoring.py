@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from lexbench import measures
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures import incomplete_report, tie_report, with_threshold
+from lexbench.measures import score as score_run
 from lexbench.plugins import Source
 from lexbench.results import Counts, Note, NoteKind, Result
+from lexbench.runner.given import given_qrels
 from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
@@ -38,22 +41,35 @@ class Judged(NamedTuple):
         return self.contract.protocol if self.contract else _PLAIN
 
 
-def judgements(dataset: str | None, qrels: Path | None) -> Judged:
-    """Return the judgements of a *dataset*, which may be a folder, with its contract, or the judgements in the file *qrels*.
+def judgements(dataset: Any, qrels: Any) -> Judged:
+    """Return the judgements of a *dataset*, which may be a folder or in memory, with its contract, or the judgements *qrels*.
 
-    If both are given, the file is used under the dataset's contract. It must match that contract; the dataset need not be
-    here. Raises CommandError if neither is given, ContractMismatch for judgements of another dataset.
+    These are a file, or judgements in memory (see `given_qrels`). If both are given, they are used under the dataset's
+    contract. They must match that contract; the dataset need not be here. Raises CommandError if neither is given,
+    ContractMismatch for judgements of another dataset.
     """
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return Judged(read_qrels(qrels), None, qrels.name, noted("judge", judge_notes(qrels)))
+        return Judged(_qrels_of(qrels), None, _name_of(qrels), _judges_of(qrels))
     contract, source = find_dataset(dataset)
     if qrels is None:
         return Judged(open_dataset(contract, source).qrels, contract, contract.id, source=source)
-    judged = read_qrels(qrels)
+    judged = _qrels_of(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
-    return Judged(judged, contract, contract.id, noted("judge", judge_notes(qrels)))
+    return Judged(judged, contract, contract.id, _judges_of(qrels))
+
+
+def _qrels_of(qrels: Any) -> Qrels:
+    return read_qrels(Path(qrels)) if isinstance(qrels, str | Path) else given_qrels(qrels)
+
+
+def _name_of(qrels: Any) -> str:
+    return Path(qrels).name if isinstance(qrels, str | Path) else "qrels"
+
+
+def _judges_of(qrels: Any) -> tuple[Note, ...]:
+    return noted("judge", judge_notes(Path(qrels))) if isinstance(qrels, str | Path) else ()
 
 
 def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
@@ -62,7 +78,7 @@ def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, pre
     Scores are compared in that *precision*; the result also has the means that differ in the other precision.
     """
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
-    wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
+    wanted = [with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
     return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes, *unknown_documents(run, judged.source)])
 
@@ -90,7 +106,7 @@ def score_ranked(
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
     lists = chosen.cut(limit)
-    scores = measures.score(lists, qrels, named)
+    scores = score_run(lists, qrels, named)
     counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged)
     return Result(
         system=stamps["system"],
@@ -101,8 +117,8 @@ def score_ranked(
         query_ids=list(scores.query_ids),
         per_query={name: values.tolist() for name, values in scores.values.items()},
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
-        ties=measures.tie_report(lists, qrels, named),
-        incomplete=measures.incomplete_report(lists, qrels, named),
+        ties=tie_report(lists, qrels, named),
+        incomplete=incomplete_report(lists, qrels, named),
         precision=lists.precision,
         other_precision=_other_precision(kept.run, lists.precision, scores.means, qrels, limit),
         notes=[
@@ -127,7 +143,7 @@ def _other_precision(run: Run, precision: Precision, means: dict[str, float], qr
         return {}
     if np.array_equal(run.docs, rounded.docs):
         return {}
-    other = measures.score((rounded if precision == "double" else run).cut(depth), qrels, list(means)).means
+    other = score_run((rounded if precision == "double" else run).cut(depth), qrels, list(means)).means
     return {name: mean for name, mean in other.items() if mean != means[name]}
 
 
@@ -174,7 +190,7 @@ def without_relevant(qrels: Qrels) -> list[Note]:
 
 def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
     """Return a note if some of the measures *named* look deeper than the longest list of a run file."""
-    cutoffs = {name: measures.cutoff(name) or 0 for name in named}
+    cutoffs = {name: cutoff_of(name) or 0 for name in named}
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
     line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} would look at more"
     return [Note("short lists", line)] if deeper else []

@@ -1,25 +1,25 @@
-"""Whether results can be believed and compared: the one check of every command that reads results of files or of the store.
+"""Whether results can be believed: the one check of every command that reads results of files or of the store.
 
 A result must agree with itself (`contradictions`) and with the contract of its dataset (`violations`). Results that are shown
-together must have the same queries, judgements, corpus and rules (`check_comparable`).
+together must have the same queries, judgements, corpus and rules (`results.check_comparable`).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
 
 from msgspec.structs import astuple
 
-from lexbench import measures, results
 from lexbench.contracts import find_contract
 from lexbench.datasets.digests import query_ids_sha256
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError
+from lexbench.measures import parse_native
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
-from lexbench.results import Result, Seeds, SystemResults
+from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -28,27 +28,25 @@ _FEWEST_SEEDS = 2
 # ---- reading ---------------------------------------------------------------------------------------------------------------
 
 
-def read_folder(folder: Path) -> list[SystemResults]:
-    """Return the files of a folder of results, by suite and name. The results of a suite are comparable.
+def read_folder(folder: Path) -> Results:
+    """Return the results of a folder, by suite and name. The results of a suite are comparable.
 
     Raises CannotStart if there are none or they are not comparable, and InvalidFile for a faulty file.
     """
-    entries = [read_file(path) for path in results.files_of(folder)]
-    if not entries:
+    files = [read_file(path) for path in files_of(folder)]
+    if not files:
         again = f"lexbench run suite pydoc --results {quote(str(folder))}"
         raise CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
-    by_suite: dict[str, dict[str, list[Result]]] = {}
-    for entry in entries:
-        by_suite.setdefault(entry.suite, {})[entry.system] = entry.results
-    for systems in by_suite.values():
-        check_all_comparable(systems)
-    return entries
+    found = Results(Entry(result, file.suite) for file in files for result in file.results)
+    for suite in found.suites:
+        found.select(suite=suite).check_comparable()
+    return found
 
 
 def read_file(path: Path) -> SystemResults:
     """Return a file of a folder of results. Raises InvalidFile if it contradicts itself, its path or a contract."""
-    entry = results.load(path, results.SystemResults)
-    name = results.file_name(entry.system)
+    entry = load(path, SystemResults)
+    name = file_name(entry.system)
     if (path.parent.name, path.stem) != (entry.suite, name):
         raise InvalidFile(f"{path}: it is of {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
     for dataset, count in Counter(result.dataset for result in entry.results).items():
@@ -63,7 +61,7 @@ def read_file(path: Path) -> SystemResults:
 
 def read_stored(path: Path) -> Result:
     """Return a result of a store, which may be older than its contract. Raises InvalidFile if it contradicts itself."""
-    result = results.load(path, results.Result)
+    result = load(path, Result)
     for fault in contradictions(result):
         raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}")
     return result
@@ -71,7 +69,7 @@ def read_stored(path: Path) -> Result:
 
 def read_results(path: Path) -> list[Result]:
     """Return the results of a file, of one system or one result. Raises InvalidFile for a faulty file or result."""
-    found = results.load_any(path)
+    found = load_any(path)
     for result in found:
         check(result, path)
     return found
@@ -189,7 +187,7 @@ def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
 def _native(measure: str) -> Measure | None:
     """Return a measure that lexbench or a plug-in computes; None for those of ir-measures and unknown ones."""
     try:
-        return measures.parse_native(measure)
+        return parse_native(measure)
     except LexbenchError:
         return None
 
@@ -221,33 +219,6 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
     for name, (known, own) in facts.items():
         if None not in (known, own) and known != own:
             yield f"its {name} is {_short(own)}, and the contract {contract.stamp} says {_short(known)}"
-
-
-# ---- several results -------------------------------------------------------------------------------------------------------
-
-
-def check_all_comparable(by_system: Mapping[str, Iterable[Result]]) -> None:
-    """Raise CannotStart if the results of systems, by name, are not comparable on one of their datasets."""
-    by_dataset: dict[str, dict[str, Result]] = {}
-    for system, found in by_system.items():
-        for result in found:
-            by_dataset.setdefault(result.dataset, {})[system] = result
-    for by_label in by_dataset.values():
-        check_comparable(by_label.items())
-
-
-def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
-    """Raise CannotStart if results on one dataset, each with a label, have different queries, judgements, corpora or rules."""
-    seen: dict[str, tuple[str, object]] = {}  # by fact: the first label that has it, and its value
-    for label, result in labelled:
-        for what, value in {"contract": result.contract, **result.digests, "query ids": result.query_ids}.items():
-            first, known = seen.setdefault(what, (label, value))
-            if known != value:
-                different = "" if isinstance(value, list) else f" {_short(known)} and {_short(value)}"
-                raise CannotStart(
-                    f"{first} and {label} are not comparable on {result.dataset}: they have different {what}{different}; "
-                    "run both again, or choose others"
-                )
 
 
 def _short(value: object) -> str:

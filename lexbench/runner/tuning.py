@@ -16,11 +16,13 @@ import msgspec
 import numpy as np
 from safetensors.numpy import load_file, save
 
-from lexbench import measures
 from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
+from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures import score as score_run
+from lexbench.measures import with_threshold
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import Note
 from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, joined, own_positions
@@ -88,7 +90,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         if not isinstance(retriever.weights, str):
             return retriever
         tuning = queries[retriever.weights]
-        measure = measures.with_threshold(headline, tuning.dataset.contract)
+        measure = with_threshold(headline, tuning.dataset.contract)
         best = best_weights(retriever, runner, tuning.dataset, measure, depth, system.name)
         notes.append(_choice_note(retriever.weights, position, best, measure, tuning))
         notes.extend(_training_notes(retriever, tuning.dataset.contract.id))
@@ -170,7 +172,7 @@ def best_weights(retriever: Any, runner: DatasetRunner, dataset: Dataset, measur
     """
     plain = replace(retriever, weights=())
     index = runner.artifacts.index(plain, name)
-    cutoff, what = min(measures.cutoff(measure) or depth, depth), f"{name} on {dataset.contract.id}"
+    cutoff, what = min(cutoff_of(measure) or depth, depth), f"{name} on {dataset.contract.id}"
     facts: KeyFacts = {
         "format": _FORMAT,
         "index": key_of(index),
@@ -220,7 +222,7 @@ def _best_of_grid(matrix: ScoreMatrix, runner: DatasetRunner, measure: str, cuto
     runner.progress.start(what, "choose weights", len(rows), "weights")
     for weights in rows:
         hits = top_k(matrix.docs, weighted_sum(matrix, weights), cutoff)
-        scores = measures.score(Run.from_hits(ids, hits, runner.corpus.doc_ids), runner.dataset.qrels, [measure])
+        scores = score_run(Run.from_hits(ids, hits, runner.corpus.doc_ids), runner.dataset.qrels, [measure])
         means.append(round(scores.means[measure], 12))  # equal means of other orders differ in the last digits
         runner.progress.advance()
     runner.progress.end()

@@ -11,10 +11,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
 import msgspec
+
+from lexbench.errors import CannotStart
 
 UNFINISHED = ".tmp"
 
@@ -70,6 +73,16 @@ def json_bytes(value: Any) -> bytes:
 def write_json(target: Path, value: Any) -> None:
     """Write *value* to *target* as `json_bytes`, whole or not at all."""
     write_bytes(target, json_bytes(value))
+
+
+def check_writable(folder: Path) -> None:
+    """Create *folder*. Raises CannotStart if no file can be written in it: before the work, not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # the folder may exist and allow no files
+            pass
+    except OSError as error:
+        raise CannotStart(f"cannot write results to {folder}: {error.strerror}") from None
 
 
 def append_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,7 +1,4 @@
-"""Compare systems with a baseline by their results: intervals, paired tests with Holm's correction, margins.
-
-`Comparison` is what `lexbench compare --json` prints. All differences are system minus baseline, in the measure's units.
-"""
+"""Compare systems with a baseline by their results: intervals, paired tests with Holm's correction, margins."""
 
 import math
 from collections import Counter
@@ -13,117 +10,44 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import suites
-from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreReader, most_changed
-from lexbench.analysis.compare.result_choice import SelectedSystem, common_datasets, on_data, select
+from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
+from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.tables import (
+    Comparison,
+    ConfigDifference,
+    DatasetComparison,
+    Difference,
+    MeanComparison,
+    MeanDifference,
+    Score,
+)
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
-from lexbench.analysis.significance.noninferiority import NoWorse, noninferiority
+from lexbench.analysis.significance.noninferiority import noninferiority
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
-from lexbench.analysis.stored_results import StoredResult
+from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
-from lexbench.results import Result
-from lexbench.runner.soundness import check, check_comparable
+from lexbench.results import Result, Results
+from lexbench.runner.soundness import check
 from lexbench.storage.store import Store
+from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
-
-Values = Mapping[str, NDArray[np.float64]]  # (queries,) by system, the baseline first
-
-
-class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting, or another fact of how results were made, that is not the same for all systems."""
-
-    field: str  # e.g. encoder.query_length, machine.processor, versions.torch
-    values: list[str | None]  # per system; None if it has no such field
-    only_some: bool = False  # True for a setting that the plug-ins of the other systems do not have
-
-
-class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One system on one dataset, by itself."""
-
-    system: str
-    mean: float
-    interval: tuple[float, float]  # 95 %, bootstrap over queries
-    seeds: int = 1  # trainings taken together; the mean is the mean of their means
-    deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One system against the baseline on one dataset."""
-
-    system: str
-    difference: float
-    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
-    p: float  # two-sided paired randomisation test
-    corrected: float  # p by Holm over all tests of the comparison
-    wins: int  # queries on which the system is better
-    ties: int
-    losses: int
-    detectable: float | None  # the smallest difference that a test with these queries finds with power .8; None for one query
-    no_worse: NoWorse | None = None  # with a margin; all bounds of a comparison hold together with 95 % confidence
-    over_seeds: tuple[float, float] | None = None  # 95 %, Welch's, over seeds; None if both systems are one training
-
-
-class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All systems on one dataset, or on a slice of its queries."""
-
-    dataset: str
-    contract: str
-    measure: str
-    queries: int
-    scores: list[Score]  # of all systems
-    differences: list[Difference]  # of all but the first
-    slice: str = ""  # "" for all queries
-
-
-class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One system against the baseline in a mean over datasets."""
-
-    system: str
-    difference: float
-    interval: tuple[float, float]  # 95 %, bootstrap stratified by dataset
-
-
-class MeanComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A named mean over datasets, all of which are compared."""
-
-    aggregate: str  # with its version, e.g. beir-12@1
-    measure: str
-    means: dict[str, float]  # by system
-    differences: list[MeanDifference]
-
-
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Systems compared with the first of them, the baseline, on all datasets that all of them have."""
-
-    systems: list[str]
-    expressions: dict[str, str]  # of the systems whose name is not their expression
-    config_diff: list[ConfigDifference]
-    datasets: list[DatasetComparison]
-    means: list[MeanComparison]
-    query_changes: list[QueryChange]
-    resamples: int  # of the tests; intervals have 10,000
-    margin: float | None
-    worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
-    notes: list[str]
-    slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
-    slices_sha256: str = ""  # of the file that declares them
 
 
 def compare(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
     store: Store,
-    folder: Path | None = None,
+    results: Results | Path | None = None,
     datasets: Sequence[str] = (),
     measure: str | None = None,
     margin: float | None = None,
@@ -133,122 +57,125 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
-    Names are looked up in the store, or in *folder*, a folder of results. The systems are compared on *datasets* (default: all
-    that every system has) by *measure* (default: the headline of the dataset's suite); with a *margin*, also whether each is no
-    worse by more than it. *queries* is how many of the most changed queries to report; *seeds* names groups of systems that
-    count as one; *slices* are groups of queries of the one dataset on which systems are compared too.
+    Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
+    on *datasets* (default: all that every system has) by *measure* (default: the headline of the dataset's suite); with a
+    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report;
+    *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on which systems are
+    compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    systems = select(names, store, folder, seeds)
-    if len(systems) < _FEWEST:
-        raise CommandError(f"a comparison takes two systems or more; there is only {systems[0].label}")
-    labels = [system.label for system in systems]
+    chosen = _selected(names, store, results, seeds)
+    if len(chosen.systems) < _FEWEST:
+        raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
     typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
-        data = open_dataset(*located)
-        systems = [on_data(system, name, data) for system in systems]
-    measures = {name: measure_of(name, measure) for name in common_datasets(systems, wanted)}
-    chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
-    by_label = {name: dict(zip(labels, (entry.result for entry in group), strict=True)) for name, group in chosen.items()}
-    for by_system in by_label.values():
-        for result in by_system.values():
-            check(result)
-        check_comparable(by_system.items())
-    family = (len(systems) - 1) * len(chosen)
+        chosen = on_data(chosen, name, open_dataset(*located))
+    measures = {name: measure_of(name, measure) for name in common_datasets(chosen, wanted)}
+    compared = newest(chosen, measures)
+    for result in compared:
+        check(result)
+    compared.check_comparable()
+
+    # The family of tests is every system on every dataset; all p are corrected over it.
+    labels = compared.systems
+    family = (len(labels) - 1) * len(measures)
     resamples = randomisation.resamples_for(family, LEVEL)
-    values = {name: _values(by_label[name], measures[name]) for name in chosen}
-    every = [value for on in values.values() for value in on.values()]
-    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every)
+    values = {name: compared.values(name, measures[name]) for name in measures}
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in values.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm([_on_dataset(by_label[name], values[name], measures[name], resamples, margin=limit) for name in chosen])
+    tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
+
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
+    entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
-        for at, label in enumerate(labels[1:], start=1)
+        [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
+        for label in labels[1:]
     ]
     return Comparison(
         systems=labels,
-        expressions={system.label: system.expression for system in systems if system.expression},
-        config_diff=config_diff([[group[at].result for group in chosen.values()] for at in range(len(labels))]),
+        expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
+        config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=list(_means(measures, values)),
+        means=list(_means(labels, measures, values)),
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=list(_notes(systems, chosen, all_asked=bool(datasets))),
-        slices=_on_slices(by_label, measures, slices) if slices else [],
+        notes=list(_notes(chosen, compared, all_asked=bool(datasets))),
+        slices=_on_slices(compared, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
 
 
-def _on_slices(
-    results: Mapping[str, Mapping[str, Result]], measures: Mapping[str, str], slices: Slices
-) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems. *results* are by dataset and system.
+def _selected(
+    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+) -> Results:
+    """Return the systems to compare, with their results."""
+    if isinstance(results, Results):
+        return select(names, lambda: results, seeds=seeds, where="these results")
+    if results is not None:
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
+    return select(names, lambda: stored_results(store), store.names(), seeds)
+
+
+def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
+    """Compare the systems on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
-    if len(results) > 1:
-        raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(results)}")
-    ((dataset, by_label),) = results.items()
-    restricted = {label: slices.restrict(result) for label, result in by_label.items()}
-    family = len(slices.queries) * (len(by_label) - 1)
+    if len(measures) > 1:
+        raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
+    ((dataset, measure),) = measures.items()
+    family = len(slices.queries) * (len(compared.systems) - 1)
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
-    for name in slices.queries:
-        alone = {label: by_slice[name] for label, by_slice in restricted.items()}
-        on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], resamples, 1 - LEVEL / family)
+    for name, restricted in slices.restrict(compared).items():
+        on = _on_dataset(restricted, dataset, measure, resamples, 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
     return _with_holm(tested)
 
 
 def measure_of(dataset: str, measure: str | None) -> str:
     """Return *measure*, or else the headline of the dataset's suite, with the relevance threshold of the dataset's contract."""
-    every_suite = (suites.suite(name) for name in suites.suite_names())
-    headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), suites.HEADLINE)
+    every_suite = map(suite, suite_names())
+    headline = measure or next((one.headline for one in every_suite if dataset in one.datasets), HEADLINE)
     contract = find_contract(dataset)
     return with_threshold(headline, contract) if contract else headline
 
 
-def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np.float64]]:
-    return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
-
-
 def _on_dataset(
-    results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL,
+    compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset; p is not corrected yet.
+    """Compare the systems on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
     """
-    baseline, *others = values
-    intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
-    first = results[baseline]
+    values = compared.values(dataset, measure)
+    first, *others = results = [*compared.column(dataset).values()]
     return DatasetComparison(
-        dataset=first.dataset,
+        dataset=dataset,
         contract=first.contract,
         measure=measure,
         queries=len(first.query_ids),
         scores=[
             Score(
-                system=name,
-                mean=results[name].means[measure],
+                system=result.system,
+                mean=result.means[measure],
                 interval=(low, high),
-                seeds=len(seeds.systems) if (seeds := results[name].seeds) else 1,
-                deviation=seeds.deviation(measure) if seeds else None,
+                seeds=len(result.seeds.systems) if result.seeds else 1,
+                deviation=result.seeds.deviation(measure) if result.seeds else None,
             )
-            for name, (low, high) in zip(values, intervals, strict=True)
+            for result, (low, high) in zip(results, bootstrap.intervals(values, level=level).tolist(), strict=True)
         ],
         differences=[
-            _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, margin)
-            for name in others
+            _difference(result, first, own - values[0], measure, resamples, level, margin)
+            for result, own in zip(others, values[1:], strict=True)
         ],
     )
 
@@ -298,46 +225,41 @@ def _is_worse(difference: Difference) -> bool:
     return difference.difference < 0 and difference.corrected < LEVEL
 
 
-def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared, by their measures. Both arguments are by dataset."""
-    aggregates = {mean.id: mean for name in suites.suite_names() for mean in suites.suite(name).aggregates}
+def _means(
+    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+) -> Iterator[MeanComparison]:
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
             continue
         members = [values[member] for member in aggregate.members]
-        baseline, *others = members[0]
-        paired = {name: [member[name] - member[baseline] for member in members] for name in others}
+        means = [
+            float(np.average([one[at].mean() for one in members], weights=aggregate.weights)) for at in range(len(systems))
+        ]
         yield MeanComparison(
             aggregate=aggregate.id,
             measure=aggregate.measure,
-            means={
-                name: float(np.average([member[name].mean() for member in members], weights=aggregate.weights))
-                for name in members[0]
-            },
+            means=dict(zip(systems, means, strict=True)),
             differences=[
                 MeanDifference(
-                    system=name,
-                    difference=float(np.average([one.mean() for one in differences], weights=aggregate.weights)),
-                    interval=bootstrap.macro_interval(differences, aggregate.weights),
+                    system=system,
+                    difference=float(np.average([(one[at] - one[0]).mean() for one in members], weights=aggregate.weights)),
+                    interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
-                for name, differences in paired.items()
+                for at, system in enumerate(systems[1:], start=1)
             ],
         )
 
 
-def _notes(
-    systems: Sequence[SelectedSystem], chosen: Mapping[str, Sequence[StoredResult]], *, all_asked: bool
-) -> Iterator[str]:
+def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
     """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
-    left = sorted({name for system in systems for name in system.results} - set(chosen))
+    left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
-    for group in chosen.values():
-        for system, entry in zip(systems, group, strict=True):
-            yield from (
-                f"{system.label} on {entry.result.dataset}: {note}" for note in entry.result.notes if note.kind == "bound"
-            )
-    yield from judged_gaps([entry.result for group in chosen.values() for entry in group])
+    for result in compared:
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+    yield from judged_gaps(list(compared))
 
 
 # ---- facts that differ between systems: settings, models, depth, machine, versions ------------------------------------------

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult, run_behind, stored_results
+from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_folder, is_here
 from lexbench.errors import LexbenchError
+from lexbench.measures import cutoff as cutoff_of
 from lexbench.plugins import Source
-from lexbench.results import Result
+from lexbench.results import Entry, Result, Results
 from lexbench.storage.store import Store
 from lexbench.trec.ids import text_of
 from lexbench.trec.runs import Run
@@ -49,8 +49,8 @@ class Pair(NamedTuple):
 
     label: str  # of the system
     measure: str
-    baseline: StoredResult
-    other: StoredResult
+    baseline: Entry
+    other: Entry
 
 
 def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[QueryChange]:
@@ -88,7 +88,7 @@ def _moved(pair: Pair, query: str, sign: int, data: Dataset, reader: "StoreReade
     if old_run is None or new_run is None:
         return None
     before, after = _ranks(old_run, query), _ranks(new_run, query)
-    cutoff = measures.cutoff(pair.measure)
+    cutoff = cutoff_of(pair.measure)
     grades = {row.doc_id: row.grade for row in data.topics.judgements if row.query_id == query and row.grade > 0}
     # A document contributes its grade times the change of its discount, counted in the direction of the difference.
     gains = {
@@ -137,12 +137,12 @@ class StoreReader:
                         self.by_dataset[result.dataset] = data
         return self.by_dataset[result.dataset]
 
-    def run(self, entry: StoredResult) -> Run | None:
+    def run(self, entry: Entry) -> Run | None:
         """Return the run behind a result; None if it is not on this machine."""
         if id(entry) not in self.runs:
             self.runs[id(entry)] = run_behind(entry, lambda: self._finished)
         return self.runs[id(entry)]
 
     @cached_property
-    def _finished(self) -> list[StoredResult]:
-        return list(stored_results(self.store))
+    def _finished(self) -> Results:
+        return stored_results(self.store)

@@ -1,173 +1,158 @@
-"""Choose the results to compare: systems by name from the store, or all systems of result files."""
+"""Choose the results to compare: systems by name from results at hand, or all systems of result files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import combinations
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from lexbench import results
 from lexbench.analysis.seeds import as_one
-from lexbench.analysis.stored_results import StoredResult, expression_of, find_systems, stored_results
+from lexbench.analysis.stored_results import expression_of, find_systems
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
+from lexbench.results import Entry, Result, Results, files_of
 from lexbench.runner.soundness import read_results
 from lexbench.runner.systems import is_model_folder
-from lexbench.storage.store import Store
-
-
-class SelectedSystem(NamedTuple):
-    """One system to compare, with all its results."""
-
-    label: str  # its name, with the file that it is from if another selected system has the same name
-    results: dict[str, list[StoredResult]]  # by dataset, the newest first
-
-    @property
-    def expression(self) -> str:
-        """The expression behind the label; "" if they are the same."""
-        newest = next(iter(self.results.values()))[0].result
-        return "" if newest.seeds or expression_of(newest) == self.label else expression_of(newest)
-
-    def newest(self, dataset: str, measure: str) -> StoredResult:
-        """Return the newest result on *dataset* with *measure*. Raises CannotStart if there is none."""
-        found = next((one for one in self.results[dataset] if measure in one.result.per_query), None)
-        if found:
-            return found
-        known = ", ".join(self.results[dataset][0].result.per_query)
-        raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose one with -m, or run it again")
 
 
 def select(
-    names: Sequence[str], store: Store, folder: Path | None = None, seeds: Mapping[str, Sequence[str]] = {}
-) -> list[SelectedSystem]:
+    names: Sequence[str],
+    at_hand: Callable[[], Results],
+    known: Mapping[str, Sequence[str]] = {},
+    seeds: Mapping[str, Sequence[str]] = {},
+    where: str = "the store",
+) -> Results:
     """Return the systems that *names* stand for, in order and without repetitions: names, result files, or folders of these.
 
     "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
-    last. Other names are looked up in the given files first, then in *folder*, a folder of results, or else in the store.
+    last. Other names are looked up in the given files first, and then in the results *at_hand*, which messages call *where*
+    and which are read only if a name needs them. *known* has expressions by remembered name.
 
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
-
-    @cache  # reading a store or a large folder is slow, so it is read once, and only if a name needs it
-    def at_hand() -> list[StoredResult]:
-        if folder is None:
-            return list(stored_results(store))
-        return [entry for system in _of_path(folder) for group in system.results.values() for entry in group]
-
-    known = {} if folder else store.names()
+    at_hand = cache(at_hand)
     paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
     paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
-    in_files = _distinct_labels({text: _of_path(Path(text)) for text in paths})
-    loaded = {system.label: system for group in in_files.values() for system in group}
-    of_files = [entry for system in loaded.values() for group in system.results.values() for entry in group]
+    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths})
+    of_files = Results(entry for group in in_files.values() for entry in group.entries)
 
-    def find(text: str) -> list[SelectedSystem]:
-        if text in loaded:
-            return [loaded[text]]
+    def find(text: str) -> Results:
+        if text in of_files.systems:
+            return of_files[text]
         found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
         if not found:
-            where = str(folder) if folder else "the store"
-            names = {entry.result.system for entry in at_hand()}
-            raise UnknownName(f"file, and no result in {where} of", text, names, see="lexbench list results, or lexbench run")
-        return [_selected(label, entries) for label, entries in found.items()]
+            see = "lexbench list results, or lexbench run"
+            raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see)
+        return Results(entry for label, group in found.items() for entry in _labelled(label, group.entries))
 
-    selected: dict[str, SelectedSystem] = {}
+    selected: dict[str, Results] = {}
     for text in (*names, *(name for name in seeds if name not in names)):
         if text in seeds:
-            members = [system for member in seeds[text] for system in find(member)]
-            merged = {
-                dataset: [StoredResult(as_one(text, [member.results[dataset][0].result for member in members]), None)]
-                for dataset in common_datasets(members, ())
-            }
-            group = [SelectedSystem(text, merged)]
+            members = Results(entry for member in seeds[text] for entry in find(member).entries)
+            group = Results(as_one(text, [*members.column(name).values()]) for name in common_datasets(members, ()))
         else:
             group = in_files[text] if text in in_files else find(text)
-        for system in group:
-            selected.setdefault(system.label, system)
-    return list(selected.values())
+        for label in group.systems:
+            selected.setdefault(label, group[label])
+    return Results(entry for group in selected.values() for entry in group.entries)
 
 
-def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
-    """Return the *entries* of one system as a system to compare, whose results have its label as their name."""
-    by_dataset: dict[str, list[StoredResult]] = {}
+def _labelled(label: str, entries: Iterable[Entry]) -> Iterable[Entry]:
+    """Yield the *entries* of one system with its label as the name of their system."""
     for entry in entries:
         expression = expression_of(entry.result)
-        result = structs.replace(entry.result, system=label, expression=expression if expression != label else "")
-        by_dataset.setdefault(result.dataset, []).append(entry._replace(result=result))
-    return SelectedSystem(label, by_dataset)
+        other = "" if entry.result.seeds or expression == label else expression
+        yield entry._replace(result=structs.replace(entry.result, system=label, expression=other))
 
 
-def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
-    """Return the systems by path. A name in several paths is one system if the results agree; else labels name the path."""
-    copies: dict[str, list[SelectedSystem]] = {}
-    for group in by_path.values():
-        for system in group:
-            copies.setdefault(system.label, []).append(system)
-    merged = {name: _merged(group) for name, group in copies.items()}
-    return {
-        path: [merged[copy.label] or _selected(f"{path}: {copy.label}", chain(*copy.results.values())) for copy in group]
-        for path, group in by_path.items()
-    }
+def _with_distinct_labels(by_path: dict[str, Results]) -> dict[str, Results]:
+    """Return the results by path. A system in several paths is one if its results agree; else its labels name the path."""
+    labelled: dict[str, list[Entry]] = {path: [] for path in by_path}
+    for system in dict.fromkeys(name for group in by_path.values() for name in group.systems):
+        copies = {path: group[system] for path, group in by_path.items() if system in group.systems}
+        everything = [entry for group in copies.values() for entry in group.entries]
+        agree = all(_agree(one, other) for one, other in combinations(copies.values(), 2))
+        for path, group in copies.items():
+            labelled[path] += everything if agree else _labelled(f"{path}: {system}", group.entries)
+    return {path: Results(entries) for path, entries in labelled.items()}
 
 
-def _of_path(path: Path) -> list[SelectedSystem]:
-    """Return the systems of a result file, or of a folder that `run --results` or `export json` wrote."""
-    files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
+def _agree(ours: Results, theirs: Results) -> bool:
+    """Whether two copies of one system have equal results on all datasets that both have."""
+    facts = [
+        {name: [_scored(result) for result in results if result.dataset == name] for name in results.datasets}
+        for results in (ours, theirs)
+    ]
+    return all(facts[0][name] == facts[1][name] for name in facts[0].keys() & facts[1].keys())
+
+
+def _scored(result: Result) -> tuple[object, ...]:
+    """Return the facts that are equal for two runs of one system, at any time and on any machine."""
+    return result.contract, result.digests, result.recipe, result.per_query
+
+
+def read_path(path: Path) -> Results:
+    """Return the results of a result file, or of a folder that `run --results` or `export json` wrote, the newest first."""
+    files = [path] if path.is_file() else files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
-    by_system: dict[str, list[StoredResult]] = {}
-    loaded = (StoredResult(result, None) for file in files for result in read_results(file))
-    for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
-        by_system.setdefault(entry.result.system, []).append(entry)
-    return [_selected(system, by_system[system]) for system in sorted(by_system)]
+    loaded = [Entry(result) for file in files for result in read_results(file)]
+    loaded.sort(key=lambda entry: entry.result.measured.started, reverse=True)
+    loaded.sort(key=lambda entry: entry.result.system)
+    return Results(entry for one in loaded for entry in _labelled(one.result.system, [one]))
 
 
-def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
-    """Return copies of one system as one; None if two of them have different results on a dataset."""
-    merged: dict[str, list[StoredResult]] = {}
-    for system in copies:
-        for dataset, group in system.results.items():
-            if list(map(_scored, merged.setdefault(dataset, group))) != list(map(_scored, group)):
-                return None
-    return SelectedSystem(copies[0].label, merged)
-
-
-def _scored(entry: StoredResult) -> tuple[Any, ...]:
-    """Return the facts that are equal for two runs of one system, at any time and on any machine."""
-    return entry.result.contract, entry.result.digests, entry.result.recipe, entry.result.per_query
-
-
-def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:
+def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     """Return the datasets that all systems have, only the *wanted* ones if given. Raises CannotStart if there is none."""
-    common = [name for name in sorted(systems[0].results) if all(name in system.results for system in systems)]
+    rows = {system: results.row(system) for system in results.systems}
+    common = [name for name in sorted(results.datasets) if all(name in row for row in rows.values())]
     for name in wanted:
-        lacking = next((system for system in systems if name not in system.results), None)
+        lacking = next((system for system, row in rows.items() if name not in row), None)
         if lacking:
-            known = ", ".join(sorted(lacking.results))
+            known = ", ".join(sorted(rows[lacking]))
             raise CannotStart(
-                f"{lacking.label} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
+                f"{lacking} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
             )
     if not common:
-        datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
+        datasets = "; ".join(f"{system} on {', '.join(sorted(row))}" for system, row in rows.items())
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
     return [name for name in common if not wanted or name in wanted]
 
 
-def on_data(system: SelectedSystem, typed: str, data: Dataset) -> SelectedSystem:
-    """Return *system* without results on other *data* of the same name. The dataset was *typed* as a folder.
+def newest(results: Results, measures: Mapping[str, str]) -> Results:
+    """Return the first result of each system on each dataset of *measures* that has its measure, dataset by dataset.
 
-    Raises CannotStart if no result is left.
+    Raises CannotStart if there is none.
+    """
+    chosen = []
+    for dataset, measure in measures.items():
+        for system in results.systems:
+            of_system = [entry for entry in results.entries if (entry.result.system, entry.result.dataset) == (system, dataset)]
+            found = next((entry for entry in of_system if measure in entry.result.per_query), None)
+            if found is None:
+                known = ", ".join(of_system[0].result.per_query)
+                what = f"{system} on {dataset} has no {measure}; it has: {known}"
+                raise CannotStart(f"{what}; choose one with -m, or run it again")
+            chosen.append(found)
+    return Results(chosen, session=results.session)
+
+
+def on_data(results: Results, typed: str, data: Dataset) -> Results:
+    """Return *results* without those on other *data* of the same name. The dataset was *typed* as a folder.
+
+    Raises CannotStart if a system has no result left on it.
     """
     name = data.contract.id
-    every = system.results.get(name, [])
-    kept = [entry for entry in every if data.digests.items() <= entry.result.digests.items()]
-    if every and not kept:
+
+    def fits(entry: Entry) -> bool:
+        return entry.result.dataset != name or data.digests.items() <= entry.result.digests.items()
+
+    kept = Results((entry for entry in results.entries if fits(entry)), session=results.session)
+    if lost := [system for system in results.column(name) if system not in kept.column(name)]:
         raise CannotStart(
-            f"{system.label} has results on other data called {name}, none on {typed}; "
-            f"make it: lexbench run dataset {quote(typed)}"
+            f"{lost[0]} has results on other data called {name}, none on {typed}; make it: lexbench run dataset {quote(typed)}"
         )
-    return system._replace(results=system.results | {name: kept} if kept else system.results)
+    return kept

@@ -1,16 +1,23 @@
-"""The tables of `lexbench compare`: the answer, what differs, and the queries. Systems are A, B, C ... in the given order."""
+"""What a comparison finds, and its tables: the answer, what differs, and the queries.
+
+`Comparison` is what `lexbench compare --json` prints. All differences are system minus baseline, in the measure's units. In the
+tables, systems are A, B, C ... in the given order.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from string import ascii_uppercase
+from typing import Any
 
-from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
+import msgspec
+
 from lexbench.analysis.compare.query_changes import QueryChange
-from lexbench.analysis.significance.noninferiority import fewest_queries
+from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
+from lexbench.answer import Answer
 from lexbench.errors import shortened
 from lexbench.table import Table, interval_cell, number
 
@@ -28,7 +35,102 @@ _SEEDS = (
 )
 
 
-def tables(comparison: Comparison) -> list[Table]:
+class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting, or another fact of how results were made, that is not the same for all systems."""
+
+    field: str  # e.g. encoder.query_length, machine.processor, versions.torch
+    values: list[str | None]  # per system; None if it has no such field
+    only_some: bool = False  # True for a setting that the plug-ins of the other systems do not have
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """One system on one dataset, by itself."""
+
+    system: str
+    mean: float
+    interval: tuple[float, float]  # 95 %, bootstrap over queries
+    seeds: int = 1  # trainings taken together; the mean is the mean of their means
+    deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One system against the baseline on one dataset."""
+
+    system: str
+    difference: float
+    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
+    p: float  # two-sided paired randomisation test
+    corrected: float  # p by Holm over all tests of the comparison
+    wins: int  # queries on which the system is better
+    ties: int
+    losses: int
+    detectable: float | None  # the smallest difference that a test with these queries finds with power .8; None for one query
+    no_worse: NoWorse | None = None  # with a margin; all bounds of a comparison hold together with 95 % confidence
+    over_seeds: tuple[float, float] | None = None  # 95 %, Welch's, over seeds; None if both systems are one training
+
+
+class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All systems on one dataset, or on a slice of its queries."""
+
+    dataset: str
+    contract: str
+    measure: str
+    queries: int
+    scores: list[Score]  # of all systems
+    differences: list[Difference]  # of all but the first
+    slice: str = ""  # "" for all queries
+
+
+class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One system against the baseline in a mean over datasets."""
+
+    system: str
+    difference: float
+    interval: tuple[float, float]  # 95 %, bootstrap stratified by dataset
+
+
+class MeanComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A named mean over datasets, all of which are compared."""
+
+    aggregate: str  # with its version, e.g. beir-12@1
+    measure: str
+    means: dict[str, float]  # by system
+    differences: list[MeanDifference]
+
+
+class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """Systems compared with the first of them, the baseline, on all datasets that all of them have."""
+
+    systems: list[str]
+    expressions: dict[str, str]  # of the systems whose name is not their expression
+    config_diff: list[ConfigDifference]
+    datasets: list[DatasetComparison]
+    means: list[MeanComparison]
+    query_changes: list[QueryChange]
+    resamples: int  # of the tests; intervals have 10,000
+    margin: float | None
+    worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
+    notes: list[str]
+    slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
+    slices_sha256: str = ""  # of the file that declares them
+
+    def tables(self) -> list[Table]:
+        """Return the tests, the settings that differ, and the queries that changed most."""
+        return _tables(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per system and dataset, or slice: its mean, and its difference to the baseline with the tests."""
+        rows = []
+        for on in (*self.datasets, *self.slices):
+            for score, difference in zip(on.scores, (None, *on.differences), strict=True):
+                tested = msgspec.structs.asdict(difference) if difference else {}
+                tested.pop("system", None)
+                place = {"dataset": on.dataset, "slice": on.slice, "measure": on.measure, "queries": on.queries}
+                rows.append({**place, "system": score.system, "mean": score.mean, **tested})
+        return rows
+
+
+def _tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
     letters = [*ascii_uppercase, *map("".join, product(ascii_uppercase, repeat=2))]  # A to Z, AA, AB and so on
     names = dict(zip(comparison.systems, letters, strict=False))

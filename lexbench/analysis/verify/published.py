@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from msgspec import field
 
-from lexbench import catalog, measures, registry
+from lexbench import catalog, registry
 from lexbench.contracts import toml_files
 from lexbench.errors import LexbenchError, NotationError
+from lexbench.measures import parse as parse_measure
 from lexbench.notation import Call, Expression, parse
 from lexbench.results import Result
 from lexbench.runner.systems import describe
@@ -149,7 +150,7 @@ def system_of(model: catalog.Model) -> str:
 
 @cache
 def _canonical(measure: str) -> str:
-    return str(measures.parse(measure))
+    return str(parse_measure(measure))
 
 
 @cache

@@ -1,23 +1,23 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, results_at, run_behind, stored_results
+from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
+from lexbench.answer import Answer
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart
-from lexbench.results import Result
+from lexbench.measures import parse as parse_measure
+from lexbench.measures import score as score_run
+from lexbench.results import Entry, Result, Results
 from lexbench.storage.store import Store
-from lexbench.suites import Suite
 from lexbench.table import DIGITS, Table, heading
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.qrels import Qrels
@@ -73,7 +73,8 @@ class Check(NamedTuple):
         return self.published[0].tolerance(self.result.counts.queries)
 
 
-class Verification(NamedTuple):
+@dataclass(frozen=True)
+class Verification(Answer):
     """All checks, and the means that could not be checked."""
 
     checks: tuple[Check, ...]
@@ -85,8 +86,62 @@ class Verification(NamedTuple):
         verdicts = {check.verdict for check in self.checks}
         return Verdict.OK in verdicts and Verdict.OFF not in verdicts
 
+    def tables(self) -> list[Table]:
+        """Return one table per dataset."""
+        shown = []
+        for dataset in dict.fromkeys(check.result.dataset for check in self.checks):
+            checks = [check for check in self.checks if check.result.dataset == dataset]
+            notes = [_cause_note(check) for check in checks if check.verdict is Verdict.OFF]
+            notes += [_does_not_count(check) for check in checks if check.reason]
+            shown.append(Table(dataset, _HEADER, tuple(map(_row, checks)), tuple(dict.fromkeys(notes))))
+        return shown
 
-def verify(results: Sequence[Result], published: Sequence[PublishedScore]) -> Verification:
+    def lines(self) -> list[str]:
+        """Return how many means have which verdict, in one line."""
+        counts = {verdict: sum(check.verdict is verdict for check in self.checks) for verdict in Verdict}
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        unmatched = len(self.unmatched)
+        rest = f"; {unmatched} mean{'s have' if unmatched > 1 else ' has'} no published figure" if unmatched else ""
+        return [f"{verdicts or 'nothing could be compared'}{rest}"]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per check."""
+        return [
+            _what(check.result, check.measure)
+            | {"published": check.published[0].value, "difference": check.difference, "verdict": str(check.verdict)}
+            for check in self.checks
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return all checks with their sources and causes, and the means without a published figure."""
+        return {
+            "checks": [
+                _what(check.result, check.measure)
+                | {
+                    "published": check.published[0].value,
+                    "difference": check.difference,
+                    "tolerance": check.tolerance,
+                    "verdict": str(check.verdict),
+                    "reason": check.reason,
+                    "spread": list(check.spread),
+                    "sources": [
+                        {
+                            "source": score.source.name,
+                            "where": score.where,
+                            "called": score.called,
+                            "rules": score.source.protocol,
+                        }
+                        for score in check.published
+                    ],
+                    "causes": [check.unexplained] if check.unexplained else list(check.causes),
+                }
+                for check in self.checks
+            ],
+            "no_figure": [_what(*mean) for mean in self.unmatched],
+        }
+
+
+def compared_with(results: Sequence[Result], published: Sequence[PublishedScore]) -> Verification:
     """Compare each of *results* with the *published* scores of its system, dataset and measure."""
     names = dict.fromkeys(score.system for score in published if score.system)
     checks: list[Check] = []
@@ -125,32 +180,11 @@ def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
     return Verdict.QUOTED if score.quoted else Verdict.OFF
 
 
-def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Sequence[str] = ()) -> list[Result]:
-    """Return the results on the datasets of *suite* in the store or in *folder*, a folder of results; of *systems* only.
-
-    Raises CannotStart if there are none, and UnknownName for a system without results.
-    """
-    entries = [entry for entry in results_at(store, folder) if entry.result.dataset in suite.datasets]
-    if not entries:
-        raise CannotStart(
-            f"no results of the suite {suite.id} in {folder or store.root}; make some: lexbench run suite {suite.id}"
-        )
-    return [entry.result for entry in chosen_systems(systems, entries)]
-
-
-def tables(verification: Verification) -> list[Table]:
-    """Return one table per dataset."""
-    shown = []
-    for dataset in dict.fromkeys(check.result.dataset for check in verification.checks):
-        checks = [check for check in verification.checks if check.result.dataset == dataset]
-        notes = [_cause_note(check) for check in checks if check.verdict is Verdict.OFF]
-        notes += [
-            f"{_name(check)}: {check.published[0].printed} ({check.published[0].source.name}) does not count: {check.reason}"
-            for check in checks
-            if check.reason
-        ]
-        shown.append(Table(dataset, _HEADER, tuple(map(_row, checks)), tuple(dict.fromkeys(notes))))
-    return shown
+def verify(results: Results, published: Sequence[PublishedScore], store: Store) -> Verification:
+    """Compare *results* with the *published* scores, and find the causes of means that are off in the runs of *store*."""
+    compared = compared_with(list(results), published)
+    checks = (_diagnosed(check, store) if check.verdict is Verdict.OFF else check for check in compared.checks)
+    return replace(compared, checks=tuple(checks))
 
 
 def _row(check: Check) -> tuple[str, ...]:
@@ -167,44 +201,16 @@ def _name(check: Check) -> str:
     return f"{check.result.system}, {check.measure}"
 
 
+def _does_not_count(check: Check) -> str:
+    first = check.published[0]
+    return f"{_name(check)}: {first.printed} ({first.source.name}) does not count: {check.reason}"
+
+
 def _cause_note(check: Check) -> str:
     why = check.unexplained or "scoring its run under other rules does not explain it"
     if check.causes:
         why = f"the run {', or '.join(check.causes)}"
     return f"{_name(check)}: off by more than {check.tolerance:.4g}; {why}"
-
-
-def summary(verification: Verification) -> str:
-    """Return how many means have which verdict, in one line."""
-    counts = {verdict: sum(check.verdict is verdict for check in verification.checks) for verdict in Verdict}
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    unmatched = len(verification.unmatched)
-    rest = f"; {unmatched} mean{'s have' if unmatched > 1 else ' has'} no published figure" if unmatched else ""
-    return f"{verdicts or 'nothing could be compared'}{rest}"
-
-
-def as_json_document(verification: Verification) -> dict[str, Any]:
-    """Return the verification for `--json`."""
-    return {
-        "checks": [
-            _what(check.result, check.measure)
-            | {
-                "published": check.published[0].value,
-                "difference": check.difference,
-                "tolerance": check.tolerance,
-                "verdict": str(check.verdict),
-                "reason": check.reason,
-                "spread": list(check.spread),
-                "sources": [
-                    {"source": score.source.name, "where": score.where, "called": score.called, "rules": score.source.protocol}
-                    for score in check.published
-                ],
-                "causes": [check.unexplained] if check.unexplained else list(check.causes),
-            }
-            for check in verification.checks
-        ],
-        "no_figure": [_what(*mean) for mean in verification.unmatched],
-    }
 
 
 def _what(result: Result, measure: str) -> dict[str, Any]:
@@ -217,14 +223,8 @@ _GRADES = (1, 2, 3)  # relevance thresholds in use
 _RECALLS = ("R", "RCap", "Success")
 
 
-def diagnosed(verification: Verification, store: Store) -> Verification:
-    """Return *verification* with the causes of the checks that are off, or why a cause is unknown."""
-    checks = (_diagnosed(check, store) if check.verdict is Verdict.OFF else check for check in verification.checks)
-    return verification._replace(checks=tuple(checks))
-
-
 def _diagnosed(check: Check, store: Store) -> Check:
-    run = run_behind(StoredResult(check.result, None), partial(stored_results, store))
+    run = run_behind(Entry(check.result), partial(stored_results, store))
     if run is None:
         return check._replace(unexplained=f"the cause is unknown, because its run is not in the store {store.root}")
     try:
@@ -255,12 +255,12 @@ def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, float
 
 
 def _mean(run: Run, qrels: Qrels, measure: str) -> float:
-    return measures.score(run, qrels, [measure]).means[str(measures.parse(measure))]
+    return score_run(run, qrels, [measure]).means[str(parse_measure(measure))]
 
 
 def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
     """Yield the measures that *measure* is mistaken for, and the difference in words."""
-    parsed = measures.parse(measure)
+    parsed = parse_measure(measure)
     name = type(parsed).__name__
     cutoff = getattr(parsed, "cutoff", None)
     at = f"@{cutoff}" if cutoff else ""

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.results import Entry
     from lexbench.storage.store import Store
     from lexbench.trec.runs import Run
 
@@ -26,7 +26,7 @@ class Target(NamedTuple):
     on_note: Callable[[str], None]  # gets a note about each thing that could not be written
 
 
-Writer: TypeAlias = "Callable[[Sequence[StoredResult], Target], Iterator[Path]]"  # yields the path of each file
+Writer: TypeAlias = "Callable[[Sequence[Entry], Target], Iterator[Path]]"  # yields the path of each file
 
 
 class Format(NamedTuple):
@@ -65,10 +65,10 @@ MEANS_LOST = "the value of every query, runs, sizes, ties, notes, how the system
 RUN_NOT_KEPT = "ranks, the tag, score digits that float32 cannot hold; equal scores are lowered by the smallest step"
 
 
-def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writer:
+def one_file(suffix: str, write: "Callable[[Entry, Path], None]") -> Writer:
     """Return a writer for formats with one file per result."""
 
-    def write_result(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    def write_result(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
         path = target.path.with_name(f"{target.path.name}.{suffix}")
         write(results[0], path)
         yield path
@@ -79,8 +79,8 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
     """Return a writer for formats with one file per run. A result without a run is left out, with a note."""
 
-    def write_run(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        from lexbench.runner.search import read_run
+    def write_run(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
+        from lexbench.analysis.stored_results import run_of
 
         (entry,) = results
         if entry.run is None:
@@ -88,7 +88,7 @@ def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
             target.on_note(f"left out: {entry.result.system} on {entry.result.dataset} has no run here: {why}")
             return
         path = target.path.with_name(f"{target.path.name}.{suffix}")
-        write(read_run(entry.run).run, path)
+        write(run_of(entry.run), path)
         yield path
 
     return write_run

@@ -22,7 +22,7 @@ from lexbench.results import Result
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
-    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.results import Entry
 
 MAIN = "nDCG@10"  # of every retrieval task
 _DIGITS = 6  # like mteb
@@ -81,7 +81,7 @@ def from_mteb(name: str) -> str | None:
     return f"{_OURS[theirs]}@{cutoff}" if theirs in _OURS and cutoff.isdigit() else None
 
 
-def write(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def write(entries: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     """Write the results of one system into the folder no_revision_available, one file per task. Note results without a task."""
     for result in (entry.result for entry in entries):
         if result.dataset not in TASKS or MAIN not in result.means:
@@ -120,7 +120,7 @@ def read_task(path: Path) -> TaskFile:
 # ---- a model-index for model cards on the Hugging Face hub ------------------------------------------------------------------
 
 
-def write_model_index(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def write_model_index(entries: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     """Write a model-index, i.e. YAML front matter of README.md, to be merged into a model card; metrics have our names too."""
     require("model-index", ["huggingface_hub"], "neural")
     from huggingface_hub import EvalResult

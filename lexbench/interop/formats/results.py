@@ -7,15 +7,15 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from lexbench import results
 from lexbench.interop.formats import Format, Target, one_file
+from lexbench.results import save
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
-    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.results import Entry
 
 
-def _write_csv(entry: "StoredResult", path: Path) -> None:
+def _write_csv(entry: "Entry", path: Path) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["query", *entry.result.per_query])
@@ -23,16 +23,16 @@ def _write_csv(entry: "StoredResult", path: Path) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def _write_json(entries: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def _write_json(entries: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     result, path = entries[0].result, target.path.with_name(f"{target.path.name}.json")
-    results.save(result, path)
+    save(result, path)
     if entries[0].run and "index" not in result.sizes:
         again = f"lexbench run dataset {quote(result.dataset)} -r {quote(result.expression or result.system)}"
         target.on_note(f"{path}: without sizes, build times and timings, because the index is not in the store; again: {again}")
     yield path
 
 
-def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def _write_figures(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     from lexbench.report import figures
 
     drawn = [entry.result for entry in results]
@@ -41,16 +41,14 @@ def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterato
         target.on_note(line)
 
 
-def _write_latex(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def _write_latex(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     """Write the main table of one dataset, as the leaderboard has it."""
     from lexbench.report.leaderboard import copies, sections
-    from lexbench.runner.soundness import check_comparable
-    from lexbench.suites import DATASETS
+    from lexbench.results import DATASETS, Results
 
-    check_comparable((one.result.system, one.result) for one in results)
-    board = sections.board(
-        {DATASETS: {one.result.system: {one.result.dataset: one.result} for one in results}}, published="none"
-    )
+    shown = Results(entry._replace(suite=DATASETS) for entry in results)
+    shown.check_comparable()
+    board = sections.board(shown, published="none")
     path = target.path.with_name(f"{target.path.name}.tex")
     atomic.write_text(path, copies.latex(copies.view(board)))
     yield path

@@ -15,7 +15,7 @@ from lexbench.interop.formats import RUN_LOST, RUN_NOT_KEPT, Format, deferred, o
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
-    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.results import Entry
     from lexbench.trec.runs import Run
 
 
@@ -78,7 +78,7 @@ def read_run_table(path: Path) -> "Run":
         return Run.from_entries(queries, documents, scores, "double")
 
 
-def _write_qrels(entry: "StoredResult", path: Path) -> None:
+def _write_qrels(entry: "Entry", path: Path) -> None:
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_again
     from lexbench.storage.store import Store

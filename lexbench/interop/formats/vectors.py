@@ -10,13 +10,13 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop.formats import Format, Target
 
 if TYPE_CHECKING:
-    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.results import Entry
     from lexbench.retrievers.encoded import Encoded
     from lexbench.runner.search import DatasetRunner
     from lexbench.vector_formats.blocks import Block
 
 
-def _write(layout: str, results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
     """Write the documents and the queries of a result's system into one file each.
 
     Raises CannotStart if the system has no sparse vectors, CommandError if the format cannot hold them.

@@ -8,13 +8,14 @@ are left out if a test query has nearly the same words (`tested_queries`).
 from functools import cache
 from pathlib import Path
 
-from lexbench import suites
 from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts
 from lexbench.datasets import location
 from lexbench.datasets.sources.files import Files, documents_of, folder_of
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.lexmae.recipe.settings import STAGES, Recipe
+from lexbench.suites import suite as suite_named
+from lexbench.suites import suite_names
 
 _SPLIT = "train"  # the default of a folder with several qrels
 _TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
@@ -105,7 +106,7 @@ def _tuning(name: str) -> str | None:
 def _tested() -> frozenset[str]:
     """Return the ids of test datasets, and of datasets with the same queries, e.g. MS MARCO's dev with titles."""
     known = all_contracts()
-    names = {name for suite in suites.suite_names() for name in suites.suite(suite).datasets}
+    names = {name for suite in suite_names() for name in suite_named(suite).datasets}
     names |= {contract.id for contract in known.values() if contract.tuning}
     queries = {known[name].expected.queries_sha256 for name in names} - {None}
     return frozenset(names | {contract.id for contract in known.values() if contract.expected.queries_sha256 in queries})

@@ -1,5 +1,6 @@
 """Training: the tasks of a recipe in order, pretraining, the stages of fine-tuning, and resuming after an interruption.
 
+    command     what `lexbench train` does
     plan        the tasks of a recipe, what each needs, and carrying them out
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     imitation   learning another sparse model's predictions
@@ -12,5 +13,5 @@
     processes   one process, or several started by torchrun
     publishing  the finished folder of a model, with its card
 
-The command line imports `plan`.
+The Python API imports `command`.
 """

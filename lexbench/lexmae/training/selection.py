@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench import measures
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.recipe.settings import Recipe, Selection
+from lexbench.measures import score as score_run
+from lexbench.measures import with_threshold
 from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
@@ -73,7 +74,7 @@ class CandidateSet:
         matrix = np.zeros(self.docs.shape, np.float32)
         matrix[self.docs >= 0] = scores
         run = Run.from_hits((query.query_id for query in self.queries), Hits(self.docs, matrix), self.corpus.doc_ids)
-        return measures.score(run, self.qrels, [self.measure]).means[self.measure]
+        return score_run(run, self.qrels, [self.measure]).means[self.measure]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,5 +188,5 @@ def _candidate_set(
     docs = np.full((len(queries), int(lengths.max())), -1, np.int32)
     docs[np.arange(docs.shape[1]) < lengths[:, None]] = run.docs
     judged = Qrels.from_judgements(row for row in source.dataset.topics.judgements if row.query_id in query_ids)
-    measure = measures.with_threshold(selection.measure, source.contract)
+    measure = with_threshold(selection.measure, source.contract)
     return CandidateSet(source.contract.id, source.corpus, queries, docs, judged, measure)

@@ -9,21 +9,50 @@
 `lexbench leaderboard --check` fails if a generated file is out of date.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from lexbench.errors import CommandError
-from lexbench.report.leaderboard.board import Board, machine_line
+from lexbench.answer import Answer
+from lexbench.datasets.location import find_dataset
+from lexbench.errors import CommandError, UnknownName
+from lexbench.report.leaderboard import copies
+from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
 from lexbench.report.leaderboard.page import html
-from lexbench.report.leaderboard.sections import ResultsBySystem, board, script
-from lexbench.results import Result
-from lexbench.runner import soundness
+from lexbench.report.leaderboard.sections import board, script
+from lexbench.results import Results, merged
+from lexbench.runner.soundness import read_folder
 from lexbench.storage import atomic
+from lexbench.table import Table
 
 SCRIPT = "reproduce.sh"
 MARKDOWN = "README.md"
 HTML = "index.html"
+
+
+def people(texts: Sequence[str] | Mapping[str, str | Path]) -> dict[str, Path]:
+    """Return the folder of each person from texts "NAME=FOLDER"; without a NAME, the folder's own name counts."""
+    if isinstance(texts, Mapping):
+        return {name: Path(folder) for name, folder in texts.items()}
+    found: dict[str, Path] = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        path = Path(folder if equals else text)
+        name = name if equals else path.resolve().name
+        if name in found:
+            raise CommandError(f"--merge {text}: {name} is the name of {found[name]}; give NAME=FOLDER with another name")
+        found[name] = path
+    return found
+
+
+def read_results(folder: Path, others: Mapping[str, Path] = {}) -> Results:
+    """Return the results of a folder, merged with the folders of *others*, by the name of the person who ran them."""
+    if not others:
+        return read_folder(folder)
+    if folder.name in others:
+        raise CommandError(f"{folder.name} is the name of {folder}; rename {others[folder.name]}: --merge NAME=FOLDER")
+    return merged({who: read_folder(path) for who, path in {folder.name: folder, **others}.items()})
 
 
 def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> Board:
@@ -32,20 +61,91 @@ def read_board(folder: Path, others: Mapping[str, Path] = {}, published: str = "
     *published* is how many published scores it has: none, few or all. Raises CannotStart for a folder without results, and
     InvalidFile for a faulty file.
     """
-    if not others:
-        return board(read_folder(folder), published=published)
-    if folder.name in others:
-        raise CommandError(f"{folder.name} is the name of {folder}; rename {others[folder.name]}: --merge NAME=FOLDER")
-    by_person = {who: read_folder(path) for who, path in {folder.name: folder, **others}.items()}
-    return board(*merge(by_person), published)
+    return board(read_results(folder, others), published)
 
 
 def pages(folder: Path, others: Mapping[str, Path] = {}, published: str = "few") -> dict[Path, str]:
     """Return the texts of the files of *folder* by path; equal results give equal texts. Arguments as in `read_board`."""
-    shown = read_board(folder, others, published)
+    return _pages(read_board(folder, others, published), folder)
+
+
+def _pages(shown: Board, folder: Path) -> dict[Path, str]:
     commands = [section.command for section in shown.suites]
     curves = {folder / CURVES: text} if (text := svg(shown)) else {}
     return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown), folder / SCRIPT: script(commands)} | curves
+
+
+class Leaderboard(Answer):
+    """A leaderboard: its texts, computed once from results."""
+
+    def __init__(self, results: Results, folder: Path | None = None, published: str = "") -> None:
+        """Take results and, if they are in one, their folder. *published* scores are none, few or all."""
+        self.results, self.folder, self.published = results, folder, published
+
+    @cached_property
+    def board(self) -> Board:
+        """The data of all texts."""
+        return board(self.results, self.published or "few")
+
+    @property
+    def markdown(self) -> str:
+        """The page README.md."""
+        return markdown(self.board)
+
+    @property
+    def html(self) -> str:
+        """The page index.html, which needs no network and no server."""
+        return html(self.board)
+
+    @property
+    def latex(self) -> str:
+        """The main table in LaTeX. Raises UnknownName if there are several suites; see `copy`."""
+        return self.copy("latex")
+
+    def copy(self, form: str, *, suite: str = "", dataset: str = "", baseline: str = "") -> str:
+        """Return one table as latex, markdown or csv: the main one of *suite*, or all measures on one *dataset*.
+
+        In LaTeX, systems that differ significantly from *baseline* are marked. *dataset* may be a folder.
+        """
+        if form not in copies.FORMATS:
+            raise UnknownName("format of a table", form, copies.FORMATS)
+        if dataset and Path(dataset).is_dir():  # of the user; results name it by its contract
+            dataset = find_dataset(dataset)[0].id
+        shown = board(self.results, self.published or "none")
+        return copies.FORMATS[form](copies.view(shown, suite, dataset, baseline))
+
+    def pages(self, folder: str | Path | None = None) -> dict[Path, str]:
+        """Return the texts of the files of *folder* (default: that of the results) by path."""
+        place = Path(folder) if folder else self.folder
+        if place is None:
+            raise CommandError("these results are in no folder; name one to save the pages in")
+        return _pages(self.board, place)
+
+    def stale(self) -> list[Path]:
+        """Return which pages differ from the files on disk."""
+        return stale(self.pages())
+
+    def save(self, folder: str | Path | None = None) -> list[Path]:
+        """Write the pages that differ from the files on disk into *folder*; return all pages.
+
+        In a folder other than that of the results, the results are written as well.
+        """
+        if folder and (self.folder is None or Path(folder) != self.folder):
+            self.results.save(folder)
+        texts = self.pages(folder)
+        if stale(texts):
+            write(texts)
+        return list(texts)
+
+    def tables(self) -> list[Table]:
+        """Return the main table of each suite, as README.md has it."""
+        shown = []
+        for section in self.board.suites:
+            grid = copies.main_grid(section, section.summary)
+            header = ("system", *(column.name for column in grid.columns))
+            rows = tuple((row.name, *(value.text for value in row.values)) for row in grid.rows)
+            shown.append(Table(f"{section.name}: {grid.title}", header, rows, (*grid.notes, *section.notes)))
+        return shown
 
 
 def write(texts: Mapping[Path, str]) -> None:
@@ -57,57 +157,3 @@ def write(texts: Mapping[Path, str]) -> None:
 def stale(texts: Mapping[Path, str]) -> list[Path]:
     """Return which of the pages that `pages` returned differ from the files on disk."""
     return [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-
-
-# ---- reading and merging folders of results --------------------------------------------------------------------------------
-
-
-def read_folder(folder: Path) -> dict[str, ResultsBySystem]:
-    """Return the results of a folder by suite. Raises like `soundness.read_folder`."""
-    by_suite: dict[str, ResultsBySystem] = {}
-    for entry in soundness.read_folder(folder):
-        by_suite.setdefault(entry.suite, {})[entry.system] = {result.dataset: result for result in entry.results}
-    return by_suite
-
-
-def merge(
-    by_person: Mapping[str, dict[str, ResultsBySystem]],
-) -> tuple[dict[str, ResultsBySystem], dict[str, dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
-    """Merge the results of several people.
-
-    Returns three mappings by suite: the results by row, the people who ran each row, and lines with the rows, version and
-    machine of each person.
-    """
-    merged: dict[str, ResultsBySystem] = {}
-    ran: dict[str, dict[str, tuple[str, ...]]] = {}
-    lines: dict[str, tuple[str, ...]] = {}
-    for suite in dict.fromkeys(suite for results in by_person.values() for suite in results):
-        of_suite = {who: results[suite] for who, results in by_person.items() if suite in results}
-        rows_of: dict[tuple[str, str], dict[str, None]] = {}  # rows by person, and version and machine
-        for system in dict.fromkeys(system for results in of_suite.values() for system in results):
-            copies = {who: results[system] for who, results in of_suite.items() if system in results}
-            for row, people in _rows(system, copies):
-                # In reverse, so that the first person's result is kept where several have the dataset.
-                merged.setdefault(suite, {})[row] = {
-                    dataset: result for who in reversed(people) for dataset, result in copies[who].items()
-                }
-                ran.setdefault(suite, {})[row] = people
-                for who in people:
-                    for measured in (result.measured for result in copies[who].values()):
-                        where = f"lexbench {measured.versions.get('lexbench', '?')}; {machine_line(measured.machine)}"
-                        rows_of.setdefault((who, where), {})[row] = None
-        lines[suite] = tuple(f"{who}: {', '.join(rows)} ({where})" for (who, where), rows in rows_of.items())
-        soundness.check_all_comparable({row: results.values() for row, results in merged[suite].items()})
-    return merged, ran, lines
-
-
-def _rows(system: str, copies: Mapping[str, Mapping[str, Result]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the rows of one system, each with the people who ran it."""
-    scored: dict[str, tuple[object, ...]] = {}
-    for results in copies.values():
-        for dataset, result in results.items():
-            facts = (result.contract, sorted(result.digests.items()), result.query_ids, result.per_query)
-            if scored.setdefault(dataset, facts) != facts:
-                yield from ((f"{system} ({who})", (who,)) for who in copies)
-                return
-    yield system, tuple(copies)

@@ -6,7 +6,7 @@ Everything is a function of the result files, the suites and the catalogue.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from lexbench import registry
 from lexbench.plugins import Plugin
 from lexbench.report.grid import Grid
-from lexbench.results import Note, Result
+from lexbench.results import Note, Result, Results
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
@@ -128,10 +128,11 @@ def top_k_of(result: Result) -> tuple[int, str]:
     return k, json.dumps([result.recipe.get("plugin"), settings], sort_keys=True)
 
 
-def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple[str, ...]] = {}) -> tuple[BoardSystem, ...]:
+def systems_of(results: Results) -> tuple[BoardSystem, ...]:
     """Return the systems. A system that keeps fewer terms than another, or has the same figures, has that one as its base."""
-    names = list(ours)
-    firsts = [next(iter(of.values())) for of in ours.values()]
+    names = results.systems
+    rows = [[*results.row(name).values()] for name in names]
+    firsts = [row[0] for row in rows]
     kept = [top_k_of(result) for result in firsts]
     widest: dict[str, int] = {}
     for at in sorted(range(len(names)), key=lambda at: -(kept[at][0] or float("inf"))):
@@ -139,17 +140,18 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
             widest.setdefault(kept[at][1], at)
     figures: dict[object, int] = {}
     systems = []
-    for at, (name, first) in enumerate(zip(names, firsts, strict=True)):
+    people = {name: [entry.person for entry in results.entries if entry.result.system == name] for name in names}
+    for at, (name, row, first) in enumerate(zip(names, rows, firsts, strict=True)):
         base = widest.get(kept[at][1], at)
-        same = figures.setdefault(_all_figures(ours[name]), at)
+        same = figures.setdefault(_all_figures(row), at)
         systems.append(
             BoardSystem(
                 label=name,
                 expression=shareable(first.expression),
-                seeds=tuple(next((of.seeds.systems for of in ours[name].values() if of.seeds), ())),
-                who=who.get(name, ()),
+                seeds=tuple(next((one.seeds.systems for one in row if one.seeds), ())),
+                who=tuple(dict.fromkeys(filter(None, people[name]))),
                 family=family(first.recipe),
-                bound=any(result.bound for result in ours[name].values()),
+                bound=any(result.bound for result in row),
                 base=base if base != at and kept[at][0] else same if same != at else None,
                 k=kept[at][0],
             )
@@ -157,10 +159,10 @@ def systems_of(ours: Mapping[str, Mapping[str, Result]], who: Mapping[str, tuple
     return tuple(systems)
 
 
-def _all_figures(found: Mapping[str, Result]) -> object:
+def _all_figures(row: Sequence[Result]) -> object:
     """Return the values of all queries and the bytes of the index. Systems that agree in these share a row."""
-    facts = [(name, one.sizes.get("index"), sorted(one.per_query.items()), one.bound) for name, one in sorted(found.items())]
-    return repr(facts) if all("index" in one.sizes for one in found.values()) else object()
+    facts = sorted((one.dataset, one.sizes.get("index"), sorted(one.per_query.items()), one.bound) for one in row)
+    return repr(facts) if all("index" in one.sizes for one in row) else object()
 
 
 def shareable(expression: str) -> str:

@@ -114,23 +114,6 @@ def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
     return [(float(start), float(end)) for start, end in zip(low, high, strict=True)]
 
 
-def overall_ranks(
-    datasets: Sequence[Mapping[int, Result]], headline: str, weights: Sequence[float] | None
-) -> tuple[dict[int, tuple[int, int]], list[tuple[int, int]]]:
-    """Return the best and worst possible rank of each system over all *datasets*, and the pairs (better, worse).
-
-    *datasets* have the results to test by the position of their system. A system that lacks a dataset has no rank. The test is
-    stratified by dataset, and corrected by Holm over all pairs.
-    """
-    whole = [at for at in datasets[0] if all(at in of for of in datasets)]
-    if len(whole) < 2:  # noqa: PLR2004 - one system has no rank
-        return {}, []
-    ranking = randomisation.ranking(
-        randomisation.stratified([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
-    )
-    return dict(zip(whole, ranking.ranks, strict=True)), [(whole[i], whole[j]) for i, j in np.argwhere(ranking.better)]
-
-
 # ---- plots of effectiveness against cost, and the frontier of systems that no other beats on both axes ----------------------
 
 

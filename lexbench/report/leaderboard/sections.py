@@ -1,25 +1,27 @@
 """Build a board from results: one section per suite, with its table, its top-K variants and published scores."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from shlex import quote
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from lexbench import catalog, suites
+from lexbench import catalog
 from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
-from lexbench.errors import CommandError, visible
+from lexbench.errors import CannotStart, CommandError, visible
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
-from lexbench.report.leaderboard.panels import overall_ranks, panel_of, testable
+from lexbench.report.leaderboard.panels import panel_of
 from lexbench.report.run import WIDE_TIE, names
-from lexbench.results import EXPOSURES, Note, Result, measures_of
+from lexbench.results import DATASETS, EXPOSURES, Note, Result, Results, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.stopwatch import Measurement
-from lexbench.suites import DATASETS, Aggregate, Suite, suite_names
+from lexbench.suites import Aggregate, Suite, suite_names, suite_of_results
 from lexbench.table import number
 from lexbench.timing.protocol import Settings
 
@@ -120,92 +122,104 @@ def published_grid(
 # ---- sections --------------------------------------------------------------------------------------------------------------
 
 
-ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
 _SEVERAL = 3  # datasets; with so many, a column counts how often each system is the best
 _NOTES = 5  # at most
 
 
-def board(
-    results: Mapping[str, ResultsBySystem],
-    ran: Mapping[str, Mapping[str, tuple[str, ...]]] = {},
-    lines: Mapping[str, tuple[str, ...]] = {},
-    published: str = "few",
-) -> Board:
-    """Return the board of *results*: suite id -> system -> dataset -> result.
-
-    For merged results, *ran* has the people who ran each system of a suite, and *lines* who ran what where. *published* is how
-    many published scores to show: none, few or all.
-    """
+def board(results: Results, published: str = "few") -> Board:
+    """Return the board of *results*, a section per suite, with no, few or all *published* scores."""
     scores = read_published()
     sections = []
-    for name, systems in results.items():
-        suite = suites.suite_of_results(name, [result for of in systems.values() for result in of.values()])
-        section = _section(suite, systems, scores, published, ran.get(name, {}))
-        sections.append(msgspec.structs.replace(section, ran=lines.get(name, ())))
+    for name in results.suites:
+        of_suite, own = results.select(suite=name), results.session.suite
+        suite = own if own and own.id == name else suite_of_results(name or DATASETS, of_suite)
+        sections.append(_section(suite, of_suite, scores, published))
     return Board(suites=tuple(sections))
 
 
-def _section(
-    suite: Suite, results: ResultsBySystem, published: Published, how: str, who: Mapping[str, tuple[str, ...]]
-) -> Section:
-    strays = {name for by_dataset in results.values() for name in by_dataset} - set(suite.datasets)
-    if strays:
+def _section(suite: Suite, results: Results, published: Published, how: str) -> Section:
+    if strays := {*results.datasets} - set(suite.datasets):
         raise CommandError(
             f"{min(strays)} is not a dataset of the suite {suite.id}; move its results to the folder of its suite"
         )
-    datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
+    datasets = [name for name in suite.datasets if name in results.datasets]
 
+    # The best systems first, upper bounds last.
     def standing(name: str) -> tuple[bool, int, float, str]:
-        scores = {dataset: one.means[suite.headline] for dataset, one in results[name].items() if suite.headline in one.means}
-        return any(one.bound for one in results[name].values()), *_standing(scores, datasets), name
+        row = results.row(name)
+        scores = {dataset: one.means[suite.headline] for dataset, one in row.items() if suite.headline in one.means}
+        return any(one.bound for one in row.values()), *_standing(scores, datasets), name
 
-    ours = {name: results[name] for name in sorted(results, key=standing)}
+    ours = results.select(systems=sorted(results.systems, key=standing))
+    systems = systems_of(ours)
+
+    # The mean over datasets: those of the suite that are complete, or else one of the datasets that are here.
     whole = [one for one in suite.aggregates if one.measure == suite.headline and set(one.members) <= set(datasets)]
-    alone = Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))  # if no mean of the suite is complete
+    alone = Aggregate(id="mean", measure=suite.headline, members=tuple(datasets))
     means = whole if len(datasets) > 1 and whole else [alone]
     shown_means = means if len(datasets) > 1 else []
-    systems = systems_of(ours, who)
-    by_dataset = [[of.get(dataset) for of in ours.values()] for dataset in datasets]
-    tested = [testable(suite.headline, systems, of) for of in by_dataset]
-    of_mean = [tested[datasets.index(name)] for name in means[0].members]
-    ranks, better = overall_ranks(of_mean, suite.headline, means[0].weights)
+    ranked = _ranks(ours, systems, means[0])
+
     rows = published_systems(published, suite, datasets)
     shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
-    for dataset, of in zip(datasets, by_dataset, strict=True):
+    for dataset in datasets:
+        column = ours.column(dataset)
         levels = best_of_families(published_systems(published, suite, [dataset])) if how != "none" else []
-        panels.append(panel_of(dataset, suite.headline, systems, of, [(row.name, row.scores[dataset]) for row in levels]))
-    one_each = [msgspec.structs.replace(next(iter(of.values())), system=name) for name, of in ours.items()]
-    every = [result for of in ours.values() for result in of.values()]
-    main = [result for of, system in zip(ours.values(), systems, strict=True) if system.base is None for result in of.values()]
+        named = [(row.name, row.scores[dataset]) for row in levels]
+        panels.append(panel_of(dataset, suite.headline, systems, [column.get(name) for name in ours.systems], named))
+    one_each = [next(iter(ours.row(name).values())) for name in ours.systems]
+    main = [result for system in systems if system.base is None for result in ours.row(system.label).values()]
+    places = {name: at for at, name in enumerate(ours.systems)}
+    summed = summary(ours, datasets, suite.headline, shown_means)
+    by_place = {places[one.system]: one for one in ranked.systems} if ranked else {}
     return Section(
         id=suite.id,
         name=suite.name,
         description=suite.description,
         headline=suite.headline,
         systems=systems,
-        summary=_with_ranks(summary(ours, datasets, suite.headline, shown_means), systems, ranks, len(datasets)),
+        summary=_with_ranks(summed, systems, by_place, len(datasets)),
         top_k=_top_k_grid(ours, systems, means[0]),
         published=shown,
         datasets=tuple(panels),
-        better=tuple(better),
+        better=tuple(sorted((places[one], places[other]) for one, other in ranked.better)) if ranked else (),
         notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
         names=tuple(shareable(line) for line in names(one_each)),
         command=command(suite, ours),
-        made=tuple(sorted({_made(result.measured) for result in every})),
+        made=tuple(sorted({_made(result.measured) for result in ours})),
         sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
+        ran=tuple(_ran(results)),
     )
 
 
-def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, tuple[int, int]], datasets: int) -> Grid:
+def _ranks(ours: Results, systems: Sequence[BoardSystem], mean: Aggregate) -> Ranks | None:
+    """Return the possible ranks over the members of *mean*; None for one system. Variants are not ranked."""
+    main = ours.select(systems=[system.label for system in systems if system.base is None])
+    with suppress(CannotStart):
+        return ranks(main, mean.measure, datasets=mean.members, weights=mean.weights)
+    return None
+
+
+def _ran(results: Results) -> Iterator[str]:
+    """Yield for merged results which systems each person ran, with which lexbench on which machine."""
+    systems: dict[tuple[str, str], dict[str, None]] = {}
+    for entry in results.entries:
+        if entry.person:
+            measured = entry.result.measured
+            where = f"lexbench {measured.versions.get('lexbench', '?')}; {machine_line(measured.machine)}"
+            systems.setdefault((entry.person, where), {})[entry.result.system] = None
+    yield from (f"{who}: {', '.join(rows)} ({where})" for (who, where), rows in systems.items())
+
+
+def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranked: Mapping[int, SystemRank], datasets: int) -> Grid:
     """Return the grid with a column of ranks before the others, and with how many datasets each system won."""
     main = [row for row, system in zip(grid.rows, systems, strict=True) if system.base is None and row.ranked]
     best = [max((row.values[at].value or 0.0, row.values[at].text) for row in main)[1] for at in range(datasets) if main]
     rows = []
     for at, row in enumerate(grid.rows):
-        low, high = ranks.get(at, (0, 0))
-        text = MISSING if not low else str(low) if low == high else f"{low}-{high}"
-        rank = Value(text, low + high / 1000 if low else None)
+        place = ranked.get(at)
+        rank = Value(place.text, place.best + place.worst / 1000) if place else Value(MISSING)
         won = sum(value.text == text for value, text in zip(row.values, best, strict=False)) if row in main else None
         more = (Value(number(won, "d"), won),) if datasets >= _SEVERAL else ()
         rows.append(
@@ -216,18 +230,18 @@ def _with_ranks(grid: Grid, systems: Sequence[BoardSystem], ranks: Mapping[int, 
     return msgspec.structs.replace(grid, columns=columns, rows=tuple(rows)).only(rows)
 
 
-def _top_k_grid(ours: ResultsBySystem, systems: Sequence[BoardSystem], mean: Aggregate) -> Grid | None:
+def _top_k_grid(ours: Results, systems: Sequence[BoardSystem], mean: Aggregate) -> Grid | None:
     """Return the headline of each model by how many terms documents keep; None if no system keeps fewer terms.
 
     Columns that change nothing for any model are left out, with a note.
     """
-    names = list(ours)
+    names = ours.systems
     bases = sorted({system.base for system in systems if system.k and system.base is not None})
     cells: dict[tuple[int, int], Value] = {}
     for at, system in enumerate(systems):
         base = system.base if system.k and system.base is not None else at
         if base in bases:
-            cells[base, system.k] = mean_value(mean.over_results(ours[names[at]].values()))
+            cells[base, system.k] = mean_value(mean.over_results(ours.row(names[at]).values()))
     ks = sorted({k for _, k in cells}, key=lambda k: k or float("inf"))
     idle = [k for k in ks if k and all(cells.get((base, k), cells.get((base, 0))) == cells.get((base, 0)) for base in bases)]
     columns = tuple(Column(str(k) if k else "all", keep=k or 999) for k in ks if k not in idle)
@@ -289,12 +303,13 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
 # ---- the commands that repeat a board: exactly its datasets, systems, measures and timing -----------------------------------
 
 
-def command(suite: Suite, systems: Mapping[str, Mapping[str, Result]]) -> str:
-    """Return the commands that run *systems* (by name, then by dataset) again: one for each set of datasets and options."""
+def command(suite: Suite, ours: Results) -> str:
+    """Return the commands that make *ours* again: one for each set of datasets and options."""
     groups: dict[tuple[str, ...], list[Result]] = {}
     file = suite.id if suite.id in suite_names() else f"./{suite.id}.toml"  # of the user's own
-    for of in systems.values():
-        present = [of[dataset] for dataset in suite.datasets if dataset in of]
+    for system in ours.systems:
+        row = ours.row(system)
+        present = [row[dataset] for dataset in suite.datasets if dataset in row]
         alone = suite.id == DATASETS  # datasets that were run without a suite need one command each
         for results in [[result] for result in present] if alone else [present]:
             names = [result.dataset for result in results]

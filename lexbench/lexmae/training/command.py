@@ -1,0 +1,116 @@
+"""Training by a recipe, task by task: `lexbench train` and the function `lexbench.train`."""
+
+import os
+from collections.abc import Sequence
+from json import dumps
+from shlex import quote
+from typing import Any
+
+import msgspec
+
+from lexbench.answer import Answer
+from lexbench.errors import UnknownName
+from lexbench.lexmae import recipe as recipes
+from lexbench.lexmae.recipe.settings import Recipe
+from lexbench.lexmae.training import plan
+from lexbench.lexmae.training.plan import Task
+from lexbench.progress import Progress
+from lexbench.table import Table, number
+
+STEPS = ("pretrain", "imitate", "mine", "finetune", "all")
+
+
+class Trained(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """What a training made. It can be used as the path of the model's folder."""
+
+    recipe: str
+    made: list[str]  # folders of models and of negatives, in order
+    folder: str  # of the model
+    following: str  # the command that continues
+
+    def __fspath__(self) -> str:
+        """Return the folder of the model."""
+        return self.folder
+
+    def tables(self) -> Sequence[Table]:
+        """Return nothing: what was made are lines."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """Return what was made, and what to type next."""
+        return [*self.made, f"next: {self.following}"]
+
+    def document(self) -> dict[str, Any]:
+        """Return the recipe and what was made."""
+        return {"recipe": self.recipe, "made": self.made}
+
+
+class TrainingPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a training, which were checked and not done."""
+
+    recipe: str
+    preset: str
+    output: str
+    parts: list[dict[str, Any]]
+
+    def tables(self) -> list[Table]:
+        """Return one row per part."""
+        amounts = ("texts", "steps", "epochs")
+        rows = tuple((str(part["part"]), *(number(part[name], ",") for name in amounts)) for part in self.parts)
+        return [Table("", ("part", *amounts), rows, is_text=True)]
+
+    def lines(self) -> list[str]:
+        """Return that nothing was trained."""
+        return ["Everything was checked. Nothing was trained."]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per part."""
+        return self.parts
+
+
+def _planned(name: str, step: str, settings: Sequence[str], output: str | None, stage: int) -> tuple[Recipe, list[Task]]:
+    """Return the recipe and the tasks of a *step*, with everything checked. *settings* and *output* replace the recipe's."""
+    if step not in STEPS:
+        raise UnknownName("step of a training", step, STEPS)
+    recipe = recipes.read(recipes.find(name), [*settings, *([f"output={dumps(output)}"] if output else [])])
+    kind: Any = step
+    tasks = plan.tasks(recipe) if step == "all" else plan.single_task(recipe, kind, stage)
+    plan.check(recipe, tasks)
+    return recipe, tasks
+
+
+def training_plan(name: str, step: str, *, settings: Sequence[str], output: str | None, stage: int) -> TrainingPlan:
+    """Return the parts of a *step* of the recipe *name*. Raises all errors that can be found before any work."""
+    recipe, tasks = _planned(name, step, settings, output, stage)
+    parts = plan.outline(recipe, tasks)
+    return TrainingPlan(recipe=recipe.name, preset=recipe.preset, output=str(recipe.output), parts=parts)
+
+
+def train(
+    name: str, step: str, *, settings: Sequence[str], output: str | None, stage: int, progress: Progress
+) -> Trained | None:
+    """Do a *step* of the recipe *name*, or "all". Return None in all processes but the first that torchrun started."""
+    recipe, tasks = _planned(name, step, settings, output, stage)
+    made = [str(path) for task in tasks for path in plan.carry_out(recipe, task, progress)]
+    if os.environ.get("RANK", "0") != "0":
+        return None
+    options = [f"--set {quote(text)}" for text in settings] + ([f"--output {quote(output)}"] if output else [])
+    return Trained(
+        recipe=recipe.name,
+        made=made,
+        folder=str(plan.model_after(recipe, tasks[-1])),
+        following=_next_command(recipe, tasks[-1], name, options),
+    )
+
+
+def _next_command(recipe: Recipe, last: Task, name: str, options: list[str]) -> str:
+    """Return the command that continues after *last*: the next task with the same *options*, or a test of the model."""
+    tasks = plan.tasks(recipe)
+    following = tasks[tasks.index(last) + 1 :]
+    if following:
+        task, recipe_name = following[0], quote(name)
+        return " ".join(
+            ["lexbench train", task.kind, recipe_name, *([f"--stage {task.stage}"] if task.stage else []), *options]
+        )
+    model = dumps(str(plan.model_after(recipe, last)))
+    return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"

@@ -1,0 +1,127 @@
+"""What there is: lists of suites, datasets, models, systems and plug-ins, each a table."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+import msgspec
+
+from lexbench import catalog, registry
+from lexbench.analysis.stored_results import newest_means, results_at, stored_results
+from lexbench.answer import Facts, Tables
+from lexbench.contracts import all_contracts
+from lexbench.datasets.location import status
+from lexbench.errors import CommandError, LexbenchError, UnknownName
+from lexbench.results import Results
+from lexbench.runner.systems import named_systems, retrievers, system
+from lexbench.storage import environment
+from lexbench.storage.store import Store
+from lexbench.suites import suite, suite_names
+from lexbench.table import Table, number
+from lexbench.timing import machine
+
+_WEIGHTS = {  # where a model's weights come from
+    "included": "included", "public": "download", "bring": "yours", "none": "unreleased", "unneeded": "not needed",
+}  # fmt: skip
+KINDS = ("suites", "datasets", "models", "systems", "results")
+
+
+def _listed(header: Sequence[str], rows: Iterable[Sequence[str]], document: Any = None) -> Tables:
+    return Tables([Table("", tuple(header), tuple(map(tuple, rows)), is_text=True)], document)
+
+
+def suites() -> Tables:
+    """Return all suites."""
+    every = map(suite, suite_names())
+    rows = [(one.id, str(len(one.datasets)), one.headline, one.description) for one in every]
+    return _listed(("suite", "datasets", "headline", "what"), rows)
+
+
+def datasets() -> Tables:
+    """Return all datasets with a contract, and whether they are on this machine."""
+
+    def count(known: int | None) -> str:
+        return f"{known:,}" if known is not None else "?"
+
+    rows = [
+        (one.id, count(one.expected.documents), count(one.expected.queries), status(one)) for one in all_contracts().values()
+    ]
+    return _listed(("dataset", "documents", "queries", "here"), rows)
+
+
+def models() -> Tables:
+    """Return all models of the catalogue, and where their weights come from."""
+    rows: list[tuple[str, ...]] = []
+    document: list[Any] = []
+    for name, one in catalog.listing().items():
+        broken = isinstance(one, LexbenchError)
+        rows.append((name, "?", "broken", str(one)) if isinstance(one, LexbenchError) else
+                    (name, one.family, _WEIGHTS[one.weights], one.summary))  # fmt: skip
+        document.append({"name": name, "error": str(one)} if broken else one)
+    return _listed(("model", "family", "weights", "what"), rows, document)
+
+
+def plugins(kind: str) -> Tables:
+    """Return the plug-ins of one kind, and which package each is from. Raises UnknownName for another kind."""
+    if kind not in registry.PACKAGES:
+        raise UnknownName("kind of plug-in", kind, registry.PACKAGES)
+    names = retrievers() if kind == "retrievers" else {name: name for name in registry.names(kind)}
+    rows = [(typed, registry.origin(kind, name), registry.summary(kind, name)) for typed, name in names.items()]
+    return _listed(("name", "from", "what"), rows)
+
+
+def systems() -> Tables:
+    """Return what a system can be made of: retrievers, models of the catalogue that can be run, and encoders."""
+    rows = [(typed, "retriever", registry.summary("retrievers", name)) for typed, name in retrievers().items()]
+    rows += [
+        (name, "model", one.summary)
+        for name, one in catalog.listing().items()
+        if not isinstance(one, LexbenchError) and one.encoder and one.weights != "none"
+    ]
+    rows += [(name, "encoder", registry.summary("encoders", name)) for name in registry.names("encoders")]
+    return _listed(("system", "kind", "what"), rows)
+
+
+def means(results: Results, store: Store) -> Tables:
+    """Return the newest mean of each system, dataset and measure."""
+    rows = [(*names, number(mean)) for names, mean in newest_means(results, store).items()]
+    return _listed(("system", "dataset", "measure", "mean"), rows)
+
+
+def stored(store: Store, folder: Path | None = None) -> Results:
+    """Return the results in a folder of results, or else the undamaged ones in the store."""
+    return results_at(store, folder)
+
+
+def one_result(name: str, store: Store) -> Facts:
+    """Return the newest stored result called SYSTEM:DATASET, or SYSTEM if it has results on one dataset only.
+
+    Raises UnknownName if there is none, and CommandError, with the names to choose from, if there are several.
+    """
+    every = sorted(stored_results(store), key=lambda one: (not one.expression, one.measured.started))
+    known = {f"{result.system}:{result.dataset}": result for result in every}  # the newest of each
+    found = [name] if name in known else [label for label, result in known.items() if result.system == name]
+    if not found:
+        raise UnknownName("result", name, known, see="lexbench list results")
+    if len(found) > 1:
+        commands = "; ".join(join(["lexbench", "show", "result", label]) for label in found)
+        raise CommandError(f"{name} has results on {len(found)} datasets; type one of these: {commands}")
+    return Facts(msgspec.structs.replace(known[found[0]], query_ids=[], per_query={}))  # per query: lexbench export csv
+
+
+def model(name: str) -> Facts:
+    """Return a model of the catalogue, or for a folder the system and the settings that its files state."""
+    if Path(name).is_dir() and name not in catalog.names():
+        ((_, expression),) = named_systems(name)
+        encoder = system(expression).retriever.encoder  # type: ignore[attr-defined] # such systems have one
+        command = join(["lexbench", "run", "suite", "pydoc", "-r", expression])
+        return Facts({"folder": name, "system": expression, "settings": registry.settings(encoder), "run": command})
+    one = catalog.model(name)
+    return Facts({**msgspec.structs.asdict(one), **catalog.included(one), "run": catalog.command(one)})
+
+
+def this_machine() -> Facts:
+    """Return this machine: what decides speeds, and the versions of packages."""
+    facts = {**environment.facts(), "versions": environment.versions()}
+    return Facts({**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()})

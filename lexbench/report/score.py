@@ -1,0 +1,73 @@
+"""The scores of one run: of a file, of a system that was run, or in memory. `lexbench score` and `lexbench.score`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lexbench.analysis.slices import SliceScore, read_slices, slice_scores, slice_table
+from lexbench.analysis.stored_results import find_runs
+from lexbench.datasets.location import find_dataset
+from lexbench.errors import CommandError
+from lexbench.results import Entry, Result, Results, Session
+from lexbench.runner.given import given_run
+from lexbench.runner.scoring import Judged, judgements, score_lists
+from lexbench.storage.store import Store
+from lexbench.table import Table, number
+from lexbench.trec.runs import Precision
+
+
+class Score(Results):
+    """The result of one run, and its scores on slices of the queries."""
+
+    slices: Sequence[SliceScore] = ()
+    slices_sha256 = ""
+
+    @property
+    def result(self) -> Result:
+        """The result."""
+        return next(iter(self))
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table of scores, and that of slices."""
+        of_slices = [slice_table(self.slices, self.result, self.slices_sha256)] if self.slices else []
+        return [*super().tables(), *of_slices]
+
+    def per_query(self) -> Table:
+        """Return the values of every query, a column per measure."""
+        columns = zip(*self.result.per_query.values(), strict=True)
+        rows = (
+            (query, *(number(value) for value in values)) for query, values in zip(self.result.query_ids, columns, strict=True)
+        )
+        return Table("", ("query", *self.result.per_query), tuple(rows), is_text=True)
+
+    def document(self) -> dict[str, Any]:
+        """Return the result, and the slices if there are any."""
+        return {**msgspec.structs.asdict(self.result), **({"slices": self.slices} if self.slices else {})}
+
+
+def score(
+    run: Any, dataset: Any, qrels: Any, measures: Sequence[str], precision: Precision, slices: Path | None, store: Store
+) -> Score:
+    """Return the scores of *run* by the judgements of a *dataset*, or *qrels*, or both; see `lexbench.score`.
+
+    Raises CommandError if there are no judgements, or if *run* stands for several systems.
+    """
+    if dataset is None and qrels is None:
+        raise CommandError("give -d ID, --qrels FILE, or both")
+    declared = read_slices(slices) if slices else None
+    if isinstance(run, str | Path):
+        runs = find_runs([str(run)], store, find_dataset(dataset)[0] if dataset is not None else None)
+        if len(runs) > 1:
+            raise CommandError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
+        name, (ranked,) = Path(run).name if Path(run).is_file() else str(run), runs.values()
+    else:
+        name, ranked = "run", given_run(run)
+    judged: Judged = judgements(dataset, qrels)
+    result = score_lists(ranked, name, measures, judged, precision)
+    data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
+    scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
+    if declared:
+        scored.slices, scored.slices_sha256 = slice_scores(result, declared), declared.sha256
+    return scored

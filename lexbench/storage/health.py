@@ -1,0 +1,91 @@
+"""What is installed, what is missing, and whether the store is intact: `lexbench doctor`."""
+
+import importlib.metadata
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from lexbench.answer import Answer
+from lexbench.storage.store import Store, default_root, finished_folders
+from lexbench.table import Table
+
+_DEVELOPMENT = ("dev", "lint", "test")  # extras for working on lexbench itself
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One thing that lexbench needs or can use."""
+
+    part: str
+    state: str
+    advice: str = ""  # what to type
+
+
+class Health(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """The state of this installation."""
+
+    parts: list[Part]
+    healthy: bool  # whether the core is complete and, if it was read, the store is intact
+
+    def tables(self) -> list[Table]:
+        """Return one row per part."""
+        return [Table("", ("part", "state", ""), tuple((one.part, one.state, one.advice) for one in self.parts), is_text=True)]
+
+    def document(self) -> dict[str, dict[str, str]]:
+        """Return state and advice by part."""
+        return {one.part: {"state": one.state, "advice": one.advice} for one in self.parts}
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row per part."""
+        return [msgspec.structs.asdict(one) for one in self.parts]
+
+
+def health(*, verify: bool = False) -> Health:
+    """Return what is installed and what is missing; with *verify*, every byte of the store is read."""
+    root = default_root()
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    parts = [
+        Part("python", sys.version.split()[0]),
+        Part("store", str(root), f"{shutil.disk_usage(existing).free / 1e9:.0f} GB free"),
+    ]
+    damaged = list(_damaged()) if verify else []
+    healthy = len(damaged) <= 1  # the last row is the count
+    for extra, packages in _extras().items():
+        missing = [package for package in packages if not _installed(package)]
+        healthy &= bool(extra) or not missing
+        advice = f"pip install 'lexbench{f'[{extra}]' if extra else ''}'" if missing else ""
+        damaged.append(Part(extra or "core", f"missing: {', '.join(missing)}" if missing else "complete", advice))
+    return Health(parts=[*parts, *damaged], healthy=healthy)
+
+
+def _damaged() -> Iterator[Part]:
+    """Yield each damaged artifact of the store, and how many are intact."""
+    store, intact, damaged = Store(), 0, 0
+    for folder in finished_folders(store):
+        if damage := next(store.damage(folder, thoroughly=True), None):
+            damaged += 1
+            yield Part(f"{folder.parent.name}/{folder.name}", damage, f"remove {folder}; it is made again when needed")
+        else:
+            intact += 1
+    yield Part("artifacts", f"{intact:,} of {intact + damaged:,} are intact")
+
+
+def _extras() -> dict[str, list[str]]:
+    """Return the packages of the core (under "") and of each extra, from the metadata of the installed lexbench."""
+    packages: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("lexbench") or []:
+        package = re.match(r"[A-Za-z0-9._-]+", requirement)
+        extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
+        if package and package.group() != "lexbench" and not (extra and extra.group(1) in _DEVELOPMENT):
+            packages.setdefault(extra.group(1) if extra else "", []).append(package.group())
+    return packages
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
