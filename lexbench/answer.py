@@ -122,7 +122,7 @@ class Facts(Answer):
         """Return one row: a column per field."""
         return [self.document()]
 
-    def lines(self) -> Sequence[str]:
+    def head(self) -> Sequence[str]:
         """Return the facts as YAML, without empty values."""
         import yaml
 
@@ -132,7 +132,7 @@ class Facts(Answer):
 
     def _repr_html_(self) -> str:
         """Show the facts in a notebook."""
-        return f"<pre>{escape(visible_lines(self.lines()))}</pre>"
+        return f"<pre>{escape(visible_lines(self.head()))}</pre>"
 
 
 def _filled(value: Any) -> Any:

@@ -958,7 +958,7 @@ def speed(
     sample: int = 256,
     documents: int = 1_000_000,
     price: float | None = None,
-    others: "str | Sequence[str]" = (),
+    others: "str | Sequence[str]" = "",
     scores: bool = True,
     store: "str | Path | None" = None,
     progress: Progress | None = None,

@@ -282,7 +282,7 @@ class Results(Answer):
     ) -> None:
         """Take results, failures of jobs, and what the session knows that made them."""
         self.entries = tuple(Entry(one) if isinstance(one, Result) else one for one in entries)
-        self.failures = tuple(failures)
+        self.failures = list(failures)
         self.session = session
 
     # ---- what is there
@@ -294,6 +294,12 @@ class Results(Answer):
     def __len__(self) -> int:
         """Return the number of results."""
         return len(self.entries)
+
+    def __repr__(self) -> str:
+        """Return how many systems and datasets there are, in short."""
+        return (
+            f"{type(self).__name__}({len(self.systems)} systems, {len(self.datasets)} datasets, {len(self.failures)} failures)"
+        )
 
     def __getitem__(self, system: str) -> "Results":
         """Return the results of one system. Raises UnknownName if there is none."""

@@ -114,9 +114,10 @@ def test_the_newest_results_are_listed_and_shown(folder, capsys):
     rows = answer(capsys, "list", "results", "--json")
     assert {row["system"] for row in rows} == {"a", "bm25", "mine = bm25(k1=0.7)", "mine = bm25(k1=0.8)"}
     assert {row["dataset"] for row in rows} == {"tiny", "0.7", "0.8"}
-    head, *lines = ended(capsys, 2, "show", "result", "mine").err.splitlines()
-    assert head == "mine has results on 2 datasets; type one of these:"
-    assert sorted(lines) == ["lexbench show result mine:0.7", "lexbench show result mine:0.8"]
+    said = ended(capsys, 2, "show", "result", "mine").err.strip()
+    head, *commands = said.replace("; lexbench", ": lexbench").split(": lexbench ")
+    assert head == "lexbench: mine has results on 2 datasets; type one of these"
+    assert sorted(commands) == ["show result mine:0.7", "show result mine:0.8"]
 
 
 def test_doctor_says_what_to_type(folder, capsys):

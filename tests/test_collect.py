@@ -7,8 +7,6 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -16,8 +14,8 @@ from model_server import ModelServer
 from tiny import answer, ended
 
 from lexbench.cli import code
-from lexbench.cli.collect import report
-from lexbench.collecting.collection import Collection, _read_queries
+from lexbench.collecting.collect import Collected
+from lexbench.collecting.collection import Collection, Facts, _read_queries
 from lexbench.collecting.documents import Text, read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
 from lexbench.collecting.page import PageServer, Session
@@ -308,7 +306,7 @@ def test_a_model_writes_queries_and_judges(place, capsys):
     assert sum(path == "/v1/chat/completions" for path, *_ in server.requests[count:]) == 0
 
 
-def test_what_to_type_next_quotes_the_folder_once(capsys):
+def test_what_to_type_next_quotes_the_folder_once():
     """A folder with a space in its name can be copied from the message into a shell."""
-    report(SimpleNamespace(path=Path("my docs")), None)
-    assert capsys.readouterr().out.strip().endswith("lexbench judge page 'my docs'")
+    made = Collected(folder="my docs", facts=Facts(source="my docs", documents=1), pool=0, judged=None)
+    assert made.lines()[-1].endswith("lexbench judge page 'my docs'")

@@ -191,7 +191,7 @@ def test_the_run_is_the_sum_of_the_members_runs(tiny, store):
     """Typed, stored and run, an ensemble has the sums of its members' scores."""
     typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
     results(tiny, store, ["bm25", "bm25(k1=2.0, b=0.9)", typed])
-    kept = {one.result.system: jobs.read_run(one.run).run for one in stored_results(store)}
+    kept = {one.result.system: jobs.read_run(one.run).run for one in stored_results(store).entries}
     fused = entries(next(run for name, run in kept.items() if name.startswith("ensemble")))
     plain, tuned = entries(kept["bm25"]), entries(kept["bm25(b=0.9, k1=2.0)"])
 
@@ -207,7 +207,7 @@ def test_a_removed_member_index_is_made_again(tiny, store):
     shutil.rmtree(part)
     with pytest.raises(MissingData, match="which is gone; the command that made it makes it again"):
         read_references(whole)
-    assert [one.result.means for one in stored_results(store)] == [first.means]
+    assert [one.means for one in stored_results(store)] == [first.means]
     (again,) = results(tiny, store, [typed])
 
     assert again.means == first.means

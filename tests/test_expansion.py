@@ -169,6 +169,6 @@ def test_a_result_states_what_a_file_lacks(store, tmp_path):
     said = ["scored on train: there are no judgements called test", of_qrels]
     said += ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
     first, again = (results(folder, store, [system], ["RR@10"], 10) for _ in range(2))
-    stored = [one.result for one in stored_results(store)]
+    stored = [*stored_results(store)]
 
     assert [texts_of(result.notes) for result in (*first, *again, *stored)] == [said] * 3

@@ -13,7 +13,7 @@ from lexbench.report import figures
 from lexbench.report.figures import headline
 from lexbench.report.leaderboard.board import systems_of
 from lexbench.report.leaderboard.panels import plots_of
-from lexbench.results import write_results
+from lexbench.results import Results, write_results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -46,7 +46,7 @@ def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
     ]  # fmt: skip
     made = [msgspec.structs.replace(RESULTS[0], timings=timings), msgspec.structs.replace(RESULTS[1], timings=timings[::-1])]
     made.append(msgspec.structs.replace(RESULTS[2], timings=[timing(9.0, flags=["noisy"])]))
-    plots = plots_of(systems_of({one.system: {one.dataset: one} for one in made}), made, "nDCG@10", {}, [])
+    plots = plots_of(systems_of(Results(made)), made, "nDCG@10", {}, [])
 
     assert {plot.name: [(one.x, bool(one.aside)) for one in plot.points] for plot in plots} == {
         "index": [(60.0, False), (130.0, False), (40.0, False)],

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import ended, lines
 
-from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import all_contracts
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.interop.conversion import export, import_file
 from lexbench.interop.formats import Target, exports, imports, mteb
 from lexbench.interop.formats.mteb import from_mteb, to_mteb
 from lexbench.interop.formats.runs import read_ranx_run, write_ranx_run
-from lexbench.results import Measurement, write_results
+from lexbench.results import Entry, Measurement, write_results
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
@@ -121,7 +120,7 @@ def test_measures_have_one_name_each_way(ours, theirs):
 
 def test_a_file_for_mteb_has_the_documented_fields(tmp_path):
     """All fields that mteb's TaskResult requires are present, with six digits per score (mteb 2.20, task_result.py)."""
-    one = StoredResult(result(means=MEANS | {"nDCG@10": 0.12345678}), None)
+    one = Entry(result(means=MEANS | {"nDCG@10": 0.12345678}))
     (path,) = mteb.write([one], Target(tmp_path / "org__model", Store(tmp_path), print))
     found = json.loads(path.read_text())
     (scores,) = found["scores"]["test"]
@@ -199,7 +198,7 @@ def test_an_imported_file_is_ours(tmp_path, layout):
     """From every format the TREC file has the same lists or judgements; the line has the next command."""
     source, target = tmp_path / layout, tmp_path / "new folder" / "out"
     WRITERS[layout](source)
-    following = import_file(layout, source, target)
+    following = import_file(layout, source, target).following
 
     if layout == "qrels":
         assert list(read_qrels(target).judgements()) == list(QRELS.judgements())

@@ -68,7 +68,7 @@ def test_the_run_has_the_products_of_rounded_vectors(checkpoint, folder, finishe
     queries, texts = (np.rint(np.float32(100) * one.toarray()) for one in vectors)
     expected, ids = {f"q{i}": row for i, row in enumerate(queries @ texts.T)}, [one["_id"] for one in documents]
 
-    kept = next(one for one in stored_results(store.Store(place)) if one.result.system.endswith(")@impact") and one.run)
+    kept = next(one for one in stored_results(store.Store(place)).entries if one.result.system.endswith(")@impact") and one.run)
     run = read_run(kept.run).run
     for row, query in enumerate(run.query_ids):
         found = slice(run.offsets[row], run.offsets[row + 1])

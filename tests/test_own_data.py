@@ -14,7 +14,7 @@ import lexbench
 from lexbench import contracts
 from lexbench.datasets.location import find_dataset, find_folder
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.suites import DATASETS
+from lexbench.results import DATASETS
 from lexbench.types import Document, Judgement, Query
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -287,7 +287,8 @@ def test_a_folder_goes_the_whole_way(tmp_path, capsys):
     mine, board = write(tmp_path / "mine", LAYOUTS["csv"]), tmp_path / "board"
     err = ended(capsys, 0, "run", mine, "-r", "bm25", "-r", "other = bm25(b=0.1)", "--results", board).err
     page = f"to build the page, type: lexbench leaderboard --results {board}"
-    assert err.endswith(f"results of 2 systems are in {board / 'results' / DATASETS}; {page}\n")
+    assert err.endswith(f"results of 2 systems are in {board}; {page}\n")
+    assert (board / "results" / DATASETS).is_dir()
     assert run(capsys, "leaderboard", "--results", board)[0] == 0
     assert run(capsys, "leaderboard", "--results", board, "--check")[0] == 0
     latex = run(capsys, "leaderboard", "--results", board, "--copy", "latex")[1]
@@ -463,6 +464,7 @@ def test_a_mistake_in_memory_is_one_line(data, message):
     """Faulty data in memory are refused in one line, or fail the job with it."""
     try:
         (line,) = lexbench.run(data, ["bm25"], measures=["nDCG@10"]).failures
+        line = str(line)
     except LexbenchError as error:
         line = str(error)
 

@@ -16,7 +16,7 @@ from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board
-from lexbench.results import Counts, Note
+from lexbench.results import Counts, Entry, Note, Results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -56,10 +56,7 @@ SPEEDS = [
 
 def board_of(results, suite="beir"):
     """Make the board of *results* on one suite."""
-    found = {}
-    for one in results:
-        found.setdefault(one.system, {})[one.dataset] = one
-    return board({suite: found})
+    return board(Results(Entry(one, suite) for one in results))
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,9 @@ def test_a_terminal_gets_a_bar_and_keeps_a_line():
 
 def drawn(width, *jobs):
     """Return progress for a terminal of that width, and what it draws there."""
-    live, shown = _progress.Live(*jobs), io.StringIO()
+    live, shown = _progress.Live(), io.StringIO()
     live.bar.live.console = Console(file=shown, force_terminal=True, width=width, no_color=True)
+    live.jobs(*jobs or ("", 0))
     return live, shown
 
 
@@ -98,5 +99,5 @@ def test_a_dumb_terminal_gets_lines_and_others_bars(term, kind, monkeypatch):
     monkeypatch.setenv("TERM", term)
     for is_terminal, expected in ((False, _progress.Plain), (True, kind)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
-        with _progress.shown("beir", 2) as progress:
+        with _progress.shown() as progress:
             assert type(progress) is expected

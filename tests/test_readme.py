@@ -111,7 +111,7 @@ def test_a_command_of_the_readme_works_as_it_stands(folder, real_home, command, 
 @pytest.mark.usefixtures("_typing")
 def test_the_python_of_the_readme_works(capsys):
     """The ten lines for a notebook run unchanged and print a table with both systems."""
-    exec(blocks("python", README), {})
+    exec(blocks("python", README), {"__name__": "__main__"})
     out = capsys.readouterr().out
 
     assert "bm25" in out

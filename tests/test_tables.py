@@ -2,9 +2,9 @@
 
 import pytest
 import samples
-from lexbench.report.terminal import render
 from rich.console import Console
 
+from lexbench.answer import render
 from lexbench.report.run import brief_tables, tables
 from lexbench.results import Exposure, Vectors, Work
 from lexbench.table import Table, heading

@@ -127,7 +127,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
     assert [timing.k for timing in deeper.result.timings] == [2, 5]
     assert anew.result.timings[0].folder == deeper.result.timings[0].folder
     assert anew.result.timings[0].stages != deeper.result.timings[0].stages
-    (stored,) = stored_results(fruit[1])
+    (stored,) = stored_results(fruit[1]).entries
     assert sorted(timing.k for timing in stored.result.timings) == [2, 5, 10, 10]
 
 

@@ -99,4 +99,5 @@ def print_answer(answer: "Answer", *, as_json: bool) -> None:
         return
     print_lines(answer.head())
     print_tables(answer.tables())
-    print_lines(answer.lines())
+    for line in answer.lines():  # whole, because they may have a command to copy
+        say(line)

@@ -8,7 +8,7 @@ import click
 
 import lexbench
 from lexbench.cli import _options
-from lexbench.cli._output import print_answer, say
+from lexbench.cli._output import print_answer, print_json, print_tables, say
 from lexbench.cli._progress import shown
 
 _SYSTEMS = _options.system_option("E.g. 'bm25(k1=0.9)', or your own module:function; repeatable.")
@@ -69,7 +69,7 @@ def dataset(data: str, **options: Any) -> None:
     A FOLDER has documents, queries and judgements: corpus, queries and qrels as .jsonl, .csv, .tsv or .parquet, MS MARCO's
     files, or those of TREC. hf:ORG/NAME@REVISION#SPLIT is a dataset of the hub in BEIR's layout.
     """
-    if lexbench.kind_of(data) == "suite":  # also the name of a folder here, or no dataset at all
+    if not {*data} & {*"/\\"} and lexbench.kind_of(data) == "suite":  # also the name of a folder here, or no dataset at all
         data = f"./{data}" if Path(data).is_dir() else lexbench.dataset(data).contract.id
     _carry_out(data, **options)
 
@@ -86,7 +86,11 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
     if dry_run:
         print_answer(planned, as_json=as_json)
         return
-    print_answer(lexbench.summary(found, brief=brief), as_json=as_json)
+    summary = lexbench.summary(found, brief=brief)
+    if as_json:
+        print_json(summary.document())
+    else:
+        print_tables(summary.tables())  # failures go to stderr
     _print_failures(found)
     if folder := options["results"]:
         systems = f"{len(found.systems)} system{'s' * (len(found.systems) > 1)}"

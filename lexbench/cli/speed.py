@@ -20,7 +20,7 @@ from lexbench.cli._progress import shown
 @click.option("--documents", default=1_000_000, show_default=True, type=COUNT, help="Your documents: for hours and costs.")
 @click.option("--price", type=click.FloatRange(min=0), help="Costs of this machine per hour.")
 @click.option(
-    "--with", "others", default=(), metavar="NAMES", help="Also by openvino, onnx (ONNX Runtime), or both: openvino,onnx."
+    "--with", "others", default="", metavar="NAMES", help="Also by openvino, onnx (ONNX Runtime), or both: openvino,onnx."
 )
 @click.option("--scores/--no-scores", default=True, help="Run the whole dataset in each dtype, and test the difference.")
 @json_option

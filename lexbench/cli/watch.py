@@ -7,7 +7,7 @@ import click
 
 import lexbench
 from lexbench.cli._options import FOLDER, datasets_option, described, json_option, measures_option, system_option
-from lexbench.cli._output import print_json, print_lines, say
+from lexbench.cli._output import print_answer, print_json, say
 from lexbench.cli._progress import shown
 
 
@@ -27,7 +27,7 @@ def command(folder: Path, *, as_json: bool, **options: Any) -> None:
         for point in lexbench.watch(folder, progress=progress, **options):
             points.append(point)
             if not as_json:
-                print_lines(point.lines())
+                print_answer(point, as_json=False)
     if as_json:
         print_json([point.document() for point in points])
     if not points:

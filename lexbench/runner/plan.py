@@ -188,7 +188,8 @@ def plan_of(
 
     With *both_recalls*, `Success@k` is measured beside the deepest official recall.
     """
-    if isinstance(data, str | Path) and kind_of(str(data)) == "suite":
+    is_path = isinstance(data, str | Path) and {*str(data)} & {*"/\\"} and not str(data).endswith(".toml")
+    if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
         if split:
             raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
         suite = suite_named(str(data))

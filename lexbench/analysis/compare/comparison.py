@@ -89,7 +89,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     limit = None if margin is None else (margin, LEVEL / family)
     tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
 
-    reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
+    known = results.session.data if isinstance(results, Results) else {}
+    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
