@@ -2,24 +2,30 @@
 
     documents    {id: text} or {id: {"title": …, "text": …}}; or a data frame of pandas or polars, or rows, with named columns
     queries      the same
-    judgements   {query id: {document id: grade}}; or a data frame, or rows, with named columns
+    judgements   {query id: {document id: grade}} or {query id: [document id, …]}; or a data frame, or rows, with named columns
 
-The names of columns are those of files (see `lexbench.datasets.records`). This is no plug-in: no contract can name it.
+Each of them may be a mapping by split, {"test": …}, like those of mteb. The names of columns are those of files (see
+`lexbench.datasets.records`), or stated as "columns" (see `lexbench.datasets.stated_columns`). This is no plug-in: no contract
+can name it.
 """
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from lexbench.contracts import Contract
-from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
-from lexbench.datasets.records import Record, Row, document, judgement_of, record_of
+from lexbench.datasets import records
+from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256
 from lexbench.datasets.sources import ir_datasets
+from lexbench.datasets.stated_columns import Columns, stated_columns
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
+from lexbench.storage.reading import utf8
+from lexbench.storage.rows import Row, part_of_split
+from lexbench.trec.qrels import by_query, is_by_split, judgement_of
 from lexbench.types import Document, Judgement, Query
 
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
@@ -49,14 +55,18 @@ class Memory(Source):
     contract: Contract
     parts: Mapping[str, Any]
 
+    @cached_property
+    def columns(self) -> Mapping[str, Columns]:
+        """What the user states about the columns of each part."""
+        return stated_columns(self.parts.get("columns", {}))
+
     def documents(self) -> Iterator[Document]:
         """Yield the documents in their order."""
-        policy = self.contract.text.document
-        return (document(*record, policy) for record in self._records("corpus"))
+        return records.documents(self._records("corpus", self.columns["documents"]), self.contract.text.document)
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in their order."""
-        for query_id, fields in self._records("queries"):
+        for query_id, fields in self._records("queries", self.columns["queries"]):
             text = fields.get("text", fields.get("title"))
             if text is None:
                 raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
@@ -64,27 +74,29 @@ class Memory(Source):
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""
-        given = self._given("qrels")
-        if isinstance(given, Mapping):
-            given = (
-                {"query-id": query, "corpus-id": doc, "score": grade}
-                for query, judged in given.items()
-                for doc, grade in judged.items()
-            )
-        for row in _rows(given, "qrels"):
-            yield _checked(judgement_of, row, "qrels")
+        renamed = self.columns["judgements"].renamed
+        for row in self._rows("qrels", is_by_split, by_query):
+            yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
 
-    def _given(self, part: str) -> Any:
-        """Return a part; of a dataset of ir_datasets, its rows as mappings."""
-        if "dataset" not in self.parts:
-            return self.parts[part]
-        return (row._asdict() for row in ir_datasets.records(self.parts["dataset"], _PARTS[part]))
+    def _records(self, part: str, stated: Columns) -> Iterator[records.Record]:
+        every = self._rows(part, records.is_by_split, lambda given: records.by_id(given, part=part))
+        return (_checked(lambda row: records.record_of(stated.renamed(row)), row, part) for row in every)
 
-    def _records(self, part: str) -> Iterator[Record]:
-        given = self._given(part)
-        if isinstance(given, Mapping):
-            given = ({"_id": key, **(value if isinstance(value, Mapping) else {"text": value})} for key, value in given.items())
-        return (_checked(record_of, row, part) for row in _rows(given, part))
+    def _rows(
+        self, part: str, is_by_split: Callable[[Mapping[str, Any]], bool], by_key: Callable[[Mapping[str, Any]], Iterator[Row]]
+    ) -> Iterator[Row]:
+        """Yield the rows of a part, which may be by split; *by_key* makes those of a mapping."""
+        if "dataset" in self.parts:
+            found = ir_datasets.records(self.parts["dataset"], _PARTS[part])
+            yield from _rows((row._asdict() for row in found), part)
+            return
+        given = self.parts[part]
+        try:
+            if isinstance(given, Mapping) and is_by_split(given):
+                given = part_of_split(part, given, self.parts.get("split"))
+            yield from _rows(by_key(given) if isinstance(given, Mapping) else given, part)
+        except (TypeError, ValueError) as error:
+            raise InvalidFile(f"{part}: {str(error).removeprefix(f'{part}: ')}") from None
 
     @cached_property
     def _digest(self) -> str:

@@ -10,11 +10,12 @@ has been put into this order.
                                                            scores, the run has a note.
     MS MARCO run    query document rank                    The rank decides.
 
-Written scores decrease strictly, so every tool that reads them sees our order. `#` lines are skipped and never written, because
-pytrec_eval, ir_measures and ranx fail on them. A file whose name ends in `.gz` is written compressed.
+Written scores decrease strictly, so every tool that reads them sees our order. Comments (`#`) are skipped above the first line
+of data and never written, because pytrec_eval, ir_measures and ranx fail on them. A file whose name ends in `.gz` is written
+compressed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
-from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
+from lexbench.trec.columns import Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
 
@@ -35,6 +36,7 @@ Precision = Literal["double", "float32"]  # in which scores are kept and compare
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
+_SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED)}  # of lines
 _OTHERS = {".csv": "table", ".parquet": "table", ".jsonl": "table", ".json": "ranx"}  # formats that `lexbench import` reads
 
 
@@ -192,13 +194,14 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
         raise InvalidFile(
             f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {quote(str(path))} NEW"
         )
-    first = first_fields(path)
+    begin = beginning(path, _SHAPES)
+    first = begin.fields
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
     tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
     try:
-        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
+        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
     except InvalidFile as error:
         raise InvalidFile(
             f"{error}; a line of a run is: query Q0 document rank score tag; for a table with names of columns: "

@@ -20,9 +20,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.datasets.records import parquet_file
 from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.storage.reading import lines
+from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats.blocks import Block, Vocabulary
 
