@@ -215,7 +215,11 @@ MISTAKES = [  # exit code, what the corpus, the queries, the judgements or other
     (3, {TSV: None}, "or make some: lexbench collect"),
     (1, {TSV: HEAD}, "there are no judgements; a line is: query-id"),
     (1, {TSV: "q1\td1\tgood\n"}, "test.tsv:1: the grade 'good' is no number"),
-    (1, {TSV: "topic\tdocno\tstars\nq1\td1\t1\n"}, "test.tsv, line 1: there is no column 'score'; there is: topic, docno, stars"),
+    (
+        1,
+        {TSV: "topic\tdocno\tstars\nq1\td1\t1\n"},
+        "test.tsv, line 1: there is no column 'score'; there is",
+    ),
     (1, {TSV: "x1 0 d1 1\n"}, "1 of 1 judged queries are not among the queries, e.g. 'x1'; queries"),
     (1, {TSV: "q1 0 MED-1 1\n"}, "none of the 1 judged documents is in the corpus"),
     (1, {TSV: f"{HEAD}q 1\td1\t1\n"}, "e.g. 'q 1'; queries have ids like 'q1'"),

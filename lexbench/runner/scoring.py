@@ -158,9 +158,9 @@ def unknown_documents(run: Run, source: Source | None) -> list[str]:
 
 
 def without_relevant(qrels: Qrels) -> list[str]:
-    """Return a note if judged queries have no document of grade 1 or above: every system scores 0 on them."""
+    """Return a note if judged queries have no document of a grade above 0: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
-    none = int(np.count_nonzero(best < 1))
+    none = int(np.count_nonzero(best <= 0))
     return [f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"] if none else []
 
 

@@ -262,8 +262,8 @@ def _fields(line: bytes, kinds: Sequence[Kind], *, tabs: bool, more: bool) -> li
     if (len(by_tab) == len(kinds) or (more and len(by_tab) > len(kinds))) and not _fault(by_tab[: len(kinds)], kinds):
         return by_tab
     # Other tools also read lines of this file in which blanks and tabs, or several tabs, separate fields.
-    unambiguous = by_blank[1:2] in ([one] for one in ITERATION) or not any(b" " in field for field in by_tab)
-    return by_blank if unambiguous else by_tab
+    mixed = by_blank[1:2] in ([one] for one in ITERATION) or not any(b" " in field for field in by_tab)
+    return by_blank if mixed and len(by_tab) != len(kinds) else by_tab
 
 
 def _fault(fields: Sequence[bytes], kinds: Sequence[Kind]) -> str | None:

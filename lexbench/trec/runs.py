@@ -302,6 +302,22 @@ def canonical(
     return docs[order], scores[order] + 0.0
 
 
+def untied(run: Run) -> NDArray[np.bool_]:
+    """Return a mask (entries,) of entries that do not tie with the entry before them in their list.
+
+    Scores tie if they are equal or neighbouring numbers, because exports lower tied scores to the next number.
+    """
+    differs = np.ones(len(run), dtype=bool)
+    differs[1:] = ~tied(run.scores[:-1], run.scores[1:])
+    differs[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
+    return differs
+
+
+def tied(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return a mask (n,) of *scores* that are equal to the ones *following* them, or the next larger number."""
+    return np.asarray(following >= np.nextafter(scores, scores.dtype.type(-np.inf)))
+
+
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return float32 scores (entries,) that decrease strictly in each list, lowered as little as that takes.
 
