@@ -89,11 +89,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 # ---- guesses ---------------------------------------------------------------------------------------------------------------
 
-_NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {  # what each table needs: one of these
-    "documents": {"id": ("id",), "text": ("text", "title")},
-    "queries": {"id": ("id",), "text": ("text",)},
-    "judgements": {"query": ("query",), "document": ("document",), "grade": ("grade",)},
-}
+_NEEDED = {"documents": ("id", "text"), "queries": ("id", "text"), "judgements": ("query", "document", "grade")}
 
 
 def advice(said: str, names: Mapping[str, str], samples: Mapping[str, Sequence[Row]], columns: Mapping[str, Columns]) -> str:
@@ -104,7 +100,7 @@ def advice(said: str, names: Mapping[str, str], samples: Mapping[str, Sequence[R
     complaints, reasons, typed = list[str](), list[str](), dict[str, str]()
     ids: dict[str, set[str]] = {}
     for table, rows in samples.items():
-        lacking, of_ids = _lacking(table, rows, columns[table])
+        lacking, of_ids = _lacking(table, rows, columns[table], titles=table != said)
         found = _guesses(table, rows, ids) if lacking else {}
         lacking = [role for role in lacking if role != "grade" or role in found]
         if of_ids is None:
@@ -125,16 +121,17 @@ def _holds(row: Row, name: str) -> bool:
     return name.lower() in {str(one).lower() for one in row}
 
 
-def _lacking(table: str, rows: Sequence[Row], columns: Columns) -> tuple[list[str], str | None]:
-    """Return what a table lacks, and the name of its column of ids, if it is known."""
+def _lacking(table: str, rows: Sequence[Row], columns: Columns, *, titles: bool) -> tuple[list[str], str | None]:
+    """Return what a table lacks, and the name of its column of ids, if it is known. *titles* do as texts."""
     if not rows:
         return [], ""
     stated = {role: name for role, name in columns.stated if _holds(rows[0], name)}
 
     def known(role: str) -> str | None:
-        return stated.get(role) or next((name for name in _NAMES[table][role] if name in rows[0]), None)
+        return stated.get(role) or next((name for name in _NAMES[table].get(role, ()) if name in rows[0]), None)
 
-    lacking = [what for what, roles in _NEEDED[table].items() if not any(map(known, roles))]
+    enough = titles and table == "documents" and known("title")
+    lacking = [role for role in _NEEDED[table] if not known(role) and not (role == "text" and enough)]
     return lacking, known("id") if table != "judgements" else ""
 
 

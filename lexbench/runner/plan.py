@@ -154,7 +154,9 @@ def plan_suite(
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     chosen = systems_of(systems or suite.retrievers)
     located: list[tuple[Contract, Source | None]] = [
-        find_folder(Path(suite.folders[name])) if name in suite.folders else (contract_of(name), None)
+        find_folder(Path(suite.folders[name]), columns=suite.columns.get(name, {}))
+        if name in suite.folders
+        else (contract_of(name), None)
         for name in suite.datasets
         if name in (datasets or suite.datasets)
     ]

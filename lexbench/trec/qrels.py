@@ -11,7 +11,7 @@ compressed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -111,16 +111,18 @@ def _same(row: Row) -> Row:
     return row
 
 
-def read_judgements(path: Path, split: str | None = None, renamed: Callable[[Row], Row] = _same) -> Iterator[Judgement]:
+def read_judgements(
+    path: Path, split: str | None = None, renamed: Callable[[Row], Row] = _same, stated: Collection[str] = ()
+) -> Iterator[Judgement]:
     """Yield the judgements of a file, in its order.
 
-    *split* chooses one of several splits in a JSON file. *renamed* gives the columns of a row known names. Raises InvalidFile
-    with the number of a faulty line.
+    *split* chooses one of several splits in a JSON file. *renamed* gives the columns of a row, of which some have *stated*
+    names, known names. Raises InvalidFile with the number of a faulty line.
     """
     if not is_table(path):
         yield from _read_lines(path, renamed)
         return
-    for number, row in rows(path, Table(_TABLES, COLUMNS, QUERY_IDS, partial(by_query, split=split))):
+    for number, row in rows(path, Table(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))):
         try:
             yield judgement_of(renamed(row))
         except (ValueError, TypeError) as error:

@@ -166,9 +166,11 @@ class Files(Source):
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the files."""
-        return self._read(
-            "judgements", self.qrels_files, lambda path, split, stated: read_judgements(path, split, stated.renamed)
-        )
+
+        def read(path: Path, split: str, stated: Columns) -> Iterator[Judgement]:
+            return read_judgements(path, split, stated.renamed, stated.names())
+
+        return self._read("judgements", self.qrels_files, read)
 
     def _read(self, table: Kind, files: Sequence[Path], read: Callable[[Path, str, Columns], Iterator[Item]]) -> Iterator[Item]:
         """Yield what *read* finds in each of the *files* of a *table*; an error about columns has what all tables lack."""
