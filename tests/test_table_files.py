@@ -324,3 +324,50 @@ def test_data_frames_in_memory_have_stated_columns():
     data = {"corpus": frame(PACKAGES), "queries": frame(ASKING), "qrels": frame(CLICKS), "columns": parse_columns(STATED)}
     (result,) = lexbench.run(data, ["bm25"], measures=["RR@10"])
     assert result.means["RR@10"] == 1
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------------
+
+
+def notes(corpus, queries, qrels, system="bm25"):
+    """Return the notes of a result on data in memory."""
+    results = lexbench.run({"corpus": corpus, "queries": queries, "qrels": qrels}, [system], measures=["nDCG@10"])
+    assert not results.failures
+    (result,) = results
+    return " | ".join(result.notes)
+
+
+def test_equal_queries_with_other_answers_have_a_note():
+    """Only queries with the text of another one, but for case and blanks, and other relevant documents count."""
+    corpus, queries = {"d1": "a", "d2": "b"}, {"q1": "Red  fox", "q2": "red fox", "q3": "blue", "q4": "blue"}
+    found = notes(corpus, queries, {"q1": ["d1"], "q2": {"d1": 0, "d2": 1}, "q3": ["d1"], "q4": ["d1"]})
+
+    assert "2 of 4 judged queries have the text of another query with other relevant documents, e.g. 'q1' and 'q2'" in found
+    assert "the text of another" not in notes(corpus, queries, {"q1": ["d1"], "q2": {"d1": 1, "d2": 0}, "q3": ["d1"]})
+
+
+def test_documents_without_text_have_a_note():
+    """A corpus of which every tenth document or more is empty has a note with the count."""
+    queries, qrels = {"q1": "red"}, {"q1": ["d0"]}
+    texts = {f"d{at}": "red" for at in range(10)}
+    assert "3 of 13 documents have no text" in notes(texts | {"e1": "", "e2": None, "e3": ""}, queries, qrels)
+    assert "have no text" not in notes(texts | {"e1": ""}, queries, qrels)
+
+
+@pytest.mark.parametrize(
+    ("system", "text", "expected"),
+    [
+        (
+            "bm25",
+            "собака лает",
+            "% of the letters of the corpus are not Latin, and the analyser of bm25 is for English",
+        ),
+        ("ensemble(bm25, bm25(b=0.1))", "犬がほえる", "% of the letters"),
+        ("bm25", "el perro ladró, fjörð", ""),
+        ('bm25(analyzer="unicode")', "собака лает", ""),
+    ],
+)
+def test_a_corpus_in_other_letters_has_a_note(system, text, expected):
+    """BM25's English analyser has a note on a corpus that is mostly not in Latin letters; accents are Latin letters."""
+    found = notes({"d1": text, "d2": text, "d3": "a"}, {"q1": text}, {"q1": ["d1"]}, system)
+    assert expected in found if expected else "Latin" not in found

@@ -28,6 +28,7 @@ from lexbench.results import Result, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
+from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import score_ranked, unknown_documents, without_relevant
@@ -162,6 +163,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
                 *chosen,
                 *runner.notes,
                 *judgement_notes(runner),
+                *data_notes(system, runner),
                 *model_notes(system, job.contract.id),
                 *candidate_notes(system, runner, ranked.run),
                 *short_list_notes(system, runner, ranked.run, job.depth),
