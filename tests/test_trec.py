@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
-from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_msmarco_run, write_run
+from lexbench.trec.runs import (
+    Run,
+    max_passage,
+    read_run,
+    strictly_decreasing,
+    without_self_matches,
+    write_msmarco_run,
+    write_run,
+)  # fmt: skip
 from lexbench.types import Hits, Judgement
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100)
@@ -344,3 +352,36 @@ def test_judgements_are_sorted_and_repeats_count_once():
 
     assert list(qrels.judgements()) == [("a", "z", 0), ("b", "x", -1), ("b", "y", 2)]
     assert len(qrels) == 3
+
+
+# Runs of passages
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("pq"), st.sampled_from(["a#b#1", "a#b#2", "c#1", "c#x y", "d", "#1", "e"])), FLOATS
+    )
+)
+def test_the_best_passage_of_a_document_counts(scored):
+    """Documents have the largest score of their passages, in trec_eval's order; an id without the mark is a document."""
+    expected = {}
+    for (query, name), score in scored.items():
+        document = name.rpartition("#")[0] or name
+        expected[query, document] = max(score + 0.0, expected.get((query, document), -np.inf))
+    run = Run.from_entries([query for query, _ in scored], [name for _, name in scored], list(scored.values()))
+    if not any("#" in name for _, name in scored):
+        with pytest.raises(LexbenchError, match="no document id of the run has '#' in it"):
+            max_passage(run, "#")
+        return
+    again = Run.from_entries([query for query, _ in expected], [name for _, name in expected], list(expected.values()))
+
+    assert entries(max_passage(run, "#")) == entries(again)
+
+
+def test_a_run_of_passages_has_a_note(tmp_path):
+    """The note counts documents and passages; scores of run files stay double."""
+    run = max_passage(read_run(file(tmp_path, "q Q0 a%1 1 1e-9 t\nq Q0 b%1 2 2e-9 t\nq Q0 a%2 3 3e-9 t\n")), "%")
+
+    assert entries(run) == [("q", "a", 3e-9), ("q", "b", 2e-9)]
+    assert run.precision == "double"
+    assert run.notes[-1] == "its lists have 2 documents on average, from 3 passages; the best passage of each counts"

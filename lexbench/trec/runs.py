@@ -183,6 +183,29 @@ def kept(run: Run, keep: NDArray[np.bool_]) -> Run:
     return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
 
 
+def max_passage(run: Run, mark: str) -> Run:
+    """Return a run of documents from one of passages: each document has the score of its best passage (MaxP).
+
+    The id of a passage is that of its document, *mark* and a number or name, e.g. `d7#2` with the mark `#`; the last mark
+    counts. An id without it is a document. A note says how many passages each list had. Raises LexbenchError if no id has the
+    mark. Dai and Callan, SIGIR 2019; Pyserini's `--max-passage`.
+    """
+    separator = bytes_of(mark)
+    names = [name.rpartition(separator)[0] or name if separator else name for name in run.table.tolist()]
+    marked = sum(separator in name for name in run.table.tolist()) if separator else 0
+    if not marked:
+        like = f"; its ids look like {text_of(run.table[run.docs[0]])!r}" if len(run) else ""
+        raise LexbenchError(f"no document id of the run has {mark!r} in it, which would separate document and passage{like}")
+    table, codes = factorize(np.array(names, np.bytes_))
+    docs, lists = codes[run.docs], np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets))
+    first = np.zeros(len(run), dtype=bool)  # the best passage of a document comes first in its list
+    first[np.unique(lists * len(table) + docs, return_index=True)[1]] = True
+    best = kept(replace(run, docs=docs, table=table), first)
+    passages, documents = (np.diff(one.offsets).mean() for one in (run, best))
+    note = f"its lists have {documents:.0f} documents on average, from {passages:.0f} passages; the best passage of each counts"
+    return replace(_ordered(best, run.precision), notes=(*run.notes, note))
+
+
 def read_run(path: Path, layout: RunFormat | None = None, precision: Precision = "double") -> Run:
     """Read a run file; scores are compared in *precision*. Without *layout*, the number of columns decides.
 
