@@ -50,10 +50,10 @@ class Columns:
         if not self.stated:
             return row
         by_letters = {str(name).lower(): name for name in row}
-        places = {role: name if name in row else by_letters.get(name.lower()) for role, name in self.stated}
-        if lacking := [repr(name) for role, name in self.stated if places[role] is None]:
+        if lacking := [repr(name) for _, name in self.stated if name not in row and name.lower() not in by_letters]:
             there = ", ".join(map(str, row))
             raise NoColumn(f"there is no column {' and no '.join(lacking)}; there is: {there}")
+        places = {role: name if name in row else by_letters[name.lower()] for role, name in self.stated}
         known = _NAMES[self.table]
         taken = {*places.values(), *(name for role in places for name in known[role])}
         found = {known[role][0]: row[place] for role, place in places.items()}

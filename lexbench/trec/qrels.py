@@ -88,8 +88,7 @@ class Qrels:
         doc_ids = encode(doc_id for judged in ordered.values() for doc_id, _ in judged)
         grades = [grade for judged in ordered.values() for _, grade in judged]
         whole = all(isinstance(grade, int) for grade in grades)
-        grades = np.array(grades, np.int32 if whole else np.float64)
-        return cls(tuple(ordered), offsets, doc_ids, grades)
+        return cls(tuple(ordered), offsets, doc_ids, np.array(grades, np.int32 if whole else np.float64))
 
     def judgements(self) -> Iterable[Judgement]:
         """Yield every judgement, by query and then document id, both ascending."""
@@ -245,10 +244,11 @@ def _read_lines(path: Path, renamed: Callable[[Row], Row]) -> Iterator[Judgement
         yield Judgement(text_of(one), text_of(other), grade)
 
 
-def _whole(grades: NDArray[np.float64]) -> list[int] | list[float | int]:
+def _whole(grades: NDArray[np.float64]) -> Sequence[int | float]:
     """Return *grades* (n,), those that are whole as integers."""
     if np.array_equal(grades, np.trunc(grades)):
-        return grades.astype(np.int64).tolist()
+        whole: list[int] = grades.astype(np.int64).tolist()
+        return whole
     return [int(grade) if grade.is_integer() else grade for grade in grades.tolist()]
 
 

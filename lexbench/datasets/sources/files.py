@@ -178,8 +178,9 @@ class Files(Source):
             for path in files:
                 yield from read(path, self.contract.source.split, self.columns[table])
         except MissingColumns as error:
-            samples = {kind: records.sample(of_kind[0], kind, self.columns[kind]) for kind, of_kind in self._files.items()}
-            names = {kind: of_kind[0].name for kind, of_kind in self._files.items()}
+            first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
+            samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
+            names = {kind: path.name for kind, path in first.items()}
             raise InvalidFile(f"{error}{advice(table, names, samples, self.columns)}") from None
 
     @property
