@@ -42,6 +42,7 @@ FORMS = {  # by the name of the file, which may have a comment behind a blank
     "qrels.json.gz": json.dumps(NESTED),
     "qrels.tsv QUOTE_ALL": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t"2"\n"q1"\t"d2"\t"0"\n"q2"\t"d1"\t"1"\n',
     "qrels.tsv QUOTE_ALL no header": '"q1"\t"0"\t"d1"\t"2"\n"q1"\t"0"\t"d2"\t"0"\n"q2"\t"0"\t"d1"\t"1"\n',
+    "qrels.tsv QUOTE_NONNUMERIC no header": '"q1"\t0\t"d1"\t2\n"q1"\t0\t"d2"\t0\n"q2"\t0\t"d1"\t1\n',
     "qrels.tsv some quotes": 'query-id\tcorpus-id\tscore\n"q1"\td1\t2\nq1\t"d2"\t0\nq2\td1\t1\n',
     "qrels.txt blanks and quotes": '"q1" "0" "d1" "2"\n"q1" "0" "d2" "0"\n"q2" "0" "d1" "1"\n',
     "qrels.tsv two tabs": "q1\t0\td1\t2\nq1\t\td2\t0\nq2\t0\td1\t1\n",

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -147,6 +148,14 @@ def test_json_that_could_be_several_things_is_refused(wrong, tmp_path):
         list(read_queries(tmp_path / "queries.json"))
 
 
+def test_null_is_an_empty_text(tmp_path):
+    """Null in a JSON file is an empty text, also beside half of a surrogate pair."""
+    files = {"a.json": '{"d1": null, "d2": {"text": null}}', "b.jsonl": '{"_id": "d", "text": "\\ud800", "title": null}'}
+    write_files(tmp_path, files)
+    texts = [record.fields["text"] for name in files for record in read_records(tmp_path / name)]
+    assert texts == ["", "", "\ufffd"]
+
+
 def frame(rows):
     """Return rows as a data frame of pandas."""
     return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").DataFrame(rows)
@@ -163,6 +172,9 @@ MEMORY = {
     "several splits": ({"test": ASKED, "dev": {"q9": "x"}}, {"test": SETS, "dev": {"q9": {"d9"}}}),
     "frames by split": (lambda: {"test": frame(ASKED_ROWS)}, lambda: {"test": frame(JUDGEMENT_ROWS)}),
     "rows by split": (ASKED, {"test": JUDGEMENT_ROWS}),
+    "a language": ({"en": ASKED}, {"en": SETS}),
+    "arrays": (ASKED, {"q1": np.array(["d1"]), "q2": np.array(["d2"])}),
+    "sets of sets": (ASKED, {"q1": frozenset({"d1"}), "q2": {"d2": 1}.keys()}),
 }
 
 
@@ -175,6 +187,13 @@ def test_relevant_docs_in_every_form(form):
     assert {one.query_id: one.text for one in source.queries()} == ASKED
     assert sorted((row.query_id, row.doc_id) for row in source.judgements()) == [("q1", "d1"), ("q2", "d2")]
     assert len(list(source.documents())) == 3
+
+
+@pytest.mark.parametrize("judged", [b"d1", None, 0.5, ["d1", 2], [["d1", "d2"]], (name for name in ["d1"]), [("d1", "2")]])
+def test_unclear_judgements_in_memory_are_refused(judged):
+    """Bytes, mixed types, pairs of texts and generators, which can be read only once, are one line."""
+    with pytest.raises(InvalidFile, match="qrels: the documents of query 'q1' are"):
+        list(find_dataset({"name": "mine", "corpus": CORPUS, "queries": ASKED, "qrels": {"q1": judged}})[1].judgements())
 
 
 def test_a_split_in_memory_is_chosen():

@@ -79,7 +79,11 @@ class Memory(Source):
             yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
 
     def _records(self, part: str, stated: Columns) -> Iterator[records.Record]:
-        every = self._rows(part, records.is_by_split, lambda given: records.by_id(given, part=part))
+        judged = self.parts.get("qrels")
+        splits = tuple(judged) if isinstance(judged, Mapping) and is_by_split(judged) else ()
+        every = self._rows(
+            part, lambda given: records.is_by_split(given, splits), lambda given: records.by_id(given, part=part)
+        )
         return (_checked(lambda row: records.record_of(stated.renamed(row)), row, part) for row in every)
 
     def _rows(

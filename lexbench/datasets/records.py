@@ -17,7 +17,7 @@ are read by `lexbench.trec.qrels`.
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -98,11 +98,11 @@ def by_id(texts: Mapping[str, Any], split: str | None = None, part: str = "recor
         yield {"_id": name, **(value if isinstance(value, Mapping) else {"text": value})}
 
 
-def is_by_split(texts: Mapping[str, Any]) -> bool:
-    """Return whether a mapping has records by split: mappings by id, data frames or rows."""
+def is_by_split(texts: Mapping[str, Any], splits: Collection[str] = ()) -> bool:
+    """Return whether a mapping has records by split: mappings by id, data frames or rows; *splits* are known names."""
     # {"test": {"q1": "words"}} is by split, and {"q1": {"words": "why"}} is a query without a text: only the names differ.
     of_texts = any(isinstance(one, str) for value in texts.values() if isinstance(value, Mapping) for one in value.values())
-    named = not of_texts or all(_SPLIT.match(str(name)) for name in texts)
+    named = not of_texts or all(name in splits or _SPLIT.match(str(name)) for name in texts)
     return bool(texts) and named and all(map(_are_records, texts.values()))
 
 

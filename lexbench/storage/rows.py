@@ -107,28 +107,21 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _whole(row: Row) -> Row:
     """Return a row whose texts have no half of a surrogate pair, which only an escape of JSON can give."""
-    return {name: utf8(value).decode() if name in ("text", "title", "body", "url") else value for name, value in row.items()}
+    texts = {name: row[name] for name in ("text", "title", "body", "url") if isinstance(row.get(name), str)}
+    return row | {name: utf8(text).decode() for name, text in texts.items()}
 
 
 def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a JSON file, which may be JSON lines."""
-    with open_file(path) as file:
-        text = file.read()
-    try:
-        value = json.loads(text, object_pairs_hook=_object)
-    except RecursionError:
-        raise InvalidFile(f"{path}: it is nested too deep") from None
-    except json.JSONDecodeError as error:
-        if not error.msg.startswith("Extra data"):
-            raise InvalidFile(f"{path}, line {error.lineno}: not JSON; is the file cut off? ({error})") from None
+    value = _json_value(path)
+    if value is _LINES:
         yield from _json_lines(path)
         return
-    except ValueError as error:  # also bytes that are not UTF-8
-        raise InvalidFile(f"{path}: {error}") from None
-    if isinstance(value, dict) and set(value) & set(table.ids) and not any(isinstance(one, dict) for one in value.values()):
-        value = [value]  # one line of JSON lines
     if not isinstance(value, dict | list):
         raise InvalidFile(f'{path}: neither a list of rows nor an object of records by id, like {{"d1": …}}')
+    flat = isinstance(value, dict) and value and not any(isinstance(one, dict) for one in value.values())
+    if flat and (set(value) & set(table.ids) or set(value) <= set(table.known)):
+        value = [value]  # one line of JSON lines
     try:
         every = table.by_id(value) if isinstance(value, dict) else value
         for number, row in enumerate(every, 1):
@@ -136,6 +129,25 @@ def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
                 raise InvalidFile(f'{path}, row {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
             yield number, _whole(row)
     except (TypeError, ValueError) as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+_LINES = object()  # what `_json_value` returns for JSON lines
+
+
+def _json_value(path: Path) -> Any:
+    """Return the value of a JSON file, or `_LINES` if it has several."""
+    with open_file(path) as file:
+        text = file.read()
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise InvalidFile(f"{path}: it is nested too deep") from None
+    except json.JSONDecodeError as error:
+        if error.msg.startswith("Extra data"):
+            return _LINES
+        raise InvalidFile(f"{path}, line {error.lineno}: not JSON; is the file cut off? ({error})") from None
+    except ValueError as error:  # also bytes that are not UTF-8
         raise InvalidFile(f"{path}: {error}") from None
 
 

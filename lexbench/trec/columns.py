@@ -36,7 +36,7 @@ class Beginning(NamedTuple):
     fields: list[bytes]  # of that line, without quotes; [] if the file has none
     number: int  # of that line, from 1
     tabs: bool  # whether tabs alone separate fields
-    quoted: bool  # whether all its fields are in quotes
+    quoted: bool  # whether all its fields but numbers are in quotes
 
 
 NOTHING = Beginning([], maxsize, tabs=False, quoted=False)  # of a file without any data
@@ -52,7 +52,8 @@ def beginning(path: Path, shapes: Mapping[int, Sequence[Kind]]) -> Beginning:
         if not line.strip():
             continue
         fields, tabs = _separated(line, shapes)
-        quoted = len(fields) > 1 and all(len(field) > 1 and field[:1] == field[-1:] == b'"' for field in fields)
+        in_quotes = [len(field) > 1 and field[:1] == field[-1:] == b'"' for field in fields]
+        quoted = any(in_quotes) and all(one or are_numbers([field]) for one, field in zip(in_quotes, fields, strict=True))
         fields = _unquoted(line, tabs=tabs) if quoted else fields
         data = bool(line[1:2].strip()) and len(fields) in shapes and not _fault(fields, shapes[len(fields)])
         if data or not line.startswith(b"#"):

@@ -194,7 +194,7 @@ def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
     wrong = f"the documents of query {query!r} are {type(given).__name__}; write {{document id: grade}} or a list of ids"
     if isinstance(given, str | int):
         given = [given]  # the id of the only relevant document: a text is no list of letters
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Iterator):  # an iterator could be read only once
         raise TypeError(wrong)
     items = [one.item() if isinstance(one, np.generic) else one for one in given]
     if len({type(one) for one in items}) > 1:
