@@ -204,6 +204,18 @@ def test_a_split_in_memory_is_chosen():
         list(find_dataset(data, "val")[1].judgements())
 
 
+def test_the_only_documents_are_those_of_every_split(tmp_path):
+    """Documents under one split serve all judgements; the judgements of another split are never taken for those asked for."""
+    files = {"corpus.json": {"train": CORPUS}, "queries.json": ASKED, "qrels.json": {"dev": JUDGED}}
+    write_files(tmp_path / "mine", {name: json.dumps(content) for name, content in files.items()})
+    source = find_folder(tmp_path / "mine", "dev").source
+
+    assert len(list(source.documents())) == 3
+    assert len(list(source.judgements())) == 2
+    with pytest.raises(InvalidFile, match="there is no split 'test'; there is: dev"):
+        list(find_folder(tmp_path / "mine").source.judgements())
+
+
 def test_documents_with_a_title_and_no_text_need_a_text_somewhere(tmp_path):
     """A title is enough, unless a field of another name may have the texts of the whole corpus."""
     rows = [{"_id": name, "title": "t", "inhalt": "the text"} for name in ("d1", "d2")]

@@ -28,6 +28,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _WORD = re.compile(r"[^\W\d]+")  # a name of a column, or an id without digits
 _EXCEL = re.compile(r'"?sep=(.)"?')  # a first line that tells Excel what separates fields
+_JUDGED = ("judgements", "qrels")  # parts of which a split is never taken for another one
 _JSON = (".json", ".jsonl", ".ndjson")
 TABLES = (*_JSON, ".csv", ".tsv", ".parquet")
 
@@ -168,9 +169,11 @@ def is_frame(value: Any) -> bool:
 def part_of_split(part: str, given: Mapping[str, Any], split: str | None) -> Any:
     """Return the value of one *split* in a mapping by split, {"test": ...}: the stated one, the only one, or "test".
 
-    *part* names the mapping in the error. Raises ValueError, with the splits, if none of them is meant.
+    *part* names the mapping in the error. Documents and queries of one split are those of all judgements. Raises ValueError,
+    with the splits, if none of them is meant.
     """
-    name = split or (next(iter(given)) if len(given) == 1 else "test")
+    only = len(given) == 1 and (split is None or part not in _JUDGED)
+    name = next(iter(given)) if only else split or "test"
     if name not in given:
         raise ValueError(f"{part}: there is no split {name!r}; there is: {', '.join(map(str, given))}; choose one of them")
     return given[name]
