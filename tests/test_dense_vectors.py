@@ -8,7 +8,9 @@ import tiny
 from tiny import answer, write_rows
 from workbench import needs_pyarrow
 
+import lexbench
 from lexbench import registry
+from lexbench.encoders.dense_vectors import DenseVectors
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Document, Query
@@ -222,3 +224,36 @@ def test_damaged_files_of_numpy_are_refused(tmp_path):
     for name in ("a.npy", "b.npz", "c.npz"):
         with pytest.raises(InvalidFile, match=name):
             list(read_dense(tmp_path / name))
+
+
+@pytest.mark.parametrize("form", ["mapping", "ids and array"])
+def test_arrays_in_memory_are_a_system(form, store, tmp_path):
+    """Mappings from ids to vectors, and ids with an array, are searched like the same file; equal ones share an index."""
+    data = {
+        "corpus": {"d1": "a", "d2": "b", "10": "c"},
+        "queries": {"q1": "x", "q2": "y"},
+        "qrels": {"q1": ["d2"], "q2": ["10"]},
+    }
+    parts = [DOCUMENTS, QUERIES]
+    if form != "mapping":
+        parts = [(np.array(list(part)), np.array(list(part.values()))) for part in parts]
+    first, second = (DenseVectors.from_arrays(*parts, similarity="cosine") for _ in range(2))
+    (result,) = lexbench.run(data, {"mine": first}, measures=["RR@10"])
+
+    assert result.per_query["RR@10"] == [1 / 2, 1]  # q1 is nearest to d1, q2 to 10
+    assert first.identity() == second.identity()
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({"d": [1.0], "e": [1.0, 2.0]}, "documents: setting an array element with a sequence"),
+        ((["d"], np.ones((2, 2))), "documents: 2 vectors, and 1 ids"),
+        (([0.5], np.ones((1, 2))), "documents: the _id 0.5 is not a string"),
+        ({"d": np.ones(2, np.uint8)}, "documents: uint8 are codes"),
+    ],
+)
+def test_arrays_in_memory_that_are_no_vectors_are_refused(documents, said):
+    """The error names the part and what is wrong."""
+    with pytest.raises(InvalidFile, match=said):
+        DenseVectors.from_arrays(documents, QUERIES)

@@ -1,10 +1,12 @@
 """Published dense vectors, e.g. of BEIR: documents and queries are looked up by id in their files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Self, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,10 @@ from lexbench.encoders.vectors import LookedUp, digests_below
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.registry import runtime
 from lexbench.types import Kind, Query
-from lexbench.vector_formats.arrays import ids_beside
+from lexbench.vector_formats.arrays import ids_beside, write_array
 from lexbench.vector_formats.lookup import DenseTable, dense_files
+
+Vectors: TypeAlias = Mapping[Any, Any] | tuple[Sequence[Any], Any]  # by id, or ids and an array (n, dimensions)
 
 _LEAST = np.float32(1e-12)  # the least length to divide by
 
@@ -48,6 +52,20 @@ class DenseVectors(LookedUp):
         if self.query_ids is not None and not Path(self.query_ids).exists():
             raise MissingData(f"dense_vectors(query_ids={self.query_ids!r}): there is no such file")
 
+    @classmethod
+    def from_arrays(cls, documents: Vectors, queries: Vectors, similarity: str = "dot") -> Self:
+        """Return an encoder of vectors in memory, for `lexbench.run`: {id: vector}, or ids with an array (n, dimensions).
+
+        They are kept in temporary files until the process ends. Raises InvalidFile for ids or vectors that no file could have.
+        """
+        folder = Path(_temporary_folder().name) / uuid4().hex
+        folder.mkdir()
+        files = folder / "documents.npy", folder / "queries.npy"
+        for file, vectors in zip(files, (documents, queries), strict=True):
+            ids, values = (list(vectors), list(vectors.values())) if isinstance(vectors, Mapping) else vectors
+            write_array(file, list(ids), values)
+        return cls(*map(str, files), similarity=similarity)
+
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files, also of those with ids."""
         return super().identity() | _ids_digest("query_ids", self.queries, self.query_ids)
@@ -75,6 +93,12 @@ class DenseVectors(LookedUp):
             return vectors
         scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST)
         return scaled
+
+
+@cache
+def _temporary_folder() -> TemporaryDirectory[str]:
+    """Return a folder that is removed when the process ends."""
+    return TemporaryDirectory()
 
 
 def _ids_digest(name: str, path: str, ids: str | None) -> dict[str, Any]:

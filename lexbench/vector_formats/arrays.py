@@ -6,7 +6,7 @@ has an array of ids and one of vectors, or one vector under each id.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -54,6 +54,21 @@ def read_arrays(path: Path, ids: Path | None = None) -> Arrays:
             raise InvalidFile(f"{path}: whose vectors are these? Name a file with one id per line, or put it beside: {beside}")
         found = Arrays(_read_ids(where), loaded)
     return _checked(path, found)
+
+
+def write_array(path: Path, ids: Sequence[Any], vectors: Any) -> None:
+    """Write *vectors* (n, dimensions) as .npy and their *ids* beside it; equal content gives equal bytes.
+
+    Raises InvalidFile for ids that are no texts or whole numbers, and for vectors that are no numbers of one length.
+    """
+    try:
+        values = np.asarray(vectors)
+        names = [id_of(one.item() if isinstance(one, np.generic) else one) for one in ids]
+    except (TypeError, ValueError) as error:
+        raise InvalidFile(f"{path.stem}: {str(error).partition('. ')[0]}") from None
+    _checked(Path(path.stem), Arrays(names, values))
+    np.save(path, values, allow_pickle=False)
+    path.with_name(path.stem + ".ids.json").write_text(json.dumps(names), encoding="utf-8")
 
 
 def _checked(path: Path, found: Arrays) -> Arrays:
