@@ -15,7 +15,7 @@ from workbench import needs_pyarrow
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.measures import score
-from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
+from lexbench.trec.qrels import Qrels, read_judgements, read_qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import read_run
 from lexbench.types import Judgement
 
@@ -72,7 +72,16 @@ def written(folder, name, content):
 @pytest.mark.parametrize("name", FORMS)
 def test_every_format_has_the_same_grades(name, tmp_path):
     """Whole floats, quotes, JSON, Excel's first line and mixed separators do not change judgements."""
-    assert list(read_qrels(written(tmp_path, name, FORMS[name])).judgements()) == JUDGED
+    path = written(tmp_path, name, FORMS[name])
+
+    assert list(read_qrels(path).judgements()) == JUDGED
+    assert {type(row.grade) for row in read_judgements(path)} == {int}  # digests and contracts have whole grades
+
+
+def test_an_empty_column_does_not_shift_the_next(tmp_path):
+    """Two tabs are an empty column, also where all lines have as many words as columns."""
+    path = written(tmp_path, "qrels.tsv", "q1\t\td 1\t1\nq2\t\td 1\t0\n")
+    assert list(read_qrels(path).judgements()) == [("q1", "d 1", 1), ("q2", "d 1", 0)]
 
 
 @pytest.mark.parametrize("name", FORMS_UNGRADED)

@@ -120,6 +120,7 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
     assert list(read_qrels(file(tmp_path, text)).judgements()) == [("q1", "d1", 2), ("q1", "d2", -1)]
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -133,8 +134,10 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
         ("q 0 d 2147483648\n", ":1: a grade beyond 2147483647: 2147483648"),
     ],
 )
-def test_a_file_that_has_no_qrels_is_refused(tmp_path, text, message):
-    """The error message names the file, the line if there is one, and what is wrong."""
+def test_a_file_that_has_no_qrels_is_refused(tmp_path, monkeypatch, text, message, large):
+    """The error message names the file, the line if there is one, and what is wrong, for small and large files."""
+    if large:
+        monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
     with pytest.raises(InvalidFile, match=r"file\.txt" + message):
         read_qrels(file(tmp_path, text))
 
