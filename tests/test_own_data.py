@@ -455,6 +455,7 @@ def test_data_in_memory_are_kept_by_their_content(tmp_path):
     [
         (7, "int is no dataset; give the name of a suite"),
         ({"corpus": {}, "queries": {}}, "the data has no 'qrels'"),
+        (as_dicts() | {"top_ranked": {}}, "the data has 'top_ranked', which nothing reads; there is: corpus, queries, qrels"),
         (as_dicts() | {"corpus": [{"text": "x"}]}, "corpus: there is no '_id'; there is: text"),
         (as_dicts() | {"queries": {"q1": {"words": "x"}}}, "query 'q1' has no text; it has: _id, words"),
         (as_dicts() | {"qrels": {"q1": {"d1": "good"}}}, "qrels: the grade 'good' is no number"),

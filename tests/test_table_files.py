@@ -189,6 +189,12 @@ def test_relevant_docs_in_every_form(form):
     assert len(list(source.documents())) == 3
 
 
+def test_the_mapping_of_an_evaluator_is_a_dataset():
+    """`relevant_docs`, the name in sentence-transformers and mteb, is another name for `qrels`."""
+    (result,) = lexbench.run({"corpus": CORPUS, "queries": ASKED, "relevant_docs": SETS}, ["bm25"], measures=["RR@10"])
+    assert result.means["RR@10"] == 1
+
+
 @pytest.mark.parametrize("judged", [b"d1", None, 0.5, ["d1", 2], [["d1", "d2"]], (name for name in ["d1"]), [("d1", "2")]])
 def test_unclear_judgements_in_memory_are_refused(judged):
     """Bytes, mixed types, pairs of texts and generators, which can be read only once, are one line."""

@@ -28,19 +28,28 @@ from lexbench.storage.rows import Row, part_of_split
 from lexbench.trec.qrels import by_query, is_by_split, judgement_of
 from lexbench.types import Document, Judgement, Query
 
+_MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
+_RELEVANT = "relevant_docs"  # the judgements of sentence-transformers and mteb
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
 
 
 def parts_of(data: Any) -> dict[str, Any] | None:
     """Return documents, queries and judgements of a dataset in memory, by the names "corpus", "queries" and "qrels".
 
-    *data* is a mapping with these keys and optionally "name", three values in this order (as beir's GenericDataLoader returns
-    them), or an object of ir_datasets. None for anything else. Raises CommandError if a part is missing.
+    *data* is a mapping with these keys, or "relevant_docs" for "qrels", and optionally "name", "split" and "columns"; three
+    values in this order (as beir's GenericDataLoader returns them); or an object of ir_datasets. None for anything else. Raises
+    CommandError if a part is missing or unknown.
     """
     if isinstance(data, Mapping):
+        if "qrels" not in data and _RELEVANT in data:
+            data = {"qrels": data[_RELEVANT], **{name: value for name, value in data.items() if name != _RELEVANT}}
         if lacking := [name for name in _PARTS if name not in data and "dataset" not in data]:
             raise CommandError(
                 f"the data has no {' and no '.join(map(repr, lacking))}; give {{'corpus': …, 'queries': …, 'qrels': …}}"
+            )
+        if unknown := [repr(name) for name in data if name not in (*_PARTS, *_MORE)]:
+            raise CommandError(
+                f"the data has {', '.join(unknown)}, which nothing reads; there is: {', '.join((*_PARTS, *_MORE))}"
             )
         return {name: list(value) if isinstance(value, Iterator) else value for name, value in data.items()}  # read twice
     if isinstance(data, tuple) and len(data) == len(_PARTS):

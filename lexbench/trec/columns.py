@@ -166,6 +166,8 @@ def parse_grade(grade: Any) -> int | float:
 
     Raises ValueError if it is no finite number, or beyond the largest grade.
     """
+    if type(grade) is int and abs(grade) <= LARGEST_GRADE:
+        return grade
     try:
         text = str(grade).strip().encode() if isinstance(grade, str) else b"%.17g" % float(grade)
     except (TypeError, ValueError, OverflowError):
