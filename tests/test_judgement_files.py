@@ -183,7 +183,7 @@ def plainly(text):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(TABLE, st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
 def test_what_pandas_writes_is_read(tmp_path, judged, quoting):
-    """Ids with blanks, quotes and hashes read back from TSV and CSV of pandas in every way of quoting, as by the csv module."""
+    """Ids with blanks, quotes and hashes read back from TSV, CSV and JSON of pandas in every form, as by the csv module."""
     pd = pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'")
     frame = pd.DataFrame([(*pair, grade) for pair, grade in judged.items()], columns=["query-id", "corpus-id", "score"])
     expected = sorted((*pair, float(grade)) for pair, grade in judged.items())
@@ -191,8 +191,9 @@ def test_what_pandas_writes_is_read(tmp_path, judged, quoting):
     frame.to_csv(tmp_path / "qrels.csv", index=False, quoting=quoting)
     frame.to_json(tmp_path / "rows.json", orient="records")
     frame.to_json(tmp_path / "lines.json", orient="records", lines=True)
+    frame.to_json(tmp_path / "columns.json")
 
-    for name in ("qrels.tsv", "qrels.csv", "rows.json", "lines.json"):
+    for name in ("qrels.tsv", "qrels.csv", "rows.json", "lines.json", "columns.json"):
         assert sorted(read_qrels(tmp_path / name).judgements()) == expected, name
     assert plainly((tmp_path / "qrels.tsv").read_text()) == expected
 

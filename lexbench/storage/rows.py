@@ -123,6 +123,8 @@ def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
     flat = isinstance(value, dict) and value and not any(isinstance(one, dict) for one in value.values())
     if flat and (set(value) & set(table.ids) or set(value) <= set(table.known)):
         value = [value]  # one line of JSON lines
+    elif isinstance(value, dict) and set(value) & set(table.ids) and (columns := _columns(value)):
+        value = columns
     try:
         every = table.by_id(value) if isinstance(value, dict) else value
         for number, row in enumerate(every, 1):
@@ -131,6 +133,14 @@ def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
             yield number, _whole(row)
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"{path}: {error}") from None
+
+
+def _columns(value: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of an object of columns, {"id": {"0": "d1"}, ...}, which pandas writes by default; [] for another one."""
+    first = next(iter(value.values()))
+    if not all(isinstance(column, dict) and list(column) == list(first) for column in value.values()):
+        return []
+    return [{name: column[key] for name, column in value.items()} for key in first]
 
 
 _LINES = object()  # what `_json_value` returns for JSON lines
