@@ -64,7 +64,7 @@ class DenseVectors(LookedUp):
         for file, vectors in zip(files, (documents, queries), strict=True):
             ids, values = (list(vectors), list(vectors.values())) if isinstance(vectors, Mapping) else vectors
             write_array(file, list(ids), values)
-        return cls(*map(str, files), similarity=similarity)
+        return cls(documents=str(files[0]), queries=str(files[1]), similarity=similarity)
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files, also of those with ids."""

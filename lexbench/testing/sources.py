@@ -67,7 +67,7 @@ class SourceContract:
         assert all(query.query_id.split() == [query.query_id] for query in queries)
         assert len({query.query_id for query in queries}) == len(queries) > 0
         assert all(isinstance(judgement, Judgement) for judgement in judgements)
-        assert all(type(row.grade) is int or not row.grade.is_integer() for row in judgements), "write whole grades as int"
+        assert all(isinstance(row.grade, int) or not row.grade.is_integer() for row in judgements), "write whole grades as int"
         assert len({(judgement.query_id, judgement.doc_id) for judgement in judgements}) == len(judgements) > 0
         assert {judgement.query_id for judgement in judgements} <= {query.query_id for query in queries}
 
