@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.errors import LexbenchError, echoed
+from lexbench.errors import LexbenchError, echoed, one_line, shortened
 from lexbench.plugins import BuildContext, Retriever, Searcher
 from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
 from lexbench.trec.ids import encode as encode_ids
@@ -99,7 +99,7 @@ class ForeignSearcher(Searcher):
             pairs = _scored(answer)
             ids, given = [str(doc_id) for doc_id, _ in pairs], [float(score) for _, score in pairs]
         except (TypeError, ValueError) as error:
-            why = f" ({error})" if str(error) else ""
+            why = f" ({shortened(one_line(str(error)), _SHOWN)})" if str(error) else ""
             form = "write {document id: score}, (document id, score) pairs, or a list of ids, best first"
             raise self._error(query, f"it answered {echoed(str(answer))}{why}; {form}") from None
         with np.errstate(over="ignore"):  # infinity is refused below
@@ -162,6 +162,7 @@ def _checked(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 _PAIR = 2
+_SHOWN = 120  # characters of a reason in a message
 _ROW_IDS = ("_id", "id", *DOC_IDS)
 _ROW_SCORES = ("score", "similarity", "relevance_score")
 

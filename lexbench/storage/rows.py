@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lexbench.errors import InvalidFile, echoed, require
+from lexbench.errors import InvalidFile, echoed, require, visible
 from lexbench.storage.reading import COMPRESSED, lines, open_file, utf8
 
 Row: TypeAlias = dict[str, Any]
@@ -43,7 +43,7 @@ class MissingColumns(InvalidFile):
 
 def row_error(path: Path, number: int, error: Exception) -> InvalidFile:
     """Return the error for the row with that number."""
-    return (MissingColumns if isinstance(error, NoColumn) else InvalidFile)(f"{path}, line {number}: {error}")
+    return (MissingColumns if isinstance(error, NoColumn) else InvalidFile)(f"{path}, line {number}: {visible(str(error))}")
 
 
 class Table(NamedTuple):
@@ -132,7 +132,7 @@ def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
                 raise InvalidFile(f'{path}, row {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
             yield number, _whole(row)
     except (TypeError, ValueError) as error:
-        raise InvalidFile(f"{path}: {error}") from None
+        raise InvalidFile(f"{path}: {visible(str(error))}") from None
 
 
 def _columns(value: Mapping[str, Any]) -> list[Row]:
@@ -228,14 +228,14 @@ def _separated(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
         return
     first, values = head[0]
     names = _names(values)
+    shown = visible(", ".join(names))
     header = bool(set(names) & set(table.known))
     if header and not set(names) & set(table.ids):
         wanted = ", ".join(table.shapes[max(table.shapes)])
-        there = ", ".join(names)
-        raise MissingColumns(f"{path}, line {first}: a header without a column of ids: {there}; known names: {wanted}")
+        raise MissingColumns(f"{path}, line {first}: a header without a column of ids: {shown}; known names: {wanted}")
     if not header and _may_be_header([fields for _, fields in head]):
         raise MissingColumns(
-            f"{path}, line {first}: is this a header? Its names are unknown: {', '.join(names)}; "
+            f"{path}, line {first}: is this a header? Its names are unknown: {shown}; "
             f"name the columns {' and '.join(next(iter(table.shapes.values())))}, or add such a line above it"
         )
     columns = names if header else table.shapes.get(len(values), ())

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, one_line, shortened
 from lexbench.storage.atomic import writer
 from lexbench.storage.rows import TABLES, MissingColumns, NoColumn, Row, Table, ending, is_frame, part_of_split, row_error, rows
 from lexbench.trec.columns import (
@@ -45,6 +45,7 @@ DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "docu
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
 BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
+_SHOWN = 80  # characters of a value in a message
 _FEW_RANKS = 3  # a list up to this long may have grades that count up
 _UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
 _TREC: Sequence[Kind] = ("id", "skip", "id", "grade")
@@ -208,7 +209,7 @@ def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
         elif pair:
             yield dict(zip(BEIR_HEADER[1:], item, strict=True))
         else:
-            raise TypeError(wrong.replace(type(given).__name__, f"like {item!r}"))
+            raise TypeError(wrong.replace(type(given).__name__, f"like {shortened(one_line(repr(item)), _SHOWN)}"))
 
 
 # ---- text files ------------------------------------------------------------------------------------------------------------
