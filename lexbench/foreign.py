@@ -18,6 +18,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import LexbenchError, echoed, one_line, shortened
 from lexbench.plugins import BuildContext, Retriever, Searcher
 from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
+from lexbench.storage.rows import plain
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.trec.qrels import DOC_IDS
@@ -126,6 +127,7 @@ def _scored(answer: Any) -> list[tuple[Any, Any]]:
 
     Raises TypeError or ValueError, with the reason, for anything that could be read in two ways.
     """
+    answer = plain(answer)
     if isinstance(answer, Mapping):
         return _checked(list(answer.items()))
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):

@@ -277,6 +277,11 @@ def test_every_search_system_finds_the_same(kind, tmp_path):
     assert not system(given).reusable
 
 
+def series(values):
+    """Return values as a Series of pandas."""
+    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").Series(values)
+
+
 # Answers that stand for the list "35", "12"; ids have two characters, so a text could be taken for a pair.
 RANKINGS = {
     "ids": ["35", "12"],
@@ -292,6 +297,8 @@ RANKINGS = {
     "rows": [{"id": "12", "score": 1}, {"id": "35", "score": 2}],
     "rows in order": [{"doc_id": "35", "rank": 1, "text": "x"}, {"doc_id": "12", "rank": 2, "text": "y"}],
     "a mapping": {"12": 1, "35": 2},
+    "a series of scores": lambda: series({"12": 1, "35": 12}),
+    "a series of ids": lambda: series(["35", "12"]),
 }
 
 
@@ -299,6 +306,7 @@ RANKINGS = {
 def test_every_clear_form_of_an_answer_is_the_same_list(answer):
     """A list of ids is a ranking, and a text is never a pair of its letters."""
     table = encode(["35", "3", "12", "1"])  # in descending order, as in a corpus
+    answer = answer() if callable(answer) else answer
     searcher = ForeignSearcher("mine", lambda queries, k: dict.fromkeys(queries, answer), table)
     hits = searcher.search([Query("q1", "x")], 3)
 

@@ -161,6 +161,11 @@ def frame(rows):
     return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").DataFrame(rows)
 
 
+def series(values):
+    """Return values as a Series of pandas."""
+    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").Series(values)
+
+
 JUDGEMENT_ROWS = [{"query-id": "q1", "corpus-id": "d1", "score": 2}, {"query-id": "q2", "corpus-id": "d2", "score": 1}]
 SETS = {"q1": {"d1"}, "q2": {"d2"}}
 MEMORY = {
@@ -174,6 +179,7 @@ MEMORY = {
     "rows by split": (ASKED, {"test": JUDGEMENT_ROWS}),
     "a language": ({"en": ASKED}, {"en": SETS}),
     "arrays": (ASKED, {"q1": np.array(["d1"]), "q2": np.array(["d2"])}),
+    "series": (ASKED, lambda: {"q1": series({"d1": 2, "d9": 0}).iloc[:1], "q2": series(["d2"])}),
     "sets of sets": (ASKED, {"q1": frozenset({"d1"}), "q2": {"d2": 1}.keys()}),
 }
 

@@ -176,6 +176,14 @@ def is_frame(value: Any) -> bool:
     return any(hasattr(value, name) for name in ("iterrows", "iter_rows", "to_pylist", "column_names"))
 
 
+def plain(value: Any) -> Any:
+    """Return a Series of pandas as a mapping, or as a list if its labels only count from 0; anything else unchanged."""
+    if not all(hasattr(value, name) for name in ("index", "to_dict", "tolist")) or hasattr(value, "columns"):
+        return value
+    labels, values = list(value.index), value.tolist()
+    return values if labels == list(range(len(labels))) else dict(zip(labels, values, strict=True))
+
+
 def part_of_split(part: str, given: Mapping[str, Any], split: str | None) -> Any:
     """Return the value of one *split* in a mapping by split, {"test": ...}: the stated one, the only one, or "test".
 

@@ -22,7 +22,19 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError, one_line, shortened
 from lexbench.storage.atomic import writer
-from lexbench.storage.rows import TABLES, MissingColumns, NoColumn, Row, Table, ending, is_frame, part_of_split, row_error, rows
+from lexbench.storage.rows import (
+    TABLES,
+    MissingColumns,
+    NoColumn,
+    Row,
+    Table,
+    ending,
+    is_frame,
+    part_of_split,
+    plain,
+    row_error,
+    rows,
+)
 from lexbench.trec.columns import (
     ITERATION,
     LARGEST_GRADE,
@@ -171,7 +183,8 @@ def by_query(judged: Mapping[str, Any], split: str | None = None) -> Iterator[Ro
             yield from part
             return
         judged = part
-    for query, given in judged.items():
+    for query, value in judged.items():
+        given = plain(value)
         if isinstance(given, Mapping):
             yield from ({BEIR_HEADER[0]: query, BEIR_HEADER[1]: one, BEIR_HEADER[2]: grade} for one, grade in given.items())
         else:
