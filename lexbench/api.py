@@ -91,6 +91,13 @@ def _groups(seeds: "Sequence[str] | Mapping[str, Sequence[str]]") -> dict[str, l
     return seed_groups([seeds] if isinstance(seeds, str) else seeds)
 
 
+def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
+    """Return stated columns of tables, which are typed as "id=package,text=description"."""
+    from lexbench.datasets.stated_columns import parse_columns
+
+    return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
+
+
 def _path(value: "str | Path | None") -> Path | None:
     return Path(value) if value is not None else None
 
@@ -114,6 +121,7 @@ def run(
     measures: Sequence[str] = (),
     depth: int | None = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     on: str | None = None,
@@ -125,8 +133,8 @@ def run(
     """Run systems on a suite or on one dataset.
 
     *data* is the name of a suite ('pydoc'), a dataset ('pydoc/test') or a folder. *datasets* chooses datasets of a suite,
-    *split* the judgements of a folder. A system is an expression ('bm25(k1=0.9)'). Finished work is not repeated. *on* is where
-    corpora are encoded: 'processes(4)', 'ray'.
+    *split* the judgements of a folder, and *columns* names the columns of its tables ('id=package,text=description'). A system
+    is an expression ('bm25(k1=0.9)'). Finished work is not repeated. *on* is where corpora are encoded: 'processes(4)', 'ray'.
 
     In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
     grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
@@ -147,7 +155,8 @@ def run(
     from lexbench.timing.timer import Timer
 
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
-    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, both_recalls=brief)
+    stated = _columns(columns)
+    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
     for members in groups.values():
         check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
@@ -183,13 +192,15 @@ def plan(
     measures: Sequence[str] = (),
     depth: int | None = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "RunPlan":
     """Check a run and return its jobs and the disk that it needs; run nothing. The settings are those of `run`."""
     from lexbench.runner.plan import RunPlan, plan_of
 
-    planned = plan_of(data, _defined(systems, _store(store, progress)), datasets, measures, depth, split)
+    place = _store(store, progress)
+    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, columns=_columns(columns))
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
@@ -304,6 +315,7 @@ def score(
     qrels: Any = None,
     measures: Sequence[str] = MEASURES,
     precision: Literal["double", "float32"] = "double",
+    max_passage: str = "",
     slices: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -312,14 +324,16 @@ def score(
 
     *run* is a TREC run file (may be compressed). It is scored over all judged queries, with ties in trec_eval's order. With
     *dataset*, it may also be a system that was run on the dataset: then its run in the store is scored. *qrels* is a file:
-    without rules, or with *dataset* under the rules of that dataset. *slices* is a file with groups of queries.
+    without rules, or with *dataset* under the rules of that dataset. *slices* is a file with groups of queries. With
+    *max_passage*, e.g. '#', the run is of passages DOCUMENT#PASSAGE: each document has the score of its best passage.
 
     In Python, *run* may also be {query id: {document id: score}}, a data frame or a list of (query, document, score), and
     *qrels* {query id: {document id: grade}} or a data frame.
     """
     from lexbench.report.score import score as score_run
 
-    return score_run(run, dataset, qrels, measures, precision, _path(slices), _store(store, progress))
+    place = _store(store, progress)
+    return score_run(run, dataset, qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices))
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------------
@@ -805,11 +819,11 @@ def suite(name: str) -> "Facts":
     return Facts(suite_named(name))
 
 
-def dataset(name: Any, split: str | None = None) -> "DatasetPage":
+def dataset(name: Any, split: str | None = None, columns: "str | Mapping[str, str]" = "") -> "DatasetPage":
     """Return a dataset, by id or as a folder or data in memory: its contract, documents, queries and judgements."""
     from lexbench.report.dataset import DatasetPage
 
-    return DatasetPage(name, split)
+    return DatasetPage(name, split, _columns(columns))
 
 
 def model(name: str) -> "Facts":

@@ -27,6 +27,7 @@ class SourceFacts(Strict, frozen=True):
     md5: str | None = None  # of the archive, as published
     archive: str | None = None  # its name in ir_datasets' folder of the corpus
     publishable: bool = False  # whether the license allows a published page to show the texts of queries
+    columns: dict[str, str] = field(default_factory=dict)  # of tables of the user, see `lexbench.datasets.stated_columns`
     added: str | None = None  # for the loader pydoc: a file with more judgements of the same queries
     varies: bool = False  # a copy may differ from the expected corpus; results then say how
     license: str = ""  # of the data, as stated at `license_source`; "" if unknown

@@ -1,10 +1,12 @@
 """What retrievers outside lexbench share: `command`, `url`, and functions and objects given to `lexbench.run`.
 
-They answer `{query id: {document id: score}}`. This module checks such answers and turns them into hits.
+They answer `{query id: {document id: score}}`, or with a list per query: (document id, score) pairs, rows with an id and a
+score, or ids alone, best first. This module checks such answers and turns them into hits.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.errors import LexbenchError, echoed
+from lexbench.errors import LexbenchError, echoed, one_line, shortened
 from lexbench.plugins import BuildContext, Retriever, Searcher
 from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
+from lexbench.storage.rows import plain
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
+from lexbench.trec.qrels import DOC_IDS
 from lexbench.types import Corpus, Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
@@ -93,13 +97,12 @@ class ForeignSearcher(Searcher):
     def _best(self, query: str, answer: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the positions and scores of the best *k* documents, of equal scores the lower position first."""
         try:
-            pairs = list(answer.items() if isinstance(answer, Mapping) else answer)
+            pairs = _scored(answer)
             ids, given = [str(doc_id) for doc_id, _ in pairs], [float(score) for _, score in pairs]
-        except (TypeError, ValueError):
-            said = echoed(str(answer))
-            raise self._error(
-                query, f"it answered {said}; write {{document id: score}} or (document id, score) pairs"
-            ) from None
+        except (TypeError, ValueError) as error:
+            why = f" ({shortened(one_line(str(error)), _SHOWN)})" if str(error) else ""
+            form = "write {document id: score}, (document id, score) pairs, or a list of ids, best first"
+            raise self._error(query, f"it answered {echoed(str(answer))}{why}; {form}") from None
         with np.errstate(over="ignore"):  # infinity is refused below
             scores = np.array(given, np.float32)
         docs = lookup(self.doc_ids, encode_ids(ids)).astype(np.int32) if ids else np.zeros(0, np.int32)
@@ -117,6 +120,81 @@ class ForeignSearcher(Searcher):
 
     def _error(self, query: str, what: str) -> LexbenchError:
         return LexbenchError(f"{self.name}: query {echoed(query)}: {what}")
+
+
+def _scored(answer: Any) -> list[tuple[Any, Any]]:
+    """Return the documents of an answer with their scores; of documents without scores, the first one has the highest.
+
+    Raises TypeError or ValueError, with the reason, for anything that could be read in two ways.
+    """
+    answer = plain(answer)
+    if isinstance(answer, Mapping):
+        return _checked(list(answer.items()))
+    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+        raise TypeError(f"{type(answer).__name__} is no list")
+    if isinstance(answer, set | frozenset):
+        raise TypeError("a set has no order")
+    items = list(answer)
+    if all(map(_is_id, items)):
+        return _ranked(items)
+    return _rows(items) if all(isinstance(item, Mapping) for item in items) else _pairs(items)
+
+
+def _pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return (document id, score) pairs; also those of (rank, document id) pairs."""
+    if not all(isinstance(item, list | tuple | np.ndarray) and len(item) == _PAIR for item in items):
+        raise TypeError("not all of it are ids, pairs or rows")
+    pairs = [(one, other) for one, other in items]
+    counted = [one for one, _ in pairs] in (list(range(len(pairs))), list(range(1, len(pairs) + 1)))
+    if counted and all(isinstance(other, str) for _, other in pairs):
+        return _ranked([other for _, other in pairs])
+    if counted and len(pairs) > 1 and all(isinstance(other, Integral) for _, other in pairs):
+        raise ValueError("which of the whole numbers are ids?")
+    return _checked(pairs)
+
+
+def _checked(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return *pairs*. Raises TypeError if one is not an id and a number."""
+    for doc_id, score in pairs:
+        if not _is_id(doc_id):
+            raise TypeError(f"{doc_id!r} is no id")
+        if not _is_number(score):
+            raise TypeError(f"the score {score!r} is no number")
+    return pairs
+
+
+_PAIR = 2
+_SHOWN = 120  # characters of a reason in a message
+_ROW_IDS = ("_id", "id", *DOC_IDS)
+_ROW_SCORES = ("score", "similarity", "relevance_score")
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+    """Return the documents of *rows* with named columns. Raises ValueError if nobody can tell the id or the score."""
+    name = next((name for name in _ROW_IDS if name in rows[0]), None)
+    score = next((name for name in _ROW_SCORES if name in rows[0]), None)
+    there = ", ".join(map(str, rows[0]))
+    if name is None or any(name not in row for row in rows):
+        raise ValueError(f"a row has no id; there is: {there}")
+    if score is None:
+        if others := [key for key, value in rows[0].items() if key != name and _is_number(value) and key != "rank"]:
+            raise ValueError(f"a row has no score; is it {others[0]!r}? Call it score, higher is better")
+        return _ranked([row[name] for row in rows])
+    return _checked([(row[name], row.get(score)) for row in rows])
+
+
+def _ranked(ids: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return *ids*, best first, with scores that fall by 1."""
+    return list(zip(ids, range(len(ids), 0, -1), strict=True))
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether *value* is a number, also of NumPy or torch; a text of digits is none."""
+    return not isinstance(value, bool | np.bool_) and hasattr(value, "__float__")
 
 
 def answers_by_query(name: str, answers: Any) -> dict[str, Any]:

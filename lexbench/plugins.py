@@ -434,7 +434,14 @@ class Measure(Plugin):
     dataset's contract, and `RR(rel=1)@10` does not.
     """
 
+    continuous: ClassVar[bool] = False  # whether it takes grades that are no whole numbers, without a threshold `rel`
+
     cutoff: int | None  # how many documents of each list it looks at; None: all
+
+    @property
+    def depth(self) -> int | None:
+        """How many documents of each list `per_query` needs; None: all."""
+        return self.cutoff
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the value for every query of the qrels (queries,)."""
@@ -447,10 +454,12 @@ class Measure(Plugin):
         return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
 
     def __post_init__(self) -> None:
-        """Raise NotationError for a cutoff or a threshold that is not a whole number from 1."""
+        """Raise NotationError for a cutoff that is not a whole number from 1, or a threshold that is not a number above 0."""
         for item in fields(self):  # type: ignore[arg-type]  # a dataclass
             value = getattr(self, item.name)
-            if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST):
+            if item.name == "rel" and isinstance(value, float) and 0 < value <= _LARGEST:  # of continuous grades
+                object.__setattr__(self, "rel", int(value) if value.is_integer() else value)
+            elif value is not None and not isinstance(value, str) and (type(value) is not int or not 1 <= value <= _LARGEST):
                 what = f"{item.name} of {type(self).__name__}"
                 raise NotationError(f"{what} is a whole number from 1 to {_LARGEST}, not {echoed(str(value))}")
 

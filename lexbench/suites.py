@@ -79,6 +79,7 @@ class Suite(Strict, frozen=True):
     retrievers: tuple[str, ...]  # the systems that run if none is named
     depth: int = 1000
     aggregates: tuple[Aggregate, ...] = ()
+    columns: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)  # of tables in folders, by the entry in `datasets`
     folders: dict[str, str] = msgspec.field(default_factory=dict)  # of datasets without a contract, by id
 
 
@@ -108,6 +109,8 @@ def suite(name: str) -> Suite:
                     f"{path}: no dataset {dataset!r}{where} - at `$.datasets[{index}]`; see: lexbench list datasets"
                 )
             folders[dataset] = path.resolve().parent / dataset
+    if strange := next((name for name in content.columns if name not in folders), None):
+        raise InvalidFile(f"{path}: columns of {strange!r}, which is no folder of this suite - at `$.columns`")
     for index, aggregate in enumerate(content.aggregates):
         strangers = sorted(set(aggregate.members) - set(content.datasets))
         if strangers:
@@ -117,7 +120,7 @@ def suite(name: str) -> Suite:
 
 def _with_folders(suite: Suite, folders: Mapping[str, Path]) -> Suite:
     """Return a suite with the ids of its *folders* in place of what the file calls them, and its headline as first measure."""
-    ids = {typed: find_folder(path).contract.id for typed, path in folders.items()}
+    ids = {typed: find_folder(path, columns=suite.columns.get(typed, {})).contract.id for typed, path in folders.items()}
     means = [
         msgspec.structs.replace(
             mean,
@@ -135,6 +138,7 @@ def _with_folders(suite: Suite, folders: Mapping[str, Path]) -> Suite:
         measures=tuple(dict.fromkeys((suite.headline, *suite.measures))),  # `suite_of_results` finds it there
         aggregates=tuple(means),
         folders={ids[typed]: str(path) for typed, path in folders.items()},
+        columns={ids[typed]: stated for typed, stated in suite.columns.items()},
     )
 
 

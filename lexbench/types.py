@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
 
     query_id: str
     doc_id: str
-    grade: int
+    grade: int | float  # whole grades are integers
 
 
 class Verdict(NamedTuple):

@@ -1,12 +1,16 @@
 """Published dense vectors are looked up by id, in all published layouts."""
 
+import json
+
 import numpy as np
 import pytest
 import tiny
 from tiny import answer, write_rows
 from workbench import needs_pyarrow
 
+import lexbench
 from lexbench import registry
+from lexbench.encoders.dense_vectors import DenseVectors
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Document, Query
@@ -133,3 +137,123 @@ def test_missing_vectors_are_named(tmp_path):
     (tmp_path / "v.pkl").touch()
     with pytest.raises(InvalidFile, match=r"v\.pkl: vectors are read from files that end in \.parquet, \.jsonl"):
         encoder(tmp_path, "v.pkl", "queries.jsonl").identity()
+
+
+# ---- files of NumPy --------------------------------------------------------------------------------------------------------
+
+
+def put(folder, name, vectors, dtype=np.float32, ids=".ids"):
+    """Save *vectors* as .npy, with their ids in a file beside, or as .npz."""
+    values = np.array(list(vectors.values()), dtype)
+    if name.endswith(".npz"):
+        np.savez(folder / name, ids=np.array(list(vectors)), vectors=values)
+        return
+    np.save(folder / name, values)
+    beside = folder / name.replace(".npy", ids)
+    if ids == ".ids.npy":
+        np.save(beside, np.array(list(vectors)))
+    else:
+        beside.write_text(json.dumps(list(vectors)) if ids == ".ids.json" else "".join(f"{one}\n" for one in vectors))
+
+
+@pytest.mark.parametrize("ids", [".ids", ".ids.txt", ".ids.json", ".ids.npy", ".npz"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_arrays_of_numpy_are_read(ids, dtype, tmp_path):
+    """.npy with ids beside it in every form, and .npz, give the vectors of the same JSON lines."""
+    ending = ".npz" if ids == ".npz" else ".npy"
+    put(tmp_path, f"documents{ending}", DOCUMENTS, dtype, ids)
+    put(tmp_path, f"queries{ending}", QUERIES, dtype, ids)
+    made = encoder(tmp_path, f"documents{ending}", f"queries{ending}")
+
+    assert found(made, ["10", "d1", "d2"]).tolist() == [[0, 2], [1, 0], [3, 6]]
+    assert made.encode_queries([Query("q1", ""), Query("q2", "")]).tolist() == [[1, 0.5], [0, 1]]
+
+
+def test_ids_of_arrays_are_stated_and_part_of_the_identity(tmp_path):
+    """A stated file of ids counts; another order of ids is another identity; a folder may mix files."""
+    put(tmp_path, "documents.npy", DOCUMENTS)
+    put(tmp_path, "queries.npz", QUERIES)
+    (tmp_path / "other.txt").write_text("d2\nd1\n10\n")
+    plain = encoder(tmp_path, "documents.npy", "queries.npz")
+    stated = encoder(tmp_path, "documents.npy", "queries.npz", document_ids=str(tmp_path / "other.txt"))
+
+    assert [found(one, ["d1"]).tolist() for one in (plain, stated)] == [[[1, 0]], [[3, 6]]]
+    assert plain.index_identity() != stated.index_identity()
+    before = plain.index_identity()
+    (tmp_path / "documents.ids").write_text("d2\nd1\n10\n")
+    assert plain.index_identity() == before | {"document_ids": stated.index_identity()["document_ids"]} != before
+    assert found(plain, ["d1"]).tolist() == [[3, 6]]
+
+
+def test_an_archive_may_have_a_vector_under_each_id(tmp_path):
+    """{id: vector} as np.savez writes it, and ids as numbers."""
+    np.savez(tmp_path / "a.npz", **{name: np.array(vector) for name, vector in DOCUMENTS.items()})
+    np.savez(tmp_path / "b.npz", docids=np.array([7, 12]), embeddings=np.ones((2, 2)))
+
+    assert [one.ids for file in ("a", "b") for one in read_dense(tmp_path / f"{file}.npz")] == [list(DOCUMENTS), ["7", "12"]]
+
+
+ARRAYS = [
+    ({"v.npy": np.ones((2, 2))}, "whose vectors are these"),
+    ({"v.npy": np.ones((2, 2)), "v.ids.npy": np.array(["a"])}, "2 vectors, and 1 ids"),
+    ({"v.npy": np.ones((1, 2), np.int8), "v.ids.npy": np.array(["a"])}, "int8 are codes, which are no vectors without"),
+    ({"v.npy": np.ones(2), "v.ids.npy": np.array(["a", "b"])}, r"\(texts, dimensions\); this is one of float64, \(2,\)"),
+    ({"v.npy": np.array([[{}]]), "v.ids.npy": np.array(["a"])}, "need pickle, which is never loaded"),
+    ({"v.npy": np.ones((1, 2)), "v.ids.npy": np.array(["a"], object)}, "need pickle, which is never loaded"),
+    ({"v.npy": np.ones((1, 2)), "v.ids.npy": np.array([0.5])}, "ids are an array of texts or whole numbers, not of float64"),
+    ({"v.npy": np.array([["x"]]), "v.ids.npy": np.array(["a"])}, "an array of numbers"),
+    ({"v.npy": np.array([[np.nan]]), "v.ids.npy": np.array(["a"])}, "is no float32"),
+]
+
+
+@pytest.mark.parametrize(("files", "said"), ARRAYS, ids=[said for _, said in ARRAYS])
+def test_arrays_that_are_no_vectors_are_refused(files, said, tmp_path):
+    """The error names the file and what is wrong; nothing is unpickled."""
+    for name, array in files.items():
+        np.save(tmp_path / name, array, allow_pickle=True)
+    with pytest.raises(InvalidFile, match=said):
+        list(read_dense(tmp_path / "v.npy"))
+
+
+def test_damaged_files_of_numpy_are_refused(tmp_path):
+    """A cut file, a text, and an archive without ids are one line."""
+    put(tmp_path, "a.npy", DOCUMENTS)
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-5])
+    (tmp_path / "b.npz").write_text("text")
+    np.savez(tmp_path / "c.npz", np.ones((2, 2)))
+    for name in ("a.npy", "b.npz", "c.npz"):
+        with pytest.raises(InvalidFile, match=name):
+            list(read_dense(tmp_path / name))
+
+
+@pytest.mark.parametrize("form", ["mapping", "ids and array"])
+def test_arrays_in_memory_are_a_system(form, store, tmp_path):
+    """Mappings from ids to vectors, and ids with an array, are searched like the same file; equal ones share an index."""
+    data = {
+        "corpus": {"d1": "a", "d2": "b", "10": "c"},
+        "queries": {"q1": "x", "q2": "y"},
+        "qrels": {"q1": ["d2"], "q2": ["10"]},
+    }
+    parts = [DOCUMENTS, QUERIES]
+    if form != "mapping":
+        parts = [(np.array(list(part)), np.array(list(part.values()))) for part in parts]
+    first, second = (DenseVectors.from_arrays(*parts, similarity="cosine") for _ in range(2))
+    (result,) = lexbench.run(data, {"mine": first}, measures=["RR@10"])
+
+    assert result.per_query["RR@10"] == [1 / 2, 1]  # q1 is nearest to d1, q2 to 10
+    assert first.identity() == second.identity()
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({"d": [1.0], "e": [1.0, 2.0]}, "documents: setting an array element with a sequence"),
+        ((["d"], np.ones((2, 2))), "documents: 2 vectors, and 1 ids"),
+        (([0.5], np.ones((1, 2))), "documents: the _id 0.5 is not a string"),
+        ({"d": np.ones(2, np.uint8)}, "documents: uint8 are codes"),
+    ],
+)
+def test_arrays_in_memory_that_are_no_vectors_are_refused(documents, said):
+    """The error names the part and what is wrong."""
+    with pytest.raises(InvalidFile, match=said):
+        DenseVectors.from_arrays(documents, QUERIES)

@@ -166,7 +166,7 @@ CANNOT_BE = {  # exit code 2
     # run files
     "score good/queries.jsonl -d good": "convert it first: lexbench import table good/queries.jsonl NEW",
     "score good.run": "give -d ID, --qrels FILE, or both",
-    "score good.run --qrels good/queries.jsonl": "is not a number",
+    "score good.run --qrels good/queries.jsonl": "there is no column 'query-id'; there is: _id, text",
     "score good.run -d good --slices none.slices": "no slices",
     "score good.run -d good --slices narrow.slices": "1 column, not 2",
     "score good.run -d good --slices twice.slices": "query q1 is in slice a twice",

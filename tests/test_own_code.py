@@ -14,10 +14,12 @@ from tiny import answer, ended, enter, write_files
 
 import lexbench
 from lexbench.errors import CannotStart, LexbenchError
+from lexbench.foreign import ForeignSearcher
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import artifacts
 from lexbench.timing.protocol import Settings
+from lexbench.trec.ids import encode
 from lexbench.types import Kind, MultiVectors, Query
 from lexbench.vectors import converted
 
@@ -276,15 +278,66 @@ def test_every_search_system_finds_the_same(kind, tmp_path):
     assert not system(given).reusable
 
 
+def series(values):
+    """Return values as a Series of pandas."""
+    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").Series(values)
+
+
+# Answers that stand for the list "35", "12"; ids have two characters, so a text could be taken for a pair.
+RANKINGS = {
+    "ids": ["35", "12"],
+    "numbers as ids": [35, 12],
+    "an array of ids": np.array(["35", "12"]),
+    "a tuple": ("35", "12"),
+    "pairs": [("12", 0.5), ("35", 2)],
+    "pairs with ids as numbers": [(35, 0.75), (12, 0.5)],
+    "lists of JSON": [["35", 2.5], ["12", -1]],
+    "rank and id": [(1, "35"), (2, "12")],
+    "rank and id from 0": [(0, "35"), (1, "12")],
+    "scores of NumPy": [("12", np.float32(0.5)), ("35", np.int64(3))],
+    "rows": [{"id": "12", "score": 1}, {"id": "35", "score": 2}],
+    "rows in order": [{"doc_id": "35", "rank": 1, "text": "x"}, {"doc_id": "12", "rank": 2, "text": "y"}],
+    "a mapping": {"12": 1, "35": 2},
+    "a series of scores": lambda: series({"12": 1, "35": 12}),
+    "a series of ids": lambda: series(["35", "12"]),
+}
+
+
+@pytest.mark.parametrize("answer", RANKINGS.values(), ids=RANKINGS)
+def test_every_clear_form_of_an_answer_is_the_same_list(answer):
+    """A list of ids is a ranking, and a text is never a pair of its letters."""
+    table = encode(["35", "3", "12", "1"])  # in descending order, as in a corpus
+    answer = answer() if callable(answer) else answer
+    searcher = ForeignSearcher("mine", lambda queries, k: dict.fromkeys(queries, answer), table)
+    hits = searcher.search([Query("q1", "x")], 3)
+
+    assert table[hits.docs[0]].tolist() == [b"35", b"12"]
+    assert hits.scores[0][0] > hits.scores[0][1]
+
+
 WRONG = [
     ([1], "it returned list; it must return {query id: {document id: score}}"),
     ({"q1": {"d9": 1}}, "query 'q1': document 'd9' is not in the corpus"),
     ({"q1": {"d1": 1, "d2": float("nan")}}, "query 'q1': document 'd2' has a score that is no finite number"),
     ({"q2": [("d1", 1), ("d2", 1), ("d1", 3)]}, "query 'q2': document 'd1' comes twice"),
     ({"q4": {}}, "it answered query 'q4', which was not asked"),
-    ({"q1": {"d1": "high"}}, "query 'q1': it answered \"{'d1': 'high'}\"; write {document id: score} or"),
-    ({"q1": ["d1", "d2"]}, "query 'q1': document 'd' is not in the corpus"),
-    ({"q1": None}, "query 'q1': it answered 'None'; write"),
+    (
+        {"q1": {"d1": "high"}},
+        "query 'q1': it answered \"{'d1': 'high'}\" (the score 'high' is no number); write",
+    ),
+    ({"q1": ["d1", "d9"]}, "query 'q1': document 'd9' is not in the corpus"),
+    ({"q1": [(1, 12), (2, 35)]}, "query 'q1': it answered '[(1, 12), (2, 35)]' (which of the whole numbers are ids?)"),
+    ({"q1": [(0.9, "d1"), (0.5, "d2")]}, "query 'q1': it answered \"[(0.9, 'd1'), (0.5, 'd2')]\" (0.9 is no id)"),
+    ({"q1": {1: "d1", 2: "d2"}}, "query 'q1': it answered \"{1: 'd1', 2: 'd2'}\" (the score 'd1' is no number)"),
+    ({"q1": {"d1", "d2"}}, "query 'q1': it answered"),
+    ({"q1": "d1"}, "query 'q1': it answered 'd1' (str is no list)"),
+    (
+        {"q1": [{"id": "d1", "distance": 0.2}]},
+        "query 'q1': it answered \"[{'id': 'd1', 'distance': 0.2}]\" (a row has no",
+    ),
+    ({"q1": (["d1", "d2"], [0.9, 0.5])}, "query 'q1': it answered"),
+    ({"q1": [("d1", True)]}, "query 'q1': it answered \"[('d1', True)]\" (the score True is no number)"),
+    ({"q1": None}, "query 'q1': it answered 'None' (NoneType is no list); write"),
 ]
 
 

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
-from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_msmarco_run, write_run
+from lexbench.trec.runs import (
+    Run,
+    max_passage,
+    read_run,
+    strictly_decreasing,
+    without_self_matches,
+    write_msmarco_run,
+    write_run,
+)  # fmt: skip
 from lexbench.types import Hits, Judgement
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100)
@@ -39,14 +47,14 @@ def entries(run):
 
 WELL_FORMED = [
     RUN, RUN.replace("tag\n", "a tag of words\n", 1), RUN.replace(" tag", "").replace("\ttag", ""), RUN.rstrip("\n"),
-    RUN.replace("\n", "\r\n"), RUN.replace(" ", "  \t"), f"# by us\n\n{RUN}\n \n# end", " " + RUN,
+    RUN.replace("\n", "\r\n"), RUN.replace(" ", "  \t"), f"# by us\n\n{RUN}\n \n", " " + RUN,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
 @pytest.mark.parametrize("text", WELL_FORMED)
 def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, text, name):
-    """White space, line ends, comment lines, a missing last newline or tag, and words after the tag do not change a run."""
+    """White space, line ends, comments above it, a missing last newline or tag, and words after the tag do not change a run."""
     assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
 
 
@@ -112,18 +120,24 @@ def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
     assert list(read_qrels(file(tmp_path, text)).judgements()) == [("q1", "d1", 2), ("q1", "d2", -1)]
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q1\td1\t2\n", r":1: 3 columns, not 4"),  # BEIR's without its header: the first judgement would be lost
+        ("q 0 d 1 x\n", r":1: 5 columns, not 4"),
+        ("q 0 d 1\n# end\n", r":2: 2 columns, not 4: '# end'; comments stand only above the first line of data"),
+        ("q 0 7\nq 0 8\n", r":1: which of the three columns is which\? Write a first line 'query-id 0 corpus-id' or"),
+        ("q a 1\nq b 2\nq c 3\nq d 4\n", r": the third column counts 1, 2, 3, … for each query, so this is a run"),
         *((text, ": there are no judgements in it") for text in ("", "# only a comment\n", "query-id\tcorpus-id\tscore\n")),
-        ("q 0 d 0.5\n", r":1: '0.5' is not a whole number"),
-        ("q 0 d 2147483648\n", ": a grade beyond 2147483647: 2147483648"),
-        (f"q 0 d {'9' * 30}\n", f":1: '{'9' * 30}' is not a number"),
+        ("q 0 d high\n", r":1: the grade 'high' is no number; grades are numbers, e.g. 0, 1 or 2"),
+        ("q 0 d nan\n", r":1: the grade 'nan' is no number"),
+        ("q 0 d 2147483648\n", ":1: a grade beyond 2147483647: 2147483648"),
     ],
 )
-def test_a_file_that_has_no_qrels_is_refused(tmp_path, text, message):
-    """The error message names the file, the line if there is one, and what is wrong."""
+def test_a_file_that_has_no_qrels_is_refused(tmp_path, monkeypatch, text, message, large):
+    """The error message names the file, the line if there is one, and what is wrong, for small and large files."""
+    if large:
+        monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
     with pytest.raises(InvalidFile, match=r"file\.txt" + message):
         read_qrels(file(tmp_path, text))
 
@@ -168,10 +182,10 @@ def test_qrels_that_are_written_read_back(tmp_path, write):
 
 
 @pytest.mark.parametrize(
-    ("query", "document", "tag"), [("a b", "d", "t"), ("q", "d\t", "t"), ("#q", "d", "t"), ("q", "d", "my tag"), ("q", "d", "")]
+    ("query", "document", "tag"), [("a b", "d", "t"), ("q", "d\t", "t"), ("#", "d", "t"), ("q", "d", "my tag"), ("q", "d", "")]
 )
 def test_ids_that_would_not_read_back_are_not_written(tmp_path, query, document, tag):
-    """White space splits an id, and a leading # makes its line a comment; then no file is left behind."""
+    """White space splits an id, and a line that begins with # and a blank is a comment; then no file is left behind."""
     with pytest.raises(LexbenchError, match="cannot be written"):
         write_run(Run.from_entries([query], [document], [1]), tmp_path / "run", tag)
 
@@ -223,7 +237,7 @@ def test_a_faulty_line_is_named(tmp_path, monkeypatch, line, message, large):
 
 
 def test_an_id_may_begin_with_a_hash_behind_a_blank(tmp_path):
-    """Only a line that begins with `#` is a comment, so no entry is lost silently."""
+    """A line that fits the columns is data, so no entry is lost silently."""
     assert entries(read_run(file(tmp_path, " #q Q0 d 1 2 t\n"))) == [("#q", "d", 2.0)]
 
 
@@ -341,3 +355,36 @@ def test_judgements_are_sorted_and_repeats_count_once():
 
     assert list(qrels.judgements()) == [("a", "z", 0), ("b", "x", -1), ("b", "y", 2)]
     assert len(qrels) == 3
+
+
+# Runs of passages
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("pq"), st.sampled_from(["a#b#1", "a#b#2", "c#1", "c#x y", "d", "#1", "e"])), FLOATS
+    )
+)
+def test_the_best_passage_of_a_document_counts(scored):
+    """Documents have the largest score of their passages, in trec_eval's order; an id without the mark is a document."""
+    expected = {}
+    for (query, name), score in scored.items():
+        document = name.rpartition("#")[0] or name
+        expected[query, document] = max(score + 0.0, expected.get((query, document), -np.inf))
+    run = Run.from_entries([query for query, _ in scored], [name for _, name in scored], list(scored.values()))
+    if not any("#" in name for _, name in scored):
+        with pytest.raises(LexbenchError, match="no document id of the run has '#' in it"):
+            max_passage(run, "#")
+        return
+    again = Run.from_entries([query for query, _ in expected], [name for _, name in expected], list(expected.values()))
+
+    assert entries(max_passage(run, "#")) == entries(again)
+
+
+def test_a_run_of_passages_has_a_note(tmp_path):
+    """The note counts documents and passages; scores of run files stay double."""
+    run = max_passage(read_run(file(tmp_path, "q Q0 a%1 1 1e-9 t\nq Q0 b%1 2 2e-9 t\nq Q0 a%2 3 3e-9 t\n")), "%")
+
+    assert entries(run) == [("q", "a", 3e-9), ("q", "b", 2e-9)]
+    assert run.precision == "double"
+    assert run.notes[-1] == "its lists have 2 documents on average, from 3 passages; the best passage of each counts"

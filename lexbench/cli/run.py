@@ -62,6 +62,8 @@ def suite(data: str, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(default=lexbench.default_measures())
 @click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
+@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,text=description,"
+              "queries.id=number,qrels.grade=clicks.")  # fmt: skip
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:
     """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.
@@ -80,7 +82,14 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
     with shown() as progress:
         if dry_run:
             settings: dict[str, Any] = {name: options.get(name) or () for name in ("systems", "datasets", "measures")}
-            planned = lexbench.plan(data, depth=options["depth"], split=options.get("split"), progress=progress, **settings)
+            planned = lexbench.plan(
+                data,
+                depth=options["depth"],
+                split=options.get("split"),
+                columns=options.get("columns", ""),
+                progress=progress,
+                **settings,
+            )
         else:
             found = lexbench.run(data, time=time, brief=brief, progress=progress, **options)
     if dry_run:

@@ -26,8 +26,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.digests import netstrings, utf8
+from lexbench.datasets.digests import netstrings
 from lexbench.errors import InvalidFile
+from lexbench.storage.reading import utf8
 from lexbench.types import Document
 
 IDS = ("ids.npy", "corpus.json")  # the files that a stored run needs, because its documents are positions in the corpus
@@ -91,8 +92,8 @@ class StoredCorpus:
 def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:
     """Write *documents*, in any order, into the existing folder *path*.
 
-    Raises InvalidDocument for the first id that is repeated or cannot be written to a TREC file: empty, with white space or
-    NUL, or starting with `#`.
+    Raises InvalidDocument for the first id that is repeated or that no run file can hold: empty, with a NUL, a tab or a line
+    end, or with blanks around it.
     """
     with TemporaryFile(dir=path) as file:
         spool = _sorted_runs(documents, file)
@@ -168,13 +169,13 @@ def _sorted_runs(documents: Iterable[Document], file: IO[bytes]) -> _Spool:
 
 
 def _unsorted_runs(documents: Iterable[Document]) -> Iterator[list[_Row]]:
-    """Yield *documents* in lists that fit into memory. Raises InvalidDocument for an id that a TREC run cannot hold."""
+    """Yield *documents* in lists that fit into memory. Raises InvalidDocument for an id that no run file can hold."""
     run: list[_Row] = []
     size = 0
     for document in documents:
         doc_id, text = utf8(document.doc_id), utf8(document.text)
-        if doc_id.split() != [doc_id] or b"\0" in doc_id or doc_id.startswith(b"#"):
-            why = "is empty, has white space, or starts with '#': no run file could hold it; replace it, e.g. by _"
+        if not doc_id or doc_id != doc_id.strip() or any(code < ord(" ") for code in doc_id):
+            why = "is empty, or has a tab, a line end or blanks around it: no run file could hold it; replace these, e.g. by _"
             raise InvalidDocument(f"document id {document.doc_id!r} {why}", document.doc_id)
         run.append((doc_id, text, document.body_at))
         size += len(text) + _OVERHEAD

@@ -6,7 +6,7 @@ have the same bytes, and any language can repeat it in a few lines. No digest de
     corpus    id, text of every document, by descending bytes of the id (the order of positions)
     queries   id, text of every judged query, by ascending bytes of the id
     ids       id of every judged query, by ascending bytes
-    qrels     query id, document id, grade (decimal) of every judgement, by ascending bytes of the two ids
+    qrels     query id, document id, grade (the shortest decimal) of every judgement, by ascending bytes of the two ids
 
 Texts are those that retrievers see, so the digest of a corpus includes the text policy.
 """
@@ -14,6 +14,7 @@ Texts are those that retrievers see, so the digest of a corpus includes the text
 import hashlib
 from collections.abc import Iterable
 
+from lexbench.storage.reading import utf8
 from lexbench.trec.ids import bytes_of
 from lexbench.types import Judgement, Query
 
@@ -36,18 +37,10 @@ def query_ids_sha256(query_ids: Iterable[str]) -> str:
 
 def qrels_sha256(judgements: Iterable[Judgement]) -> str:
     """Return the digest of *judgements*, which may come in any order."""
-    rows = sorted((bytes_of(row.query_id), bytes_of(row.doc_id), b"%d" % row.grade) for row in judgements)
+    rows = sorted((bytes_of(row.query_id), bytes_of(row.doc_id), b"%a" % row.grade) for row in judgements)
     return hashlib.sha256(b"".join(netstrings(*row) for row in rows)).hexdigest()
 
 
 def drawn_number(name: str, what: str) -> float:
     """Return a number in [0, 1) that depends on *name* and *what* only: a random choice that is the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64
-
-
-def utf8(text: str) -> bytes:
-    """Return *text* as UTF-8. Half a surrogate pair, which JSON allows and UTF-8 does not, becomes U+FFFD, as in Lucene."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -4,10 +4,11 @@
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from lexbench.datasets.memory import Memory, parts_of
 from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
+from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
@@ -58,21 +60,27 @@ def is_here(contract: Contract) -> bool:
     return status(contract) not in ("not here", "to be fetched")
 
 
-def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source | None]:
+def find_dataset(
+    data: Any, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Contract, Source | None]:
     """Return the contract of a dataset and, unless *data* is an id, its source.
 
     *data* is an id, a folder, a file of judgements, "hf:ORG/NAME", "ir_datasets:ID", or a dataset in memory. `find_source`
     finds the source of an id; a folder with the name of an id is typed ./ID. Data without an id get the default contract.
-    *split* chooses the judgements of a folder. Raises UnknownName or CommandError if *data* is none of these.
+    *split* chooses the judgements of a folder or of data in memory. *columns* names columns of its tables (see
+    `lexbench.datasets.stated_columns`). Raises UnknownName or CommandError if *data* is none of these.
     """
+    stated_columns(columns)
     if not isinstance(data, str | Path):
-        return _in_memory(data)
+        return _in_memory(data, split, columns)
     name = str(data)
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
     contract = find_contract(name.removeprefix(LIBRARY))
     if contract is None and Path(name).exists():
-        return find_folder(Path(name), split)
+        return find_folder(Path(name), split, columns)
+    if columns:
+        raise CommandError(f"columns are those of tables in a folder, and {name} is none")
     if split:
         raise CommandError(f"--split chooses the judgements of a folder, and {name} is none; see: lexbench list datasets")
     if contract is None and name.startswith(LIBRARY):
@@ -95,10 +103,12 @@ def alternatives(name: str, ids: Iterable[str]) -> list[str]:
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
 
 
-def _in_memory(data: Any) -> Located:
+def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
     """Return data in memory as a dataset, under the default contract. Raises CommandError if it is none."""
     parts = parts_of(data)
-    if parts is None:
+    if parts is not None:
+        parts |= ({"split": split} if split else {}) | ({"columns": columns} if columns else {})
+    else:
         what = "give the name of a suite, dataset or folder, or {'corpus': …, 'queries': …, 'qrels': …}"
         raise CommandError(f"{type(data).__name__} is no dataset; {what}")
     bare = Memory(_default_contract("memory", "test", SourceFacts(loader="memory"), several=False), parts)
@@ -111,18 +121,21 @@ def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | Non
     return find_folder(place) if place else (contract_of(dataset), None)
 
 
-def find_folder(path: Path, split: str | None = None) -> Located:
+def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
     """Return the dataset in a folder, under the rules in its contract.toml, or else under the default contract.
 
     *path* is a folder in one of the layouts of `lexbench.datasets.sources.files`, or a file of its judgements. The documents
-    may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`. Raises
-    MissingData or InvalidFile if something is missing or ambiguous.
+    may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`. *columns*
+    names columns of the tables, in place of those in contract.toml. Raises MissingData or InvalidFile if something is missing
+    or ambiguous.
     """
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
+    if rules and columns:
+        rules = msgspec.structs.replace(rules, source=msgspec.structs.replace(rules.source, columns=dict(columns)))
     if rules and rules.source.split == (split or rules.source.split) and (own_source := Files.locate(rules, [path])):
         return Located(rules, own_source)
     judgements = find_tables(path, "judgements")
@@ -135,7 +148,7 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
     taken = find_contract(f"{own}/{split}" if several else own)  # the name of a published dataset, which has other rules
     name = f"{above}/{own}" if shared or taken else own
-    contract = _default_contract(name, split, SourceFacts(loader="files", split=split), several=several)
+    contract = _default_contract(name, split, SourceFacts(loader="files", split=split, columns=dict(columns)), several=several)
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:

@@ -2,39 +2,54 @@
 
     documents    {id: text} or {id: {"title": …, "text": …}}; or a data frame of pandas or polars, or rows, with named columns
     queries      the same
-    judgements   {query id: {document id: grade}}; or a data frame, or rows, with named columns
+    judgements   {query id: {document id: grade}} or {query id: [document id, …]}; or a data frame, or rows, with named columns
 
-The names of columns are those of files (see `lexbench.datasets.records`). This is no plug-in: no contract can name it.
+Each of them may be a mapping by split, {"test": …}, like those of mteb. The names of columns are those of files (see
+`lexbench.datasets.records`), or stated as "columns" (see `lexbench.datasets.stated_columns`). This is no plug-in: no contract
+can name it.
 """
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from lexbench.contracts import Contract
-from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
-from lexbench.datasets.records import Record, Row, document, judgement_of, record_of
+from lexbench.datasets import records
+from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256
 from lexbench.datasets.sources import ir_datasets
+from lexbench.datasets.stated_columns import Columns, stated_columns
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.plugins import Source
+from lexbench.storage.reading import utf8
+from lexbench.storage.rows import Row, part_of_split
+from lexbench.trec.qrels import by_query, is_by_split, judgement_of
 from lexbench.types import Document, Judgement, Query
 
+_MORE = ("name", "split", "columns", "dataset")  # other keys of data in memory
+_RELEVANT = "relevant_docs"  # the judgements of sentence-transformers and mteb
 _PARTS = {"corpus": "docs", "queries": "queries", "qrels": "qrels"}  # and their names in ir_datasets
 
 
 def parts_of(data: Any) -> dict[str, Any] | None:
     """Return documents, queries and judgements of a dataset in memory, by the names "corpus", "queries" and "qrels".
 
-    *data* is a mapping with these keys and optionally "name", three values in this order (as beir's GenericDataLoader returns
-    them), or an object of ir_datasets. None for anything else. Raises CommandError if a part is missing.
+    *data* is a mapping with these keys, or "relevant_docs" for "qrels", and optionally "name", "split" and "columns"; three
+    values in this order (as beir's GenericDataLoader returns them); or an object of ir_datasets. None for anything else. Raises
+    CommandError if a part is missing or unknown.
     """
     if isinstance(data, Mapping):
+        if "qrels" not in data and _RELEVANT in data:
+            data = {"qrels": data[_RELEVANT], **{name: value for name, value in data.items() if name != _RELEVANT}}
         if lacking := [name for name in _PARTS if name not in data and "dataset" not in data]:
             raise CommandError(
                 f"the data has no {' and no '.join(map(repr, lacking))}; give {{'corpus': …, 'queries': …, 'qrels': …}}"
+            )
+        if unknown := [repr(name) for name in data if name not in (*_PARTS, *_MORE)]:
+            raise CommandError(
+                f"the data has {', '.join(unknown)}, which nothing reads; there is: {', '.join((*_PARTS, *_MORE))}"
             )
         return {name: list(value) if isinstance(value, Iterator) else value for name, value in data.items()}  # read twice
     if isinstance(data, tuple) and len(data) == len(_PARTS):
@@ -49,14 +64,18 @@ class Memory(Source):
     contract: Contract
     parts: Mapping[str, Any]
 
+    @cached_property
+    def columns(self) -> Mapping[str, Columns]:
+        """What the user states about the columns of each part."""
+        return stated_columns(self.parts.get("columns", {}))
+
     def documents(self) -> Iterator[Document]:
         """Yield the documents in their order."""
-        policy = self.contract.text.document
-        return (document(*record, policy) for record in self._records("corpus"))
+        return records.documents(self._records("corpus", self.columns["documents"]), self.contract.text.document)
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in their order."""
-        for query_id, fields in self._records("queries"):
+        for query_id, fields in self._records("queries", self.columns["queries"]):
             text = fields.get("text", fields.get("title"))
             if text is None:
                 raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
@@ -64,27 +83,33 @@ class Memory(Source):
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""
-        given = self._given("qrels")
-        if isinstance(given, Mapping):
-            given = (
-                {"query-id": query, "corpus-id": doc, "score": grade}
-                for query, judged in given.items()
-                for doc, grade in judged.items()
-            )
-        for row in rows_in(given, "qrels"):
-            yield _checked(judgement_of, row, "qrels")
+        renamed = self.columns["judgements"].renamed
+        for row in self._rows("qrels", is_by_split, by_query):
+            yield _checked(lambda row: judgement_of(renamed(row)), row, "qrels")
 
-    def _given(self, part: str) -> Any:
-        """Return a part; of a dataset of ir_datasets, its rows as mappings."""
-        if "dataset" not in self.parts:
-            return self.parts[part]
-        return (row._asdict() for row in ir_datasets.records(self.parts["dataset"], _PARTS[part]))
+    def _records(self, part: str, stated: Columns) -> Iterator[records.Record]:
+        judged = self.parts.get("qrels")
+        splits = tuple(judged) if isinstance(judged, Mapping) and is_by_split(judged) else ()
+        every = self._rows(
+            part, lambda given: records.is_by_split(given, splits), lambda given: records.by_id(given, part=part)
+        )
+        return (_checked(lambda row: records.record_of(stated.renamed(row)), row, part) for row in every)
 
-    def _records(self, part: str) -> Iterator[Record]:
-        given = self._given(part)
-        if isinstance(given, Mapping):
-            given = ({"_id": key, **(value if isinstance(value, Mapping) else {"text": value})} for key, value in given.items())
-        return (_checked(record_of, row, part) for row in rows_in(given, part))
+    def _rows(
+        self, part: str, is_by_split: Callable[[Mapping[str, Any]], bool], by_key: Callable[[Mapping[str, Any]], Iterator[Row]]
+    ) -> Iterator[Row]:
+        """Yield the rows of a part, which may be by split; *by_key* makes those of a mapping."""
+        if "dataset" in self.parts:
+            found = ir_datasets.records(self.parts["dataset"], _PARTS[part])
+            yield from rows_in((row._asdict() for row in found), part)
+            return
+        given = self.parts[part]
+        try:
+            if isinstance(given, Mapping) and is_by_split(given):
+                given = part_of_split(part, given, self.parts.get("split"))
+            yield from rows_in(by_key(given) if isinstance(given, Mapping) else given, part)
+        except (TypeError, ValueError) as error:
+            raise InvalidFile(f"{part}: {str(error).removeprefix(f'{part}: ')}") from None
 
     @cached_property
     def _digest(self) -> str:

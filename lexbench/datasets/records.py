@@ -1,8 +1,9 @@
 """Documents, queries and judgements in files: their formats, and how the fields of a document become one text.
 
-    tables (.jsonl, .csv, .tsv, .parquet)
+    tables (.jsonl, .json, .csv, .tsv, .parquet)
         columns by name, e.g. _id, title, text; query-id, corpus-id, score. Without a header, CSV and TSV files have id, text;
-        or id, title, text; or id, url, title, body. An integer is accepted as an id, null is an empty text.
+        or id, title, text; or id, url, title, body. An integer is accepted as an id, null is an empty text. A JSON file may
+        also be an object {id: text} or {id: {"title": ..., "text": ...}}, or by split, {"test": {...}}.
     documents of TREC
         <DOC> <DOCNO> LA-1 </DOCNO> <HEADLINE> … </HEADLINE> <TEXT> … </TEXT> </DOC>
     topics of TREC: SGML since 1992, whose tags are not closed, and later XML
@@ -10,49 +11,36 @@
         <topic number="1"> <query>coronavirus origin</query> <question>...</question> </topic>
 
 Only a newline ends a line. Errors are InvalidFile with the file and the line. Fields are joined once, when a corpus is read, by
-the policy of the contract. A document remembers where its body starts, for encoders that separate title and body.
+the policy of the contract. A document remembers where its body starts, for encoders that separate title and body. Judgements
+are read by `lexbench.trec.qrels`.
 """
 
-import csv
 import html
-import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from lexbench.datasets.digests import utf8
-from lexbench.errors import InvalidFile, require, shortened
+from lexbench.datasets.stated_columns import IDS, NONE, TEXTS, Columns
+from lexbench.errors import InvalidFile
+from lexbench.storage import rows as tables
 from lexbench.storage.reading import lines
-from lexbench.trec import qrels
-from lexbench.types import Document, Judgement, Query
+from lexbench.storage.rows import MissingColumns, NoColumn, Row, Table, ending, is_frame, part_of_split, text_lines
+from lexbench.trec.ids import id_of
+from lexbench.trec.qrels import BEIR_HEADER, COLUMNS, QUERY_IDS, by_query
+from lexbench.types import Document, Query
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`: those that the collection has
 
-Row: TypeAlias = dict[str, Any]
-Shapes: TypeAlias = Mapping[int, Sequence[str]]  # the names of the columns by their number, for files without a header
-
-_LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest id
 _SHAPES = {2: ("id", "text"), 3: ("id", "title", "text"), 4: ("id", "url", "title", "body")}  # of files without a header
-_QRELS_SHAPES = {3: qrels.BEIR_HEADER, 4: (qrels.BEIR_HEADER[0], "0", *qrels.BEIR_HEADER[1:])}
-_IDS = (
-    *("_id", "id", "doc_id", "doc-id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "pid"),
-    *("query-id", "query_id", "qid", "topic_id"),
-)
-_TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")
-_KNOWN = {*_IDS, *_TEXTS, "title", "url", "headings", "code"}
+_KNOWN = {*IDS, *TEXTS, "title", "url", "headings", "code"}
+_SPLIT = re.compile(r"(train|dev|test|val|valid|validation|eval|default|all)\b", re.IGNORECASE)
+_SAMPLE = 1000  # rows that guesses about columns look at
 _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA and Tevatron
 
-# of data files, without the ending of a compressed file
-ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet", ".txt", ".xml", ".trec", ".sgml")
-_PARQUET_ROWS = 2048  # in memory at once
-_LONGEST_FIELD = 1 << 28  # characters
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_WORD = re.compile(r"[^\W\d]+")  # a name of a column, or an id without digits
-_COMPARED = 20  # ids to compare the first one with
+ENDINGS = (*tables.TABLES, ".txt", ".xml", ".trec", ".sgml")  # of data files, without the ending of a compressed file
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|\bnumber\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
@@ -70,29 +58,93 @@ class Record(NamedTuple):
     fields: dict[str, str]
 
 
-def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a table, or of TREC's documents if a text file begins with a tag."""
-    return (record for _, record in numbered_records(path))
+def _table(split: str | None = None, stated: Columns = NONE) -> Table:
+    """Return what is known about tables of documents and queries."""
+    return Table(_SHAPES, {*_KNOWN, *stated.names()}, {*IDS, *stated.names()}, partial(by_id, split=split))
 
 
-def numbered_records(path: Path) -> Iterator[tuple[int, Record]]:
+def read_records(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[Record]:
+    """Yield the records of a table, or of TREC's documents if a text file begins with a tag.
+
+    *split* chooses one of several splits in a JSON file. *stated* names columns of a table.
+    """
+    return (record for _, record in numbered_records(path, split, stated))
+
+
+def numbered_records(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[tuple[int, Record]]:
     """Yield the line number, from 1, and the record of each document or query, like `read_records`."""
-    for number, row in _trec_documents(path) if _is_tagged(path) else rows(path, _SHAPES, _KNOWN, _IDS):
+    tagged = _is_tagged(path)
+    for number, row in _trec_documents(path) if tagged else tables.rows(path, _table(split, stated)):
         try:
-            yield number, record_of(row)
+            yield number, record_of(row if tagged else stated.renamed(row))
         except (ValueError, TypeError) as error:
-            raise InvalidFile(f"{path}, line {number}: {error}") from None
+            raise tables.row_error(path, number, error) from None
 
 
-def columns(path: Path) -> str:
+def by_id(texts: Mapping[str, Any], split: str | None = None, part: str = "records") -> Iterator[Row]:
+    """Yield a row for each record in a mapping {id: text}, {id: {"title": ..., "text": ...}}, or either of these by split.
+
+    Raises TypeError or ValueError for anything else; *part* names the mapping.
+    """
+    if is_by_split(texts):
+        of_split = part_of_split(part, texts, split)
+        if not isinstance(of_split, Mapping):  # rows
+            yield from of_split
+            return
+        texts = of_split
+    for name, value in texts.items():
+        if not isinstance(value, Mapping | str | None):
+            raise TypeError(f"{part}: the text of {name!r} is {type(value).__name__}; write a text, or a mapping with a text")
+        yield {"_id": name, **(value if isinstance(value, Mapping) else {"text": value})}
+
+
+def is_by_split(texts: Mapping[str, Any], splits: Collection[str] = ()) -> bool:
+    """Return whether a mapping has records by split: mappings by id, data frames or rows; *splits* are known names."""
+    # {"test": {"q1": "words"}} is by split, and {"q1": {"words": "why"}} is a query without a text: only the names differ.
+    of_texts = any(isinstance(one, str) for value in texts.values() if isinstance(value, Mapping) for one in value.values())
+    named = not of_texts or all(name in splits or _SPLIT.match(str(name)) for name in texts)
+    return bool(texts) and named and all(map(_are_records, texts.values()))
+
+
+def _are_records(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and not _KNOWN & {str(name).lower() for name in value} and all(map(_is_record, value.values()))
+    return is_frame(value) or (
+        isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+    )
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, Mapping) and bool({str(name).lower() for name in value} & _KNOWN))
+
+
+def columns(path: Path, stated: Columns = NONE) -> str:
     """Return the names of the columns of a table, e.g. "id, text"; "" for TREC's documents and topics. Reads the beginning."""
     if _is_tagged(path):
         return ""
-    number, row = next(rows(path, _SHAPES, _KNOWN, _IDS), (1, {}))
-    unread = [name for name in row if name not in _KNOWN]
-    untitled = number == 1 and not {".jsonl", ".parquet"} & set(path.suffixes)
-    parts = [*(name for name in row if name in _KNOWN), *(["no header"] if untitled else [])]
+    _, row = next(tables.rows(path, _table(stated=stated)), (1, {}))
+    known = _KNOWN | stated.names()
+    unread = [name for name in row if name not in known]
+    untitled = not tables.has_header(path, _table(stated=stated))
+    parts = [*(name for name in row if name in known), *(["no header"] if untitled else [])]
     return ", ".join(parts) + (f"; not read: {', '.join(unread)}" if unread else "")
+
+
+def sample(path: Path, kind: str, stated: Columns = NONE) -> list[Row]:
+    """Return the first rows of a table of that *kind*, as its file has them; [] for other formats and damaged files.
+
+    If the first line of a CSV or TSV file has no known name, it counts as the header.
+    """
+    if ending(path) not in tables.TABLES:
+        return []
+    judged = Table({len(BEIR_HEADER): BEIR_HEADER}, {*COLUMNS, *stated.names()}, {*QUERY_IDS, *stated.names()}, by_query)
+    table = judged if kind == "judgements" else _table(stated=stated)
+    try:
+        return [row for _, row in islice(tables.rows(path, table), _SAMPLE)]
+    except MissingColumns:
+        return list(islice(tables.with_header(path), _SAMPLE))
+    except InvalidFile:
+        return []
 
 
 def record_of(row: Row) -> Record:
@@ -100,47 +152,28 @@ def record_of(row: Row) -> Record:
 
     Raises TypeError or ValueError if it has no id, or one that no run or qrels file can hold.
     """
-    name = next((name for name in _IDS if name in row), None)
+    name = next((name for name in IDS if name in row), None)
     if name is None:
-        raise ValueError(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
+        raise NoColumn(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
     record_id = id_of(row[name])
     fields = {key: "" if value is None else value for key, value in row.items() if isinstance(value, str | None)}
-    if "text" not in fields and (other := next((text for text in _TEXTS if text in fields and text != name), None)):
+    if "text" not in fields and (other := next((text for text in TEXTS if text in fields and text != name), None)):
         fields["text"] = fields[other]
     if fields.get("title", "").strip() == _NO_TITLE:
         fields["title"] = ""
     return Record(record_id, fields)
 
 
-def id_of(value: Any) -> str:
-    """Return an id as text. White space in it is refused later, where ids of documents and queries are checked.
-
-    Raises TypeError if it is neither text nor a whole number, and ValueError if no run or qrels file can hold it.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # qrels write it the same way
-    if not isinstance(value, str):
-        raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string")
-    if "\0" in value:
-        raise ValueError(f"the id {value!r} has a NUL in it")
-    if len(value) > _LONGEST_ID // 4 and len(value.encode(errors="surrogatepass")) > _LONGEST_ID:
-        raise ValueError(f"an id of {len(value):,} characters; it may have at most {_LONGEST_ID:,} bytes")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the _id {value!r} is no text: it has half of a surrogate pair") from None
-    return value
-
-
-def read_queries(path: Path) -> Iterator[Query]:
+def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[Query]:
     """Yield the queries of a table or of TREC's topics, in the order of the file. Raises InvalidFile if one has no text."""
     if _is_tagged(path) or (".txt" in path.suffixes and b"\t" not in _first_line(path)):
         yield from _trec_topics(path)
         return
-    for number, (query_id, fields) in numbered_records(path):
+    titles = tables.has_header(path, _table(split, stated))
+    for number, (query_id, fields) in numbered_records(path, split, stated):
         if "text" not in fields:
             raise InvalidFile(f"{path}, line {number}: query {query_id!r} has no text; it has: {', '.join(fields)}")
-        if number == 1 and "title" in fields and not {".jsonl", ".parquet"} & set(path.suffixes):  # without a header
+        if "title" in fields and not titles:
             raise InvalidFile(f"{path}: query {query_id!r} has more columns than id and text; keep the one to search for")
         yield Query(query_id, fields["text"])
 
@@ -150,7 +183,7 @@ def read_queries(path: Path) -> Iterator[Query]:
 
 def _is_tagged(path: Path) -> bool:
     """Return whether a text file begins with a tag."""
-    if {".jsonl", ".parquet", ".csv"} & set(path.suffixes):
+    if ending(path) in tables.TABLES and ending(path) != ".tsv":
         return False
     return _first_line(path).startswith(b"<")
 
@@ -198,44 +231,6 @@ def _trec_topics(path: Path) -> Iterator[Query]:
         raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>")
 
 
-# ---- judgements ------------------------------------------------------------------------------------------------------------
-
-
-def read_judgements(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements of a table or a TREC file, in its order. Raises InvalidFile with the number of a faulty line."""
-    if not {".jsonl", ".csv", ".parquet"} & set(path.suffixes):
-        yield from qrels.read_judgements(path, header=False)
-        return
-    for number, row in rows(path, _QRELS_SHAPES, qrels.COLUMNS, qrels.QUERY_IDS):
-        try:
-            yield judgement_of(row)
-        except ValueError as error:
-            raise InvalidFile(f"{path}, line {number}: {error}") from None
-
-
-def judgement_of(row: Row) -> Judgement:
-    """Return the row of a table as a judgement; without a grade it is 1. Raises ValueError if a column is missing or wrong."""
-    names = [next((name for name in known if name in row), None) for known in (qrels.QUERY_IDS, qrels.DOC_IDS, qrels.GRADES)]
-    query, document, grade = names
-    if query is None or document is None:
-        lacking = qrels.BEIR_HEADER[0 if query is None else 1]
-        raise ValueError(
-            f"a row has no column {lacking!r}; there is: {', '.join(map(str, row))}; expected: {', '.join(qrels.BEIR_HEADER)}"
-        )
-    return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
-
-
-def parse_grade(grade: Any) -> int:
-    """Return *grade*, a number or its text, as an integer; 2.0 is 2. Raises ValueError if it is not whole."""
-    try:
-        number = float(grade)
-        if number == int(number):
-            return int(number)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise ValueError(f"the grade {grade!r} is no whole number; grades must be whole numbers, e.g. 0, 1 or 2")
-
-
 # ---- texts -----------------------------------------------------------------------------------------------------------------
 
 
@@ -258,133 +253,39 @@ _POLICIES: Mapping[str, tuple[Callable[[Fields], str], str]] = {  # how fields a
 }  # fmt: skip
 
 
+def documents(records: Iterable[Record], policy: str) -> Iterator[Document]:
+    """Yield the documents of *records*, in order, their fields joined by *policy*.
+
+    Without the field text, a title is all that a document has. Raises MissingColumns for a record that has neither, and if no
+    record has a text, but one has a field of an unknown name that may be its text.
+    """
+    unread: MissingColumns | None = None
+    texts = False
+    for doc_id, fields in records:
+        texts = texts or "text" in fields
+        if "text" not in fields and policy.startswith("title_") and fields.get("title", "").strip():
+            if unread is None and fields.keys() - _KNOWN:
+                unread = _no_field(doc_id, "'text'", fields)
+            yield document(doc_id, {**fields, "text": ""}, policy)
+        else:
+            yield document(doc_id, fields, policy)
+    if unread and not texts:
+        raise unread
+
+
 def document(doc_id: str, fields: Fields, policy: str) -> Document:
-    """Return a document, its fields joined by *policy*. Raises InvalidFile for a field that the collection does not have."""
+    """Return a document, its fields joined by *policy*. Raises MissingColumns for a field that the collection does not have."""
     join, name = _POLICIES[policy]
     try:
         joined = join(fields)
     except KeyError as error:
-        raise InvalidFile(f"document {doc_id!r} has no field {error}; it has: {', '.join(fields) or 'none'}") from None
+        raise _no_field(doc_id, str(error), fields) from None
     if not name or not fields.get("title", "").strip():
         return Document(doc_id, joined)
     body = fields[name]
-    ending = body if joined.endswith(body) else body.rstrip()  # a policy may strip the end
-    return Document(doc_id, joined, len(joined) - len(ending))
+    end = body if joined.endswith(body) else body.rstrip()  # a policy may strip the end
+    return Document(doc_id, joined, len(joined) - len(end))
 
 
-# ---- rows of tables, with their columns by name: JSON lines, CSV, TSV and Parquet -------------------------------------------
-
-
-def rows(path: Path, shapes: Shapes, known: Collection[str], ids: Collection[str]) -> Iterator[tuple[int, Row]]:
-    """Yield the number of the line, from 1, and the row of each line; of Parquet, the number of the row.
-
-    *known* are the names that make the first line of a CSV or TSV file a header, of which it needs one of *ids*. Blank lines
-    are skipped.
-    """
-    if ".parquet" in path.suffixes:
-        return enumerate(_parquet(path), 1)
-    return _json_lines(path) if ".jsonl" in path.suffixes else _separated(path, shapes, known, ids)
-
-
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line. Raises InvalidFile for a line that is not UTF-8."""
-    for number, line in lines(path):
-        try:
-            yield number, line.decode().removesuffix("\r")
-        except UnicodeDecodeError as error:
-            how = f"convert the file, e.g.: iconv -f LATIN1 -t UTF-8 {path} > new{path.suffix}"
-            raise InvalidFile(f"{path}, line {number}: not UTF-8 (byte {error.object[error.start]:#x}); {how}") from None
-
-
-def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in text_lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except RecursionError:
-            raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
-        except ValueError as error:
-            raise InvalidFile(f"{path}, line {number}: not JSON; is the file cut off? ({error})") from None
-        if not isinstance(row, dict):
-            raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
-        if _SURROGATE.search(line):  # only an escape of JSON can give half of a surrogate pair
-            row = {
-                name: utf8(value).decode() if name in ("text", "title", "body", "url") else value for name, value in row.items()
-            }
-        yield number, row
-
-
-def _parquet(path: Path) -> Iterator[Row]:
-    with parquet_file(path) as file:
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-            yield from batch.to_pylist()
-
-
-@contextmanager
-def parquet_file(path: Path) -> Iterator[Any]:
-    """Open a Parquet file with pyarrow. Raises InvalidFile, also during reading, if it is damaged or of another format."""
-    require("reading Parquet", ["pyarrow"], "parquet")
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            yield file
-    except (ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InvalidFile(f"{path}: it is not a Parquet file, or a damaged one ({reason})") from None
-
-
-def _separated(path: Path, shapes: Shapes, known: Collection[str], ids: Collection[str]) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of a CSV or TSV file; *shapes* are for files whose first line has no known name.
-
-    A first line that looks like a header with unknown names is refused, because it could be read as data.
-    """
-    tabs = ((number, line.split("\t")) for number, line in text_lines(path) if line.strip())
-    every = _csv(path) if ".csv" in path.suffixes else tabs
-    head = list(islice(every, _COMPARED + 1))
-    names = [name.strip().strip('"').lower() for name in head[0][1]] if head else []
-    header = bool(set(names) & set(known))
-    if header and not set(names) & set(ids):
-        wanted = ", ".join(shapes[max(shapes)])
-        raise InvalidFile(f"{path}, line 1: a header without a column of ids: {', '.join(names)}; known names: {wanted}")
-    if header:
-        head = head[1:]
-    elif _may_be_header([values[0] for _, values in head]):
-        raise InvalidFile(
-            f"{path}, line 1: is this a header? Its names are unknown: {', '.join(names)}; "
-            f"name the columns {' and '.join(next(iter(shapes.values())))}, or add such a line above it"
-        )
-    tabs_quoted = header and ".csv" not in path.suffixes  # pandas quotes some fields; files of MS MARCO have bare quotes
-    for number, values in chain(head, every):
-        columns = names if header else shapes.get(len(values), ())
-        if len(columns) != len(values):
-            wanted = str(len(names)) if header else " or ".join(f"{count} ({', '.join(of)})" for count, of in shapes.items())
-            raise InvalidFile(f"{path}, line {number}: {len(values)} column{'s' * (len(values) != 1)}, not {wanted}")
-        yield number, dict(zip(columns, map(_unquoted, values) if tabs_quoted else values, strict=True))
-
-
-def _may_be_header(ids: Sequence[str]) -> bool:
-    """Return whether the first of *ids* is a word and all others have digits."""
-    first, *others = ids or [""]
-    return bool(others and _WORD.fullmatch(first.strip()) and all(re.search(r"\d", other) for other in others))
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1].replace('""', '"') if _QUOTED.fullmatch(value) else value
-
-
-def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file, whose fields may have line ends; the first line shows what separates them."""
-    csv.field_size_limit(_LONGEST_FIELD)
-    first = next((line for _, line in text_lines(path) if line.strip()), "")
-    reader = csv.reader((f"{line}\n" for _, line in text_lines(path)), delimiter=max(",;\t", key=first.count), strict=True)
-    number = 1
-    try:
-        for values in reader:
-            if any(value.strip() for value in values):
-                yield number, values
-            number = reader.line_num + 1
-    except csv.Error as error:
-        raise InvalidFile(f"{path}, line {number}: not CSV ({error}); is a quote not closed?") from None
+def _no_field(doc_id: str, name: str, fields: Fields) -> MissingColumns:
+    return MissingColumns(f"document {doc_id!r} has no field {name}; it has: {', '.join(fields) or 'none'}")

@@ -84,7 +84,7 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tupl
         if query_id in judged and stop > start:
             ids = (text_of(doc_id) for doc_id in run.table[run.docs[start:stop]].tolist())
             ranked[query_id] = dict(zip(ids, scores[start:stop].tolist(), strict=True))
-    grades: dict[str, dict[str, int]] = {query_id: {} for query_id in qrels.query_ids}
+    grades: dict[str, dict[str, int | float]] = {query_id: {} for query_id in qrels.query_ids}
     best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))
     for query_id, doc_id, grade in qrels.judgements():
         # pytrec_eval 0.5 hangs or crashes if all grades of a query are below 0.

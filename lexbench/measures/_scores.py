@@ -7,6 +7,7 @@ lowering equal scores to the next number.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
 from lexbench.trec.judged_run import JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Run, tied, untied
 
 _DEEPEST = 20  # largest cutoff for which unjudged documents are reported; further down, few documents are judged
 
@@ -45,9 +46,11 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str]) -> Scores:
         raise LexbenchError("there are no judgements to score with")
     by_text = {str(measure): measure for measure in map(parse, measures)}
     ours = {text: measure for text, measure in by_text.items() if not isinstance(measure, External)}
-    cutoffs = [measure.cutoff for measure in ours.values()]
+    if qrels.continuous:
+        _check_thresholds(by_text, qrels)
+    depths = [measure.depth for measure in ours.values()]
     # None: a measure looks at whole lists
-    depth = None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
+    depth = None if None in depths else max((depth for depth in depths if depth is not None), default=0)
     judged = join(run, qrels, depth)
     values = {text: measure.per_query(judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
@@ -61,6 +64,22 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str]) -> Scores:
         missing=int(np.count_nonzero(judged.retrieved == 0)),
         unjudged=len(set(run.query_ids) - set(qrels.query_ids)),
     )
+
+
+def _check_thresholds(measures: Mapping[str, Any], qrels: Qrels) -> None:
+    """Raise LexbenchError, with all of them, for *measures* that cannot use continuous grades."""
+    low, high = float(qrels.grades.min()), float(qrels.grades.max())
+    external = [text for text, measure in measures.items() if isinstance(measure, External)]
+    if external:
+        raise LexbenchError(f"ir-measures takes whole grades for {', '.join(external)}; these go from {low:g} to {high:g}")
+    bare = [text for text, one in measures.items() if not one.continuous and getattr(one, "rel", None) is None]
+    if bare:
+        name, _, cutoff = bare[0].partition("@")
+        typed = f"{name}(rel={max((low + high) / 2, high / 2):.2g})" + (f"@{cutoff}" if cutoff else "")
+        raise LexbenchError(
+            f"the grades are continuous, from {low:g} to {high:g}, so from which grade is a document relevant for "
+            f"{', '.join(bare)}? Type it, e.g. -m '{typed}', or measure nDCG alone: -m nDCG@10"
+        )
 
 
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Tie]:
@@ -85,7 +104,7 @@ def tie_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Tie
 
 def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:
     """Return the judged documents at their ranks in the worst order, and in the best."""
-    starts = np.flatnonzero(_untied(run))  # where a tied group begins; most groups have one document
+    starts = np.flatnonzero(untied(run))  # where a tied group begins; most groups have one document
     stops = np.append(starts[1:], len(run))
     group = np.searchsorted(starts, judged.entry, side="right") - 1
     by_grade = np.lexsort((-judged.grade, group))
@@ -96,29 +115,13 @@ def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:
     return judged.reordered(last - within), judged.reordered(first + within)
 
 
-def _untied(run: Run) -> NDArray[np.bool_]:
-    """Return a mask (entries,) of entries that do not tie with the entry before them in their list.
-
-    Scores tie if they are equal or neighbouring numbers, because exports lower tied scores to the next number.
-    """
-    differs = np.ones(len(run), dtype=bool)
-    differs[1:] = ~_tie(run.scores[:-1], run.scores[1:])
-    differs[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
-    return differs
-
-
 def _across(run: Run, qrels: Qrels, cutoff: int | None) -> float:
     """Return the share of the queries in which the last document within the cutoff ties with the next one."""
     if cutoff is None:
         return 0.0
     reaches = (np.diff(run.offsets) > cutoff) & (judged_queries(run, qrels) >= 0)
     after = run.offsets[:-1][reaches] + cutoff
-    return float(np.count_nonzero(_tie(run.scores[after - 1], run.scores[after])) / len(qrels.query_ids))
-
-
-def _tie(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return a mask (n,) of *scores* that are equal to the ones *following* them, or the next larger number."""
-    return np.asarray(following >= np.nextafter(scores, scores.dtype.type(-np.inf)))
+    return float(np.count_nonzero(tied(run.scores[after - 1], run.scores[after])) / len(qrels.query_ids))
 
 
 # ---- unjudged documents ------------------------------------------------------------------------------------------------------
@@ -133,7 +136,9 @@ def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[s
     """
     native = [(measure, parse_native(measure)) for measure in measures]
     shallow = [
-        (text, one) for text, one in native if one and one.cutoff and one.cutoff <= _DEEPEST and not isinstance(one, Judged)
+        (text, one)
+        for text, one in native
+        if one and one.cutoff and one.cutoff <= _DEEPEST and not isinstance(one, Judged) and not getattr(one, "ties", None)
     ]
     if not shallow:
         return {}
@@ -155,7 +160,7 @@ def _filled(run: Run, qrels: Qrels, cutoff: int) -> JudgedRun:
     added = (run.ranks <= cutoff) & (of_entry >= 0)
     added[judged.entry] = False
     entries = np.flatnonzero(added)
-    best = np.full(len(entries), qrels.grades.max(), np.int32)
+    best = np.full(len(entries), qrels.grades.max(), qrels.grades.dtype)
     query, rank = np.append(judged.query, of_entry[entries]), np.append(judged.rank, run.ranks[entries])
     order = np.lexsort((rank, query))
     every_query, every_grade = np.append(judged.judged_query, of_entry[entries]), np.append(judged.judged_grade, best)

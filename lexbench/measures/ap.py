@@ -18,7 +18,7 @@ class AP(Measure):
     """
 
     cutoff: int | None = None
-    rel: int | None = None  # None: the contract's, or 1
+    rel: float | None = None  # None: the contract's, or 1
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the average precision (queries,)."""

@@ -1,6 +1,7 @@
 """Judged: the share of returned documents that were judged."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ class Judged(Measure):
     """
 
     cutoff: int | None = None
+
+    continuous: ClassVar[bool] = True
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the share of judged documents (queries,)."""

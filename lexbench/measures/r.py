@@ -18,7 +18,7 @@ class R(Measure):
     """
 
     cutoff: int
-    rel: int | None = None  # None: the contract's, or 1
+    rel: float | None = None  # None: the contract's, or 1
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the recall (queries,)."""

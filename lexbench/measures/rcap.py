@@ -19,7 +19,7 @@ class RCap(Measure):
     """
 
     cutoff: int
-    rel: int | None = None  # None: the contract's, or 1
+    rel: float | None = None  # None: the contract's, or 1
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the capped recall (queries,)."""

@@ -18,7 +18,7 @@ class Success(Measure):
     """
 
     cutoff: int
-    rel: int | None = None  # None: the contract's, or 1
+    rel: float | None = None  # None: the contract's, or 1
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return 0 or 1 (queries,)."""

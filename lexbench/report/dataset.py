@@ -1,7 +1,8 @@
 """One dataset as a user looks at it: its contract, documents, queries and judgements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from lexbench.answer import Facts
@@ -14,9 +15,9 @@ from lexbench.types import Document
 class DatasetPage(Facts):
     """A dataset. Its contract is known at once; documents, queries and judgements are read when they are asked for."""
 
-    def __init__(self, name: Any, split: str | None = None) -> None:
+    def __init__(self, name: Any, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> None:
         """Find the dataset: an id, a folder, or data in memory. Raises UnknownName if there is none."""
-        self.contract, self._source = find_dataset(name, split)
+        self.contract, self._source = find_dataset(name, split, columns)
         super().__init__(self.contract)
 
     contract: Contract

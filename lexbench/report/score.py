@@ -16,6 +16,7 @@ from lexbench.runner.scoring import Judged, judgements, score_lists
 from lexbench.storage.store import Store
 from lexbench.table import Table, number
 from lexbench.trec.runs import Precision
+from lexbench.trec.runs import max_passage as by_best_passage
 
 
 class Score(Results):
@@ -48,8 +49,9 @@ class Score(Results):
 
 
 def score(
-    run: Any, dataset: Any, qrels: Any, measures: Sequence[str], precision: Precision, slices: Path | None, store: Store
-) -> Score:
+    run: Any, dataset: Any, qrels: Any, measures: Sequence[str], precision: Precision, store: Store, *, max_passage: str = "",
+    slices: Path | None = None,
+) -> Score:  # fmt: skip
     """Return the scores of *run* by the judgements of a *dataset*, or *qrels*, or both; see `lexbench.score`.
 
     Raises CommandError if there are no judgements, or if *run* stands for several systems.
@@ -64,6 +66,7 @@ def score(
         name, (ranked,) = Path(run).name if Path(run).is_file() else str(run), runs.values()
     else:
         name, ranked = "run", given_run(run)
+    ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
     judged: Judged = judgements(dataset, qrels)
     result = score_lists(ranked, name, measures, judged, precision)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}

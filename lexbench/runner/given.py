@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lexbench.datasets.memory import rows_in
-from lexbench.datasets.records import judgement_of
 from lexbench.errors import InvalidFile
-from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, Qrels
+from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, Qrels, by_query, judgement_of
 from lexbench.trec.runs import Run
-from lexbench.types import Judgement
 
 _SCORES = ("score", "rank")  # the score decides, or the rank if there is no score
 _TRIPLE = 3
@@ -58,18 +56,11 @@ def _triple(row: Mapping[str, Any]) -> tuple[Any, Any, float]:
 
 
 def given_qrels(qrels: Any) -> Qrels:
-    """Return judgements, given as {query id: {document id: grade}}, as rows or as a data frame with named columns."""
+    """Return judgements, given as {query id: {document id: grade}} in any form of `by_query`, as rows or as a data frame."""
     if isinstance(qrels, Qrels):
         return qrels
-    if isinstance(qrels, Mapping):
-        rows = [
-            Judgement(str(query), str(document), grade)
-            for query, grades in qrels.items()
-            for document, grade in _scored(query, grades)
-        ]
-    else:
-        rows = [judgement_of(row) for row in rows_in(qrels, "qrels")]
     try:
-        return Qrels.from_judgements(rows)
+        rows = by_query(qrels) if isinstance(qrels, Mapping) else rows_in(qrels, "qrels")
+        return Qrels.from_judgements([judgement_of(row) for row in rows])
     except (TypeError, ValueError) as error:
-        raise InvalidFile(f"qrels: {error}") from None
+        raise InvalidFile(f"qrels: {str(error).removeprefix('qrels: ')}") from None

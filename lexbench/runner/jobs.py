@@ -30,6 +30,7 @@ from lexbench.results import Entry, Failure, Note, Result, Results, Session, Vec
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
+from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import noted, score_ranked, unknown_documents, without_relevant
@@ -182,6 +183,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[Not
                 *chosen,
                 *noted("documents", runner.notes),
                 *judgement_notes(runner),
+                *noted("documents", data_notes(system, runner)),
                 *model_notes(system, job.contract.id),
                 *candidate_notes(system, runner, ranked.run),
                 *short_list_notes(system, runner, ranked.run, job.depth),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from shlex import quote
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -182,6 +183,7 @@ def plan_of(
     depth: int | None = None,
     split: str | None = None,
     *,
+    columns: Mapping[str, str] = MappingProxyType({}),
     both_recalls: bool = False,
 ) -> Plan:
     """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory.
@@ -190,6 +192,8 @@ def plan_of(
     """
     is_path = isinstance(data, str | Path) and {*str(data)} & {*"/\\"} and not str(data).endswith(".toml")
     if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
+        if columns:
+            raise CommandError(f"--columns names columns of one folder, and {data} is a suite; write them into its file")
         if split:
             raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
         suite = suite_named(str(data))
@@ -199,7 +203,7 @@ def plan_of(
         raise CommandError(f"-d {', '.join(datasets)} chooses datasets of a suite, and this is one dataset")
     measure_names = measure_names or MEASURES
     measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
-    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split)
+    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns)
 
 
 def plan_suite(
@@ -220,7 +224,9 @@ def plan_suite(
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     chosen = systems_of(systems or suite.retrievers)
     located: list[tuple[Contract, Source | None]] = [
-        find_folder(Path(suite.folders[name])) if name in suite.folders else (contract_of(name), None)
+        find_folder(Path(suite.folders[name]), columns=suite.columns.get(name, {}))
+        if name in suite.folders
+        else (contract_of(name), None)
         for name in suite.datasets
         if name in (datasets or suite.datasets)
     ]
@@ -245,14 +251,16 @@ def plan_dataset(
     measure_names: Sequence[str],
     depth: int,
     split: str | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`)."""
-    contract, source = find_dataset(data, split)
+    contract, source = find_dataset(data, split, columns)
     command = None
     if isinstance(data, str | Path):
         command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
             f" --split {split}" if split else ""
         )
+        command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
     return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 

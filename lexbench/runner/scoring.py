@@ -181,9 +181,9 @@ def unknown_documents(run: Run, source: Source | None) -> list[Note]:
 
 
 def without_relevant(qrels: Qrels) -> list[Note]:
-    """Return a note if judged queries have no document of grade 1 or above: every system scores 0 on them."""
+    """Return a note if judged queries have no document of a grade above 0: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
-    none = int(np.count_nonzero(best < 1))
+    none = int(np.count_nonzero(best <= 0))
     line = f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"
     return [Note("judgements", line)] if none else []
 

@@ -114,6 +114,14 @@ def _line(begin: bytes, path: Path) -> bytes:
     return begin.removeprefix(_UTF8_MARK)
 
 
+def utf8(text: str) -> bytes:
+    """Return *text* as UTF-8. Half a surrogate pair, which JSON allows and UTF-8 does not, becomes U+FFFD, as in Lucene."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
 def read_toml(path: Path, model: type[Table]) -> Table:
     """Read a TOML file as *model*. Raises InvalidFile with the file and the place, e.g. `$.datasets[1].exclude_self`."""
     try:

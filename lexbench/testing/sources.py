@@ -60,13 +60,14 @@ class SourceContract:
             assert 0 <= document.body_at <= len(document.text)
 
     def test_topics(self, case: SourceCase) -> None:
-        """Queries have unique ids; judgements are of known queries, one per document, with whole grades."""
+        """Queries have unique ids; judgements are of known queries, one per document, whole grades as integers."""
         source = case.locate()
         queries, judgements = list(source.queries()), list(source.judgements())
         assert all(isinstance(query, Query) and isinstance(query.text, str) for query in queries)
         assert all(query.query_id.split() == [query.query_id] for query in queries)
         assert len({query.query_id for query in queries}) == len(queries) > 0
-        assert all(isinstance(judgement, Judgement) and type(judgement.grade) is int for judgement in judgements)
+        assert all(isinstance(judgement, Judgement) for judgement in judgements)
+        assert all(isinstance(row.grade, int) or not row.grade.is_integer() for row in judgements), "write whole grades as int"
         assert len({(judgement.query_id, judgement.doc_id) for judgement in judgements}) == len(judgements) > 0
         assert {judgement.query_id for judgement in judgements} <= {query.query_id for query in queries}
 

@@ -6,11 +6,11 @@
 import numpy as np
 from numba import njit
 
-TYPES = ("id", "int", "float")  # of columns, by number
+TYPES = ("id", "float", "grade")  # of columns, by number
 _DIGITS = 18  # an integer of so many digits fits into 64 bits
 _EXACT = 1 << 53  # up to here, times or divided by a power of ten up to 10**22, a number is rounded once, and so correctly
 _POWERS = 10.0 ** np.arange(23)
-_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = map(ord, "\t\n\r #+-.09e")
+_TAB, _NEWLINE, _RETURN, _SPACE, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = map(ord, "\t\n\r +-.09e")
 
 
 @njit(nogil=True, cache=True)
@@ -20,7 +20,7 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
     *column_of* (fields,) is the column of each field, -1 to skip it; *types* (columns,) are numbers of TYPES. The other arrays
     (lines, columns) are filled: where each field starts and stops, the *numbers* as float64, and whether a number is *hard*,
     which means not parsed: too many digits to be exact, `nan`, or no number at all. A line is unusual if it has another number
-    of fields, is blank, begins with #, or has a NUL.
+    of fields, is blank, or has a NUL.
     """
     at, line, end = 0, 0, len(text)
     while at < end:
@@ -31,13 +31,13 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
             # Almost every byte is above the space, so this is compared first.
             while text[at] > _SPACE or not (_is_blank(text[at]) or text[at] == _NEWLINE or text[at] == 0):
                 at += 1
-            if start == at or text[at] == 0 or (field == 0 and text[start] == _HASH):
+            if start == at or text[at] == 0:
                 return -1
             column = column_of[field]
             if column >= 0:
                 starts[line, column], stops[line, column] = start, at
                 if types[column]:
-                    numbers[line, column], hard[line, column] = _number(text, start, at, types[column] > 1)
+                    numbers[line, column], hard[line, column] = _number(text, start, at)
         while _is_blank(text[at]):
             at += 1
         if text[at] != _NEWLINE:
@@ -54,13 +54,13 @@ def _is_blank(code):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _number(text, start, stop, decimal):  # type: ignore[no-untyped-def]
-    """Return the number in text[start:stop], and whether it is too hard. Without *decimal* it must be an integer."""
+def _number(text, start, stop):  # type: ignore[no-untyped-def]
+    """Return the number in text[start:stop], and whether it is too hard."""
     at, negative = start, text[start] == _MINUS
     if negative or text[start] == _PLUS:
         at += 1
     digits, places, value, point = 0, 0, np.int64(0), False
-    while at < stop and (_ZERO <= text[at] <= _NINE or (decimal and text[at] == _POINT and not point)):
+    while at < stop and (_ZERO <= text[at] <= _NINE or (text[at] == _POINT and not point)):
         if text[at] == _POINT:
             point = True
         else:
@@ -71,7 +71,7 @@ def _number(text, start, stop, decimal):  # type: ignore[no-untyped-def]
             return 0.0, True
         at += 1
     exponent = 0
-    if decimal and digits and at + 1 < stop and (text[at] | 32) == _E:  # the bit 32 makes a letter lower case
+    if digits and at + 1 < stop and (text[at] | 32) == _E:  # the bit 32 makes a letter lower case
         down = text[at + 1] == _MINUS
         at += 1 + (down or text[at + 1] == _PLUS)
         first = at

@@ -6,11 +6,14 @@ is allowed: as text it has half of a surrogate pair for each undecodable byte (P
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, shortened
+
+_LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest id
 
 
 def bytes_of(text: str) -> bytes:
@@ -24,6 +27,26 @@ def bytes_of(text: str) -> bytes:
 def text_of(encoded: bytes) -> str:
     """Return an id as text, also if its bytes are not UTF-8; `bytes_of` gives them back."""
     return encoded.decode(errors="surrogateescape")
+
+
+def id_of(value: Any) -> str:
+    """Return an id as text. Places that cannot hold white space in it refuse it later.
+
+    Raises TypeError if it is neither text nor a whole number, and ValueError if no run or qrels file can hold it.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # qrels write it the same way
+    if not isinstance(value, str):
+        raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string")
+    if "\0" in value:
+        raise ValueError(f"the id {value!r} has a NUL in it")
+    if len(value) > _LONGEST_ID // 4 and len(value.encode(errors="surrogatepass")) > _LONGEST_ID:
+        raise ValueError(f"an id of {len(value):,} characters; it may have at most {_LONGEST_ID:,} bytes")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the _id {value!r} is no text: it has half of a surrogate pair") from None
+    return value
 
 
 def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
@@ -84,9 +107,7 @@ class RowsById:
 
 
 def check_writable(ids: NDArray[np.bytes_], what: str) -> None:
-    """Raise LexbenchError for the first id that would not read back: it has white space or begins with `#`."""
+    """Raise LexbenchError for the first id that would not read back from lines of columns: it has white space or is `#`."""
     for name in ids.tolist():
-        if name.split() != [name] or name.startswith(b"#"):
-            raise LexbenchError(
-                f"{what} {text_of(name)!r} cannot be written: it is empty, has white space in it or begins with '#'"
-            )
+        if name.split() != [name] or name == b"#":
+            raise LexbenchError(f"{what} {text_of(name)!r} cannot be written: it is empty, is '#' or has white space in it")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lexbench.trec.ids import lookup
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Filtered, Run, kept
+from lexbench.trec.runs import Filtered, Run, kept, untied
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,25 +22,34 @@ class JudgedRun:
     retrieved: NDArray[np.int64]  # (queries,) length of each list; 0 if the run does not have the query
     query: NDArray[np.int64]  # (found,) index into query_ids, ascending; found: judged documents in the lists
     rank: NDArray[np.int64]  # (found,) from 1, ascending within a query
-    grade: NDArray[np.int32]  # (found,)
+    grade: NDArray[np.int32 | np.float64]  # (found,)
     entry: NDArray[np.int64]  # (found,) index into the run's entries
     judged_query: NDArray[np.int64]  # (judgements,) found or not; by query and then grade, the best first
-    judged_grade: NDArray[np.int32]  # (judgements,)
+    judged_grade: NDArray[np.int32 | np.float64]  # (judgements,)
+    run: Run
 
     def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
         """Return for each query (queries,) the number of documents in *mask* (found,), or the sum of their *values*."""
         weights = None if values is None else values[mask]
         return np.bincount(self.query[mask], weights, minlength=len(self.query_ids)).astype(np.float64)
 
-    def relevant(self, rel: int) -> NDArray[np.float64]:
+    def relevant(self, rel: float) -> NDArray[np.float64]:
         """Return for each query (queries,) the number of documents of grade *rel* or better, found or not."""
         queries = self.judged_query[self.judged_grade >= rel]
         return np.bincount(queries, minlength=len(self.query_ids)).astype(np.float64)
 
-    def within(self, cutoff: int | None, rel: int | None = None) -> NDArray[np.bool_]:
+    def within(self, cutoff: int | None, rel: float | None = None) -> NDArray[np.bool_]:
         """Return a mask (found,) of documents among the first *cutoff* of their list and of grade *rel* or better."""
         mask = np.ones(len(self.rank), dtype=bool) if cutoff is None else self.rank <= cutoff
         return mask if rel is None else mask & (self.grade >= rel)
+
+    def tied_ranks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last rank (found,) of the documents whose scores tie with each judged document."""
+        starts = np.flatnonzero(untied(self.run))
+        stops = np.append(starts[1:], len(self.run))
+        group = np.searchsorted(starts, self.entry, side="right") - 1
+        before = self.run.offsets[np.searchsorted(self.run.offsets, self.entry, side="right") - 1]
+        return starts[group] - before + 1, stops[group] - before
 
     def reordered(self, rank: NDArray[np.int64]) -> "JudgedRun":
         """Return the same documents at the ranks *rank* (found,)."""
@@ -91,6 +100,7 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
         entry=entry[found],
         judged_query=judged_query,
         judged_grade=qrels.grades[np.lexsort((-qrels.grades, judged_query))],
+        run=run,
     )
 
 

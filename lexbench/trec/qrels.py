@@ -1,37 +1,68 @@
-"""Relevance judgements as arrays, and qrels files of TREC, MS MARCO and BEIR.
+"""Relevance judgements as arrays, and their files.
 
     TREC qrels      query 0 document grade      MS MARCO has the same columns, separated by tabs
-    BEIR qrels      query document grade        tabs, and a header line
+    BEIR qrels      query document grade        tabs, and usually a header line
+    tables          CSV, TSV, JSON lines and Parquet with columns by name, in any order, e.g. query-id, corpus-id, score
+    JSON            {query: {document: grade}}, {query: [document, ...]}, either of these by split, or a list of rows
 
-The first line is a header if it has the names of at least two known columns; then the columns may be in any order. `#` lines
-are skipped. A file whose name ends in `.gz` is written compressed.
+One rule reads the grades of all of them (`parse_grade`): a number, as an integer if it is whole; 1 if there is no such column.
+The first line is a header if it has the names of at least two known columns. A file whose name ends in `.gz` is written
+compressed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, one_line, shortened
 from lexbench.storage.atomic import writer
-from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
-from lexbench.trec.ids import bytes_of, check_writable, encode, text_of
+from lexbench.storage.rows import (
+    TABLES,
+    MissingColumns,
+    NoColumn,
+    Row,
+    Table,
+    ending,
+    is_frame,
+    part_of_split,
+    plain,
+    row_error,
+    rows,
+)
+from lexbench.trec.columns import (
+    ITERATION,
+    LARGEST_GRADE,
+    NOTHING,
+    Beginning,
+    Kind,
+    are_numbers,
+    beginning,
+    errors_name,
+    parse_grade,
+    read_columns,
+)  # fmt: skip
+from lexbench.trec.ids import bytes_of, check_writable, encode, id_of, text_of
 from lexbench.types import Judgement
 
 JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of the group `judges` (see `runner.judging`)
-_LARGEST = 2**31 - 1  # grade, positive or negative
-_TREC: Sequence[Kind] = ("id", "skip", "id", "int")
-_BEIR: Sequence[Kind] = ("id", "id", "int")
 # The names of columns; the first of each kind that exists counts.
 QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
 DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docno", "docid", "document_id", "document", "doc", "pid")
 GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
 COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
 BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
+_SHOWN = 80  # characters of a value in a message
+_FEW_RANKS = 3  # a list up to this long may have grades that count up
+_UNUSED = ("0", "q0", "iter", "iteration")  # names of TREC's second column, which no tool uses
+_TREC: Sequence[Kind] = ("id", "skip", "id", "grade")
+_SHAPES: Mapping[int, Sequence[Kind]] = {2: ("id", "id"), 3: ("id", "id", "grade"), 4: _TREC}  # of lines without a header
+_TABLES = {2: BEIR_HEADER[:2], 3: BEIR_HEADER, 4: (BEIR_HEADER[0], "0", *BEIR_HEADER[1:])}  # of CSV without a header
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +72,16 @@ class Qrels:
     query_ids: tuple[str, ...]  # sorted; every one has a judgement
     offsets: NDArray[np.int64]  # (queries + 1,)
     doc_ids: NDArray[np.bytes_]  # (judgements,) sorted within a query
-    grades: NDArray[np.int32]  # (judgements,)
+    grades: NDArray[np.int32 | np.float64]  # (judgements,) float64 if they are continuous: one of them is no whole number
 
     def __len__(self) -> int:
         """Return the number of judgements."""
         return len(self.grades)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a grade is no whole number."""
+        return self.grades.dtype == np.float64
 
     @classmethod
     def from_judgements(cls, judgements: Iterable[Judgement]) -> "Qrels":
@@ -53,18 +89,19 @@ class Qrels:
 
         Raises LexbenchError if a document has two different grades for one query.
         """
-        by_query: dict[str, dict[str, int]] = {}
+        by_query: dict[str, dict[str, int | float]] = {}
         for query_id, doc_id, grade in judgements:
-            if not -_LARGEST <= grade <= _LARGEST:
-                raise LexbenchError(f"document {doc_id!r} of query {query_id!r} has a grade beyond {_LARGEST}: {grade}")
+            if not -LARGEST_GRADE <= grade <= LARGEST_GRADE:
+                raise LexbenchError(f"document {doc_id!r} of query {query_id!r} has a grade beyond {LARGEST_GRADE}: {grade}")
             known = by_query.setdefault(query_id, {}).setdefault(doc_id, grade)
             if known != grade:
                 raise LexbenchError(f"document {doc_id!r} of query {query_id!r} is judged twice, {known} and {grade}")
         ordered = {query_id: sorted(by_query[query_id].items()) for query_id in sorted(by_query)}
         offsets = np.concatenate(([0], np.cumsum([len(judged) for judged in ordered.values()], dtype=np.int64)))
         doc_ids = encode(doc_id for judged in ordered.values() for doc_id, _ in judged)
-        grades = np.array([grade for judged in ordered.values() for _, grade in judged], dtype=np.int32)
-        return cls(tuple(ordered), offsets, doc_ids, grades)
+        grades = [grade for judged in ordered.values() for _, grade in judged]
+        whole = all(isinstance(grade, int) for grade in grades)
+        return cls(tuple(ordered), offsets, doc_ids, np.array(grades, np.int32 if whole else np.float64))
 
     def judgements(self) -> Iterable[Judgement]:
         """Yield every judgement, by query and then document id, both ascending."""
@@ -74,7 +111,7 @@ class Qrels:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read the qrels file of TREC, MS MARCO or BEIR. Raises InvalidFile if it is malformed or empty."""
+    """Read a file of judgements in any of the formats above. Raises InvalidFile if it is malformed or empty."""
     with errors_name(path):
         qrels = Qrels.from_judgements(read_judgements(path))
     if not len(qrels):
@@ -82,50 +119,204 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
-def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
-    """Yield the judgements of a qrels file, in its order.
+def _same(row: Row) -> Row:
+    return row
 
-    A file of three columns must have a header line, unless *header* is False. Raises InvalidFile with the number of a faulty
-    line.
+
+def read_judgements(
+    path: Path, split: str | None = None, renamed: Callable[[Row], Row] = _same, stated: Collection[str] = ()
+) -> Iterator[Judgement]:
+    """Yield the judgements of a file, in its order.
+
+    *split* chooses one of several splits in a JSON file. *renamed* gives the columns of a row, of which some have *stated*
+    names, known names. Raises InvalidFile with the number of a faulty line.
     """
-    first = first_fields(path)
-    names = _header(first)
-    headed = bool(names)
-    if len(first) == len(_BEIR) and header and not headed:
-        raise InvalidFile(
-            f"{path}:1: 3 columns, not 4; a file of three columns, e.g. of BEIR, begins with 'query-id corpus-id score'"
-        )
-    kinds = _kinds(path, names) if headed else _BEIR if len(first) == len(_BEIR) else _TREC
-    read = read_columns(path, kinds, header=headed)
-    grades = read.pop([kind for kind in kinds if kind != "skip"].index("int"))
-    swapped = headed and next(name for name in names if name in {*QUERY_IDS, *DOC_IDS}) in DOC_IDS
-    queries, documents = reversed(read) if swapped else read
-    if len(beyond := grades[np.abs(grades) > _LARGEST]):
-        raise InvalidFile(f"{path}: a grade beyond {_LARGEST}: {beyond[0]}")
-    for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
-        yield Judgement(text_of(query), text_of(document), grade)
+    if not is_table(path):
+        yield from _read_lines(path, renamed)
+        return
+    for number, row in rows(path, Table(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))):
+        try:
+            yield judgement_of(renamed(row))
+        except (ValueError, TypeError) as error:
+            raise row_error(path, number, error) from None
 
 
-def _header(fields: Sequence[bytes]) -> list[str]:
-    """Return the names of the columns if the first line of a file is a header, otherwise []."""
-    names = [field.decode(errors="replace").lower() for field in fields]
-    return names if len(COLUMNS & set(names)) > 1 or (names and names[-1] in GRADES) else []
+def is_table(path: Path) -> bool:
+    """Return whether the name of a file is that of a table; all other files, and TSV, are text files of columns."""
+    return ending(path) in TABLES and ending(path) != ".tsv"
 
 
-def _kinds(path: Path, names: Sequence[str]) -> list[Kind]:
-    """Return what the columns with these *names* are. Raises InvalidFile if queries, documents or grades are not among them."""
+def judgement_of(row: Row) -> Judgement:
+    """Return the row of a table as a judgement; without a column of grades, its grade is 1.
+
+    Raises ValueError or TypeError if another column is missing, or if a column of numbers could be the grades.
+    """
+    query, document, grade = (next((name for name in known if name in row), None) for known in (QUERY_IDS, DOC_IDS, GRADES))
+    if query is None or document is None:
+        raise NoColumn(_lacking(QUERY_IDS if query is None else DOC_IDS, list(row)))
+    if grade is None:
+        _check_ungraded({name: [value] for name, value in row.items() if name not in (query, document)}, list(row))
+    return Judgement(id_of(row[query]), id_of(row[document]), parse_grade(row[grade]) if grade else 1)
+
+
+def _lacking(known: Sequence[str], names: Sequence[str]) -> str:
+    there = ", ".join(map(str, names))
+    return f"there is no column {known[0]!r}; there is: {there}; expected: {', '.join(BEIR_HEADER)}"
+
+
+def _check_ungraded(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> None:
+    """Raise ValueError if one of the other *columns* of a table without grades has only numbers, which could be the grades."""
+    for name, values in columns.items():
+        if str(name).lower() not in _UNUSED and len(values) and are_numbers(values):
+            raise NoColumn(f"{_lacking(GRADES, names)}; are the grades in {name!r}? Call it score, or remove it")
+
+
+def by_query(judged: Mapping[str, Any], split: str | None = None) -> Iterator[Row]:
+    """Yield a row for each judgement in a mapping.
+
+    {query: {document: grade}}; or {query: documents}: their ids as a list, a set or a single text, or pairs (document, grade),
+    or rows; or {split: either of these}. Raises TypeError or ValueError for anything else.
+    """
+    if is_by_split(judged):
+        part = part_of_split("judgements", judged, split)
+        if not isinstance(part, Mapping):  # rows
+            yield from part
+            return
+        judged = part
+    for query, value in judged.items():
+        given = plain(value)
+        if isinstance(given, Mapping):
+            yield from ({BEIR_HEADER[0]: query, BEIR_HEADER[1]: one, BEIR_HEADER[2]: grade} for one, grade in given.items())
+        else:
+            yield from ({BEIR_HEADER[0]: query, **row} for row in _listed_documents(query, given))
+
+
+def is_by_split(judged: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has judgements by split: mappings by query, data frames or rows with the ids of queries."""
+    return bool(judged) and all(map(_are_judgements, judged.values()))
+
+
+def _are_judgements(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and all(isinstance(one, Mapping | list | tuple | set | frozenset) for one in value.values())
+    rows = isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+    return is_frame(value) or (rows and any(name in value[0] for name in QUERY_IDS))
+
+
+def _listed_documents(query: Any, given: Any) -> Iterator[Row]:
+    """Yield a row without its query for each of the relevant documents *given* of a *query*."""
+    wrong = f"the documents of query {query!r} are {type(given).__name__}; write {{document id: grade}} or a list of ids"
+    if isinstance(given, str | int):
+        given = [given]  # the id of the only relevant document: a text is no list of letters
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Iterator):  # an iterator could be read only once
+        raise TypeError(wrong)
+    items = [one.item() if isinstance(one, np.generic) else one for one in given]
+    if len({type(one) for one in items}) > 1:
+        raise TypeError(f"the documents of query {query!r} are of several types; write {{document id: grade}} or a list of ids")
+    for item in items:
+        pair = isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[1], int | float)  # noqa: PLR2004
+        if isinstance(item, str | int):
+            yield {BEIR_HEADER[1]: item}
+        elif isinstance(item, Mapping):
+            yield dict(item)
+        elif pair:
+            yield dict(zip(BEIR_HEADER[1:], item, strict=True))
+        else:
+            raise TypeError(wrong.replace(type(given).__name__, f"like {shortened(one_line(repr(item)), _SHOWN)}"))
+
+
+# ---- text files ------------------------------------------------------------------------------------------------------------
+
+
+def _read_lines(path: Path, renamed: Callable[[Row], Row]) -> Iterator[Judgement]:
+    """Yield the judgements of a text file of columns."""
+    begin = beginning(path, _SHAPES)
+    names = [field.decode(errors="replace").lower() for field in begin.fields]
+    try:
+        places = renamed({name: at for at, name in reversed(list(enumerate(names)))})
+    except ValueError as error:
+        raise row_error(path, begin.number, error) from None
+    header = _is_header(list(places), names)
+    kinds = _kinds_by_name(places, names, f"{path}:{begin.number}") if header else _kinds_of_data(path, begin)
+    wanted = [at for at, kind in enumerate(kinds) if kind != "skip"]
+    columns = dict(zip(wanted, read_columns(path, kinds, begin, header=header), strict=True))
+    if header:
+        query, document = (next(places[name] for name in known if name in places) for known in (QUERY_IDS, DOC_IDS))
+    else:
+        query, document = (at for at, kind in enumerate(kinds) if kind == "id")
+    graded = "grade" in kinds
+    if not graded:
+        others = {names[at]: column.tolist() for at, column in columns.items() if at not in (query, document)}
+        try:
+            _check_ungraded(others, names)
+        except ValueError as error:
+            raise row_error(path, begin.number, error) from None
+    grades = _whole(columns[kinds.index("grade")]) if graded else [1] * len(columns[query])
+    if graded and not header and len(kinds) == len(BEIR_HEADER):
+        _check_no_run(path, columns[query], grades)
+    for one, other, grade in zip(columns[query].tolist(), columns[document].tolist(), grades, strict=True):
+        yield Judgement(text_of(one), text_of(other), grade)
+
+
+def _whole(grades: NDArray[np.float64]) -> Sequence[int | float]:
+    """Return *grades* (n,), those that are whole as integers."""
+    if np.array_equal(grades, np.trunc(grades)):
+        whole: list[int] = grades.astype(np.int64).tolist()
+        return whole
+    return [int(grade) if grade.is_integer() else grade for grade in grades.tolist()]
+
+
+def _is_header(known: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether the first line of a file, with these *names*, is a header; *known* are the names after renaming."""
+    return len(COLUMNS & set(known)) > 1 or (bool(names) and names[-1] in GRADES)
+
+
+def _kinds_by_name(places: Mapping[str, int], names: Sequence[str], where: str) -> list[Kind]:
+    """Return what the columns with these *names* are. Raises InvalidFile if queries or documents are not among them."""
     kinds: list[Kind] = ["skip"] * len(names)
-    for known, kind in ((QUERY_IDS, "id"), (DOC_IDS, "id"), (GRADES, "int")):
-        name = next((name for name in known if name in names), None)
-        if name is None:
-            wanted = f"there is: {', '.join(names)}; expected: {', '.join(BEIR_HEADER)}"
-            raise InvalidFile(f"{path}:1: no column {known[0]!r} in the header; {wanted}")
-        kinds[names.index(name)] = cast(Kind, kind)
+    for known, kind in ((QUERY_IDS, "id"), (DOC_IDS, "id"), (GRADES, "grade")):
+        name = next((name for name in known if name in places), None)
+        if name is None and kind == "id":
+            raise MissingColumns(f"{where}: {_lacking(known, names)}")
+        if name is not None:
+            kinds[places[name]] = "grade" if kind == "grade" else "id"
+    # Without grades, other columns are read, because one of them may have the grades.
+    if "grade" not in kinds:
+        kinds = [kind if name in _UNUSED else "id" for name, kind in zip(names, kinds, strict=True)]
     return kinds
 
 
+def _kinds_of_data(path: Path, begin: Beginning) -> Sequence[Kind]:
+    """Return what the columns of a file without a header are, by its first line. Raises InvalidFile if nobody can tell."""
+    kinds = _SHAPES.get(len(begin.fields), _TREC)
+    if len(kinds) != len(BEIR_HEADER) or begin.fields[1] not in ITERATION:
+        return kinds
+    # query 0 document, without a grade; or query document grade, with a document called 0
+    _, seconds, thirds = read_columns(path, ("id", "id", "id"), begin)
+    if not np.isin(seconds, ITERATION).all():
+        return kinds
+    if are_numbers(thirds.tolist()) and b"0" in seconds:
+        header = f"{QUERY_IDS[0]} 0 {DOC_IDS[0]}' or '{' '.join(BEIR_HEADER)}"
+        raise InvalidFile(f"{path}:{begin.number}: which of the three columns is which? Write a first line '{header}'")
+    return ("id", "skip", "id")
+
+
+def _check_no_run(path: Path, queries: NDArray[np.bytes_], grades: Sequence[float]) -> None:
+    """Raise InvalidFile if the grades count 1, 2, 3, ... for each query: they are ranks."""
+    starts = np.flatnonzero(np.append(len(queries) > 0, queries[1:] != queries[:-1]))
+    lengths = np.diff(np.append(starts, len(queries)))
+    ranks = np.arange(1, len(queries) + 1) - np.repeat(starts, lengths)
+    if len(queries) and lengths.max() > _FEW_RANKS and np.array_equal(ranks, grades):
+        raise InvalidFile(f"{path}: the third column counts 1, 2, 3, … for each query, so this is a run and no judgements")
+
+
 def write_qrels(qrels: Qrels, path: Path, stamp: str = "0") -> None:
-    """Write TREC qrels, sorted by query and document id. All tools ignore the second column, which has a judge's *stamp*."""
+    """Write TREC qrels, sorted by query and document id. All tools ignore the second column, which has a judge's *stamp*.
+
+    Raises LexbenchError if grades are continuous, because trec_eval would cut them off.
+    """
+    if qrels.continuous:
+        raise LexbenchError("TREC's judgements have whole grades; these are continuous, and trec_eval would read 0.5 as 0")
     _write_judgements(qrels, path, f"{{0}} {stamp} {{1}} {{2}}\n")
 
 
@@ -136,10 +327,11 @@ def write_beir_qrels(qrels: Qrels, path: Path) -> None:
 
 def judge_stamps(path: Path) -> Counter[str]:
     """Return the number of judgements in a qrels file by the judge's stamp in their second column, "" for all others."""
-    first = first_fields(path)
-    if len(first) != len(_TREC):
+    begin = NOTHING if is_table(path) else beginning(path, _SHAPES)
+    if len(begin.fields) != len(_TREC):
         return Counter()
-    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"), header=bool(_header(first)))
+    names = [field.decode(errors="replace").lower() for field in begin.fields]
+    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"), begin, header=_is_header(names, names))
     stamps: Counter[str] = Counter()
     for name, count in zip(*np.unique(seconds, return_counts=True), strict=True):
         stamp = text_of(name)

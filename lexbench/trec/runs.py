@@ -10,11 +10,12 @@ has been put into this order.
                                                            scores, the run has a note.
     MS MARCO run    query document rank                    The rank decides.
 
-Written scores decrease strictly, so every tool that reads them sees our order. `#` lines are skipped and never written, because
-pytrec_eval, ir_measures and ranx fail on them. A file whose name ends in `.gz` is written compressed.
+Written scores decrease strictly, so every tool that reads them sees our order. Comments (`#`) are skipped above the first line
+of data and never written, because pytrec_eval, ir_measures and ranx fail on them. A file whose name ends in `.gz` is written
+compressed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
-from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
+from lexbench.trec.columns import Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
 
@@ -35,6 +36,7 @@ Precision = Literal["double", "float32"]  # in which scores are kept and compare
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
+_SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED)}  # of lines
 _OTHERS = {".csv": "table", ".parquet": "table", ".jsonl": "table", ".json": "ranx"}  # formats that `lexbench import` reads
 
 
@@ -181,6 +183,29 @@ def kept(run: Run, keep: NDArray[np.bool_]) -> Run:
     return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
 
 
+def max_passage(run: Run, mark: str) -> Run:
+    """Return a run of documents from one of passages: each document has the score of its best passage (MaxP).
+
+    The id of a passage is that of its document, *mark* and a number or name, e.g. `d7#2` with the mark `#`; the last mark
+    counts. An id without it is a document. A note says how many passages each list had. Raises LexbenchError if no id has the
+    mark. Dai and Callan, SIGIR 2019; Pyserini's `--max-passage`.
+    """
+    separator = bytes_of(mark)
+    names = [name.rpartition(separator)[0] or name if separator else name for name in run.table.tolist()]
+    marked = sum(separator in name for name in run.table.tolist()) if separator else 0
+    if not marked:
+        like = f"; its ids look like {text_of(run.table[run.docs[0]])!r}" if len(run) else ""
+        raise LexbenchError(f"no document id of the run has {mark!r} in it, which would separate document and passage{like}")
+    table, codes = factorize(np.array(names, np.bytes_))
+    docs, lists = codes[run.docs], np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets))
+    first = np.zeros(len(run), dtype=bool)  # the best passage of a document comes first in its list
+    first[np.unique(lists * len(table) + docs, return_index=True)[1]] = True
+    best = kept(replace(run, docs=docs, table=table), first)
+    passages, documents = (np.diff(one.offsets).mean() for one in (run, best))
+    note = f"its lists have {documents:.0f} documents on average, from {passages:.0f} passages; the best passage of each counts"
+    return replace(_ordered(best, run.precision), notes=(*run.notes, note))
+
+
 def read_run(path: Path, layout: RunFormat | None = None, precision: Precision = "double") -> Run:
     """Read a run file; scores are compared in *precision*. Without *layout*, the number of columns decides.
 
@@ -192,13 +217,14 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
         raise InvalidFile(
             f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {quote(str(path))} NEW"
         )
-    first = first_fields(path)
+    begin = beginning(path, _SHAPES)
+    first = begin.fields
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
     tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
     try:
-        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
+        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
     except InvalidFile as error:
         raise InvalidFile(
             f"{error}; a line of a run is: query Q0 document rank score tag; for a table with names of columns: "
@@ -297,6 +323,22 @@ def canonical(
     for start, stop in zip(offsets[unordered].tolist(), offsets[unordered + 1].tolist(), strict=True):
         order[start:stop] = start + np.lexsort((docs[start:stop], -scores[start:stop]))
     return docs[order], scores[order] + 0.0
+
+
+def untied(run: Run) -> NDArray[np.bool_]:
+    """Return a mask (entries,) of entries that do not tie with the entry before them in their list.
+
+    Scores tie if they are equal or neighbouring numbers, because exports lower tied scores to the next number.
+    """
+    differs = np.ones(len(run), dtype=bool)
+    differs[1:] = ~tied(run.scores[:-1], run.scores[1:])
+    differs[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
+    return differs
+
+
+def tied(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return a mask (n,) of *scores* that are equal to the ones *following* them, or the next larger number."""
+    return np.asarray(following >= np.nextafter(scores, scores.dtype.type(-np.inf)))
 
 
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:

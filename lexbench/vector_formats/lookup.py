@@ -7,6 +7,8 @@ columns are ignored:
     {"id": "d1", "contents": "...", "vector": [...]}     Pyserini's encoded corpora
     {"_id": "d1", "text": "...", "emb": [...]}           data sets on the hub, e.g. Cohere's of BEIR
 
+Files of NumPy have no columns; see `lexbench.vector_formats.arrays`.
+
 Sources: castorini/anserini, ParquetDenseVectorCollection and JsonStringVectorTopicReader; the pages of the hub.
 """
 
@@ -20,15 +22,16 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.datasets.records import parquet_file
 from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.storage.reading import lines
+from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
+from lexbench.vector_formats import arrays
 from lexbench.vector_formats.blocks import Block, Vocabulary
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")
-ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz", *arrays.ENDINGS)
 _ROWS = 4096  # in memory at once
 _SHOWN = 3  # ids in an error message
 
@@ -79,13 +82,16 @@ class VectorTable:
 
 
 class DenseTable:
-    """The dense vectors of a file or folder by id. Raises InvalidFile if two have the same id or lengths differ."""
+    """The dense vectors of a file or folder by id; *of_array* is the file of ids of an .npy file.
 
-    def __init__(self, path: Path) -> None:
+    Raises InvalidFile if two vectors have the same id or lengths differ.
+    """
+
+    def __init__(self, path: Path, of_array: Path | None = None) -> None:
         ids: list[str] = []
         self.width = 0
         with TemporaryFile() as kept:  # its map outlives it
-            for rows in read_dense(path):
+            for rows in read_dense(path, of_array):
                 self.width = self.width or rows.vectors.shape[1]
                 if rows.vectors.shape[1] != self.width:
                     raise InvalidFile(f"{path}: vectors of {self.width} and of {rows.vectors.shape[1]} dimensions")
@@ -117,16 +123,26 @@ class DenseRows(NamedTuple):
 
 def dense_files(path: Path) -> list[Path]:
     """Return *path*, or the vector files in a folder and below, by name. Raises InvalidFile if there are none."""
-    found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.name.endswith(ENDINGS))
+    below = (file for file in path.rglob("*") if file.name.endswith(ENDINGS) and not file.name.endswith(arrays.IDS_ENDINGS))
+    found = [path] if path.is_file() else sorted(below)
     if not found or not all(file.name.endswith(ENDINGS) for file in found):
         raise InvalidFile(f"{path}: vectors are read from files that end in {', '.join(ENDINGS)}")
     return found
 
 
-def read_dense(path: Path) -> Iterator[DenseRows]:
-    """Yield the vectors of a file, or of the files in a folder. Raises InvalidFile for a row without an id or vector."""
+def read_dense(path: Path, of_array: Path | None = None) -> Iterator[DenseRows]:
+    """Yield the vectors of a file, or of the files in a folder. Raises InvalidFile for a row without an id or vector.
+
+    *of_array* is the file of ids of an .npy file.
+    """
+    if of_array is not None and path.suffix != ".npy":
+        raise InvalidFile(f"{path}: only vectors in an .npy file have their ids in another file; leave out {of_array}")
     for file in dense_files(path):
-        yield from _parquet(file) if file.suffix == ".parquet" else _json_lines(file)
+        if file.suffix in arrays.ENDINGS:
+            for ids, vectors in arrays.blocks(arrays.read_arrays(file, of_array), _ROWS):
+                yield DenseRows(ids, _checked(vectors, str(file)))
+        else:
+            yield from _parquet(file) if file.suffix == ".parquet" else _json_lines(file)
 
 
 def _json_lines(file: Path) -> Iterator[DenseRows]:

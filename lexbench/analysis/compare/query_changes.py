@@ -27,7 +27,7 @@ class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The relevant document whose move contributes most to the difference."""
 
     document: str
-    grade: int
+    grade: float
     baseline_rank: int | None  # None if it is not in the run
     rank: int | None
 

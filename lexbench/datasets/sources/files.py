@@ -1,7 +1,7 @@
 """Datasets in files of the user: a folder with documents, queries and judgements, in any of these layouts or a mixture.
 
     BEIR            corpus.jsonl, queries.jsonl, qrels/test.tsv
-    tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl
+    tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl, .json
     MS MARCO        collection.tsv, queries.dev.tsv, qrels.dev.tsv
     TREC            documents.trec or docs/*, topics.txt, qrels.txt
     Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet
@@ -10,22 +10,27 @@ Files may be compressed. One of several splits of judgements is read. The format
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from lexbench.contracts import Contract
 from lexbench.datasets import records
 from lexbench.datasets.sources import missing
+from lexbench.datasets.stated_columns import Columns, advice, stated_columns
 from lexbench.errors import InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
+from lexbench.storage.rows import MissingColumns, ending, text_lines
+from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 Kind = Literal["documents", "queries", "judgements"]
+Item = TypeVar("Item")
 Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for files that belong to no split
 
 _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
@@ -34,6 +39,7 @@ _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; the first group with a match counts
 _SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl)\b)")  # not topics.trec-8.txt
+_STAMP = ".stamp.json"  # of files that describe judgements of a program
 _READER = 2  # raise it when the same file gives other documents
 NOT_TEST = ("dev", "val", "valid", "validation")  # splits for development
 
@@ -46,11 +52,16 @@ def find_tables(folder: Path, kind: Kind) -> Tables:
             inside: list[tuple[str | None, Path]] = [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
             beside = [(_split_in_name(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
             for split, path in [pair for pair in inside if pair[0] is not None] or beside:
-                if split is not None:
+                if split is not None and not _is_collected(path):
                     found.setdefault(split, []).append(path)
         if found:
             return found
     return {}
+
+
+def _is_collected(path: Path) -> bool:
+    """Return whether a file has the facts of a folder that `lexbench collect` made, and no documents."""
+    return path.name == "collection.json" and (path.parent / "corpus.jsonl").is_file()
 
 
 def folder_of(path: Path) -> Path:
@@ -66,6 +77,8 @@ def _split_in_name(path: Path, name: str) -> str | None:
 
 def stem(path: Path) -> str | None:
     """Return the name of a file of data without its endings and the number of its shard; None for any other file."""
+    if path.name.endswith(_STAMP):
+        return None
     bare = _SHARD.sub("", path.name)
     for compressed in COMPRESSED:
         bare = bare.removesuffix(compressed)
@@ -131,38 +144,62 @@ class Files(Source):
         """Return which files to put where."""
         return f"put corpus.jsonl, queries.jsonl and qrels/{contract.source.split}.tsv into $LEXBENCH_DATA/{contract.corpus}"
 
+    @cached_property
+    def columns(self) -> Mapping[str, Columns]:
+        """What the user states about the columns of each table."""
+        return stated_columns(self.contract.source.columns)
+
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the files."""
-        for path in self.corpus:
-            for doc_id, fields in records.read_records(path):
-                try:
-                    yield records.document(doc_id, fields, self.contract.text.document)
-                except InvalidFile as error:
-                    raise InvalidFile(f"{path}: {error}") from None
+
+        def read(path: Path, split: str, stated: Columns) -> Iterator[Document]:
+            try:
+                yield from records.documents(records.read_records(path, split, stated), self.contract.text.document)
+            except MissingColumns as error:
+                raise error if str(path) in str(error) else MissingColumns(f"{path}: {error}") from None
+
+        return self._read("documents", self.corpus, read)
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the files."""
-        return (query for path in self.queries_files for query in records.read_queries(path))
+        return self._read("queries", self.queries_files, records.read_queries)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the files."""
-        return (judgement for path in self.qrels_files for judgement in records.read_judgements(path))
+
+        def read(path: Path, split: str, stated: Columns) -> Iterator[Judgement]:
+            return read_judgements(path, split, stated.renamed, stated.names())
+
+        return self._read("judgements", self.qrels_files, read)
+
+    def _read(self, table: Kind, files: Sequence[Path], read: Callable[[Path, str, Columns], Iterator[Item]]) -> Iterator[Item]:
+        """Yield what *read* finds in each of the *files* of a *table*; an error about columns has what all tables lack."""
+        try:
+            for path in files:
+                yield from read(path, self.contract.source.split, self.columns[table])
+        except MissingColumns as error:
+            first: dict[str, Path] = {kind: of_kind[0] for kind, of_kind in self._files.items()}
+            samples = {kind: records.sample(path, kind, self.columns[kind]) for kind, path in first.items()}
+            names = {kind: path.name for kind, path in first.items()}
+            raise InvalidFile(f"{error}{advice(table, names, samples, self.columns)}") from None
+
+    @property
+    def _files(self) -> Mapping[Kind, Sequence[Path]]:
+        return {"documents": self.corpus, "queries": self.queries_files, "judgements": self.qrels_files}
 
     def place(self, kind: Kind, record_id: str | None = None) -> str:
         """Return the file and the lines of a record, e.g. "corpus.jsonl:3 and 9"; the id of a judgement is "QUERY DOCUMENT"."""
-        files = {"documents": self.corpus, "queries": self.queries_files, "judgements": self.qrels_files}[kind]
-        if record_id is None or (kind == "judgements" and ".parquet" in files[0].suffixes):
+        files = self._files[kind]
+        if record_id is None or (kind == "judgements" and ending(files[0]) in (".parquet", ".json")):
             return str(files[0])
         for path in files:
             if kind == "judgements":
                 pair = {f'"{name}"' for name in record_id.split()}
-                every = (
-                    (number, {f'"{word}"' for word in re.split(r'[\s,;":]+', line)})
-                    for number, line in records.text_lines(path)
-                )
+                every = ((number, {f'"{word}"' for word in re.split(r'[\s,;":]+', line)}) for number, line in text_lines(path))
                 found = (str(number) for number, words in every if pair <= words)
             else:
-                found = (str(number) for number, record in records.numbered_records(path) if record.record_id == record_id)
+                every_record = records.numbered_records(path, self.contract.source.split, self.columns[kind])
+                found = (str(number) for number, record in every_record if record.record_id == record_id)
             if numbers := list(islice(found, 2)):
                 return f"{path}:{' and '.join(numbers)}"
         return str(files[0])
@@ -179,16 +216,18 @@ class Files(Source):
     def summary(self) -> str:
         """Return which files were found, with the columns of tables, and the split."""
         parts = []
-        for kind, files in (("documents", self.corpus), ("queries", self.queries_files), ("judgements", self.qrels_files)):
+        for kind, files in self._files.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            names = "" if kind == "judgements" else records.columns(files[0])
+            names = "" if kind == "judgements" else records.columns(files[0], self.columns[kind])
             parts.append(f"{kind} {files[0].name}{more}" + (f" ({names})" if names else ""))
         return f"{', '.join(parts)}; split {self.contract.source.split}"
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files of the corpus, with their endings, which decide the format."""
         files = [["".join(path.suffixes), cached_file_digest(path)] for path in self.corpus]
-        return {"reader": _READER, "files": files, "text": self.contract.text.document}
+        stated = dict(self.columns["documents"].stated)
+        more = {"columns": stated} if stated else {}
+        return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
 
 
 def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:

@@ -22,6 +22,7 @@ from lexbench.datasets.sources import missing, offline
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
+from lexbench.trec.columns import parse_grade
 from lexbench.types import Document, Judgement, Query
 
 _TIMEOUT = 5.0  # seconds until a server that does not answer is given up
@@ -97,7 +98,7 @@ class IrDatasets(Source):
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements."""
         for row in self._read("qrels"):
-            yield Judgement(row.query_id, row.doc_id, row.relevance)
+            yield Judgement(row.query_id, row.doc_id, parse_grade(row.relevance))
 
     def identity(self) -> dict[str, Any]:
         """Return the archive, the text policy, and the version of the library, because it repairs some documents."""

@@ -55,15 +55,16 @@ def read_run_table(path: Path) -> "Run":
     Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there
     is none. Raises InvalidFile for malformed files, with the number of the row.
     """
-    from lexbench.datasets.records import id_of, rows
+    from lexbench.storage.rows import Table, rows
     from lexbench.trec.columns import errors_name
-    from lexbench.trec.qrels import DOC_IDS, QUERY_IDS
+    from lexbench.trec.ids import id_of
+    from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, by_query
     from lexbench.trec.runs import Run
 
     wanted = (QUERY_IDS, DOC_IDS, ("score", "rank"))
     known = [name for names in wanted for name in names]
     queries, documents, scores = list[str](), list[str](), list[float]()
-    for number, row in rows(path, {3: ("query_id", "doc_id", "score")}, known, QUERY_IDS):
+    for number, row in rows(path, Table({3: ("query_id", "doc_id", "score")}, known, QUERY_IDS, by_query)):
         query, document, value = (next((name for name in names if name in row), None) for names in wanted)
         if query is None or document is None or value is None:
             there = ", ".join(map(str, row))

@@ -1,0 +1,57 @@
+"""Notes of a result about texts that no system, or not this system, can search well."""
+
+import unicodedata
+from collections.abc import Iterator
+
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.datasets.dataset import Dataset
+from lexbench.runner.artifacts import placed
+from lexbench.runner.search import DatasetRunner
+from lexbench.runner.systems import System
+
+_MANY = 0.1  # share of documents without text from which it is said
+_SAMPLE = 200  # documents, evenly spaced, whose letters are counted
+_LETTERS = 2000  # characters of each
+
+
+def data_notes(system: System, runner: DatasetRunner) -> Iterator[str]:
+    """Yield a note for each fact about the texts of a dataset that limits *system*, or every system."""
+    corpus = runner.corpus
+    if corpus.empty > _MANY * len(corpus):
+        yield f"{corpus.empty:,} of {len(corpus):,} documents have no text, so no system finds them"
+    yield from _equal_queries(runner.dataset)
+    english = any(getattr(leaf, "analyzer", "") == "english" for leaf, _ in placed(system.retriever, runner.artifacts))
+    if english and (share := other_scripts(corpus)) > 1 / 2:
+        letters = f"{share:.0%} of the letters of the corpus are not Latin"
+        yield f'{letters}, and the analyser of bm25 is for English; for other languages: bm25(analyzer="unicode")'
+
+
+def _equal_queries(dataset: Dataset) -> Iterator[str]:
+    """Yield a note if judged queries have one text and different relevant documents."""
+    relevant: dict[str, set[str]] = {query.query_id: set() for query in dataset.queries}
+    for row in dataset.topics.judgements:
+        if row.grade > 0:
+            relevant[row.query_id].add(row.doc_id)
+    by_text: dict[str, list[str]] = {}
+    for query in dataset.queries:
+        by_text.setdefault(" ".join(query.text.split()).casefold(), []).append(query.query_id)
+    groups = [ids for text, ids in by_text.items() if text and any(relevant[one] != relevant[ids[0]] for one in ids[1:])]
+    if groups:
+        first, second = groups[0][0], next(one for one in groups[0][1:] if relevant[one] != relevant[groups[0][0]])
+        yield (
+            f"{sum(map(len, groups))} of {len(dataset.queries)} judged queries have the text of another query with other "
+            f"relevant documents, e.g. {first!r} and {second!r}: no system can rank well for both"
+        )
+
+
+def other_scripts(corpus: StoredCorpus) -> float:
+    """Return the share of letters that are not Latin in evenly spaced documents of *corpus*."""
+    latin, other = 0, 0
+    for start in range(0, len(corpus), max(1, len(corpus) // _SAMPLE)):
+        for document in corpus.documents(start, start + 1):
+            for letter in filter(str.isalpha, document.text[:_LETTERS]):
+                if letter.isascii() or unicodedata.name(letter, "").startswith("LATIN"):
+                    latin += 1
+                else:
+                    other += 1
+    return other / max(latin + other, 1)

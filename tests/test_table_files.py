@@ -1,0 +1,416 @@
+"""Tables of documents and queries: the shape of their lines, JSON, splits, and columns that the user states."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tiny import answer, ended, lines, write_files, write_rows
+from workbench import needs_pyarrow
+
+import lexbench
+from lexbench.datasets.location import find_dataset, find_folder
+from lexbench.datasets.records import read_queries, read_records
+from lexbench.datasets.stated_columns import parse_columns
+from lexbench.errors import CommandError, InvalidFile, LexbenchError
+
+pytestmark = pytest.mark.usefixtures("store")
+QUERIES = "q1\tred\nq2\tblue\n"
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n"
+BESIDE = {"queries.tsv": QUERIES, "qrels.tsv": QRELS}
+
+# ---- the shape of lines ----------------------------------------------------------------------------------------------------
+
+SHAPES = [  # file, content, the number of the line that is refused
+    ("corpus.tsv", "d1\tred\tfox\tjumps over\nd2\tred car\n", 2),  # four columns, then two
+    ("corpus.tsv", "d2\tred car\nd1\tred\tfox\tjumps over\n", 2),
+    ("corpus.tsv", "d1\tRed\ta red fox\nd2\tblue\n", 2),
+    ("corpus.tsv", "d1\tred\nd2\tblue\td\n\nd3\tx\n", 2),
+    ("corpus.csv", "d1,red fox\nd2,red, blue\n", 2),
+    ("corpus.csv", "d1,red, fox\nd2,blue\n", 2),
+    ("corpus.csv", "id,text\nd1,red\nd2,red, blue\n", 3),
+    ("corpus.csv", 'd1,"red\nfox"\nd2,red, blue\n', 3),
+    ("corpus.tsv.gz", "d1\tred\nd2\tred\tfox\n", 2),
+    ("queries.tsv", "q1\tred\nq2\tred\tfox\n", 2),
+    ("queries.tsv", "q1\tred\tfox\nq2\tred\n", 2),
+    ("queries.csv", "q1,red\nq2,why, then\n", 2),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "number"), SHAPES)
+def test_the_first_line_decides_how_many_columns_there_are(name, content, number, tmp_path):
+    """A tab or comma in a text does not shift the columns of its line: the line is refused by its number."""
+    write_files(tmp_path, {name: content})
+    read = read_queries if name.startswith("queries") else read_records
+    with pytest.raises(InvalidFile, match=rf"line {number}: \d columns?, not \d as in line 1|more columns than id and text"):
+        list(read(tmp_path / name))
+
+
+def test_queries_without_a_header_have_two_columns(tmp_path):
+    """Also below a blank line, a third column is refused instead of dropped."""
+    write_files(tmp_path, {"queries.tsv": "\nq1\tred\tfox\nq2\tblue\tsky\n"})
+    with pytest.raises(InvalidFile, match="query 'q1' has more columns than id and text"):
+        list(read_queries(tmp_path / "queries.tsv"))
+
+
+TEXT = st.text("ab ,;\"'#\té", max_size=6)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=5))
+def test_no_text_loses_words(tmp_path, texts):
+    """Whatever the texts are, lines of id, tab and text give these texts, or an error; never a part of them."""
+    body = "".join(f"d{at}\t{text}\n" for at, text in enumerate(texts))
+    write_files(tmp_path, {"corpus.tsv": body})
+    try:
+        found = [record.fields for record in read_records(tmp_path / "corpus.tsv")]
+        kept = [[text for name, text in fields.items() if name not in ("id", "text" * ("body" in fields))] for fields in found]
+    except InvalidFile:
+        assert any("\t" in text for text in texts)
+        return
+    assert ["\t".join(fields) for fields in kept] == texts
+
+
+def test_excel_states_what_separates(tmp_path):
+    """A first line `sep=;` is obeyed, also where commas are more frequent; it is no document and no header."""
+    write_files(
+        tmp_path,
+        {"a.csv": "sep=;\nid;text\nd1;a, b, c, d\n", "b.csv": '"sep=|"\nd1|a, b\nd2|c, d\n', "c.csv": "d1;a, b\nd2;c\n"},
+    )
+
+    assert [record.fields["text"] for record in read_records(tmp_path / "a.csv")] == ["a, b, c, d"]
+    assert [record.fields["text"] for record in read_records(tmp_path / "b.csv")] == ["a, b", "c, d"]
+    assert [record.fields["text"] for record in read_records(tmp_path / "c.csv")] == ["a, b", "c"]
+
+
+def test_a_header_of_unknown_names_is_no_document(tmp_path):
+    """A first line of single words above texts of several words is refused, because it could be a header."""
+    rows = "".join(f"pkg,sum,the text of it {at}\n" for at in range(6))
+    write_files(tmp_path, {"a.csv": f"package,summary,description\n{rows}"})
+    with pytest.raises(InvalidFile, match="line 1: is this a header"):
+        list(read_records(tmp_path / "a.csv"))
+
+
+# ---- JSON and splits -------------------------------------------------------------------------------------------------------
+
+CORPUS = {"d1": {"title": "Fox", "text": "red fox"}, "d2": "blue sky", "d3": {"title": "only a title"}}
+ASKED = {"q1": "red", "q2": "blue"}
+JUDGED = {"q1": {"d1": 2}, "q2": {"d2": 1}}
+ROWS = [
+    {"_id": "d1", "title": "Fox", "text": "red fox"},
+    {"_id": "d2", "text": "blue sky"},
+    {"_id": "d3", "title": "only a title"},
+]
+ASKED_ROWS = [{"qid": key, "query": text} for key, text in ASKED.items()]
+JSON = {
+    "by id": {"corpus.json": CORPUS, "queries.json": ASKED, "qrels.json": JUDGED},
+    "rows": {
+        "corpus.json": ROWS,
+        "queries.json": [{"qid": key, "query": text} for key, text in ASKED.items()],
+        "qrels.json": JUDGED,
+    },
+    "by split": {"corpus.json": {"test": CORPUS}, "queries.json": {"test": ASKED}, "qrels.json": {"test": JUDGED}},
+    "files of splits": {
+        "corpus.json": CORPUS,
+        "queries.json": ASKED,
+        "qrels/test.json": JUDGED,
+        "qrels/dev.json": {"q1": ["d2"]},
+    },
+    "several splits": {
+        "corpus.json": {"train": CORPUS, "test": CORPUS},
+        "queries.json": {"test": ASKED, "dev": {"q9": "x"}},
+        "qrels.json": {"dev": {"q9": ["d2"]}, "test": JUDGED},
+    },
+}
+
+
+@pytest.mark.parametrize("layout", JSON)
+def test_json_files_are_datasets(layout, tmp_path):
+    """corpus.json, queries.json and qrels.json are read, as records by id, as rows and by split."""
+    write_files(tmp_path / "mine", {name: json.dumps(content) for name, content in JSON[layout].items()})
+    source = find_folder(tmp_path / "mine").source
+
+    assert {one.doc_id: (one.title, one.body) for one in source.documents()} == {
+        "d1": ("Fox", "red fox"), "d2": ("", "blue sky"), "d3": ("only a title", ""),
+    }  # fmt: skip
+    assert {one.query_id: one.text for one in source.queries()} == ASKED
+    assert sorted(source.judgements()) == [("q1", "d1", 2), ("q2", "d2", 1)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"q1": {"words": "x"}}, {"q1": ["a", "b"]}, {"q1": 7}, {"dev": {"q1": "x"}, "train": {"q1": "x"}}]
+)
+def test_json_that_could_be_several_things_is_refused(wrong, tmp_path):
+    """A mapping without texts, or without the split, is an error and no query."""
+    write_files(tmp_path, {"queries.json": json.dumps(wrong)})
+    with pytest.raises(InvalidFile, match=r"queries\.json"):
+        list(read_queries(tmp_path / "queries.json"))
+
+
+def test_null_is_an_empty_text(tmp_path):
+    """Null in a JSON file is an empty text, also beside half of a surrogate pair."""
+    files = {"a.json": '{"d1": null, "d2": {"text": null}}', "b.jsonl": '{"_id": "d", "text": "\\ud800", "title": null}'}
+    write_files(tmp_path, files)
+    texts = [record.fields["text"] for name in files for record in read_records(tmp_path / name)]
+    assert texts == ["", "", "\ufffd"]
+
+
+def frame(rows):
+    """Return rows as a data frame of pandas."""
+    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").DataFrame(rows)
+
+
+def series(values):
+    """Return values as a Series of pandas."""
+    return pytest.importorskip("pandas", reason="pandas is not installed; pip install 'lexbench[pandas]'").Series(values)
+
+
+JUDGEMENT_ROWS = [{"query-id": "q1", "corpus-id": "d1", "score": 2}, {"query-id": "q2", "corpus-id": "d2", "score": 1}]
+SETS = {"q1": {"d1"}, "q2": {"d2"}}
+MEMORY = {
+    "sets": (ASKED, SETS),
+    "lists": (ASKED, {"q1": ["d1"], "q2": ["d2"]}),
+    "single texts": (ASKED, {"q1": "d1", "q2": "d2"}),
+    "tuples of pairs": (ASKED, {"q1": [("d1", 1)], "q2": (("d2", 1.0),)}),
+    "by split": ({"test": ASKED}, {"test": SETS}),
+    "several splits": ({"test": ASKED, "dev": {"q9": "x"}}, {"test": SETS, "dev": {"q9": {"d9"}}}),
+    "frames by split": (lambda: {"test": frame(ASKED_ROWS)}, lambda: {"test": frame(JUDGEMENT_ROWS)}),
+    "rows by split": (ASKED, {"test": JUDGEMENT_ROWS}),
+    "a language": ({"en": ASKED}, {"en": SETS}),
+    "arrays": (ASKED, {"q1": np.array(["d1"]), "q2": np.array(["d2"])}),
+    "series": (ASKED, lambda: {"q1": series({"d1": 2, "d9": 0}).iloc[:1], "q2": series(["d2"])}),
+    "sets of sets": (ASKED, {"q1": frozenset({"d1"}), "q2": {"d2": 1}.keys()}),
+}
+
+
+@pytest.mark.parametrize("form", MEMORY)
+def test_relevant_docs_in_every_form(form):
+    """`relevant_docs` of sentence-transformers as sets and lists, and data of mteb by split, are datasets in memory."""
+    queries, qrels = (part() if callable(part) else part for part in MEMORY[form])
+    source = find_dataset({"corpus": CORPUS, "queries": queries, "qrels": qrels})[1]
+
+    assert {one.query_id: one.text for one in source.queries()} == ASKED
+    assert sorted((row.query_id, row.doc_id) for row in source.judgements()) == [("q1", "d1"), ("q2", "d2")]
+    assert len(list(source.documents())) == 3
+
+
+def test_the_mapping_of_an_evaluator_is_a_dataset():
+    """`relevant_docs`, the name in sentence-transformers and mteb, is another name for `qrels`."""
+    (result,) = lexbench.run({"corpus": CORPUS, "queries": ASKED, "relevant_docs": SETS}, ["bm25"], measures=["RR@10"])
+    assert result.means["RR@10"] == 1
+
+
+@pytest.mark.parametrize("judged", [b"d1", None, 0.5, ["d1", 2], [["d1", "d2"]], (name for name in ["d1"]), [("d1", "2")]])
+def test_unclear_judgements_in_memory_are_refused(judged):
+    """Bytes, mixed types, pairs of texts and generators, which can be read only once, are one line."""
+    with pytest.raises(InvalidFile, match="qrels: the documents of query 'q1' are"):
+        list(find_dataset({"name": "mine", "corpus": CORPUS, "queries": ASKED, "qrels": {"q1": judged}})[1].judgements())
+
+
+def test_a_split_in_memory_is_chosen():
+    """A stated split is obeyed or refused with those that exist."""
+    data = {"corpus": CORPUS, "queries": {"test": ASKED, "dev": {"q1": "x"}}, "qrels": {"test": SETS, "dev": {"q1": ["d2"]}}}
+    assert list(find_dataset(data, "dev")[1].judgements()) == [("q1", "d2", 1)]
+    with pytest.raises(LexbenchError, match="there is no split 'val'; there is: test, dev"):
+        list(find_dataset(data, "val")[1].judgements())
+
+
+def test_the_only_documents_are_those_of_every_split(tmp_path):
+    """Documents under one split serve all judgements; the judgements of another split are never taken for those asked for."""
+    files = {"corpus.json": {"train": CORPUS}, "queries.json": ASKED, "qrels.json": {"dev": JUDGED}}
+    write_files(tmp_path / "mine", {name: json.dumps(content) for name, content in files.items()})
+    source = find_folder(tmp_path / "mine", "dev").source
+
+    assert len(list(source.documents())) == 3
+    assert len(list(source.judgements())) == 2
+    with pytest.raises(InvalidFile, match="there is no split 'test'; there is: dev"):
+        list(find_folder(tmp_path / "mine").source.judgements())
+
+
+def test_documents_with_a_title_and_no_text_need_a_text_somewhere(tmp_path):
+    """A title is enough, unless a field of another name may have the texts of the whole corpus."""
+    rows = [{"_id": name, "title": "t", "inhalt": "the text"} for name in ("d1", "d2")]
+    write_files(tmp_path, BESIDE | {"corpus.jsonl": lines(rows)})
+    with pytest.raises(InvalidFile, match="'d1' has no field 'text'; it has: _id, title, inhalt; inhalt looks like the text"):
+        list(find_folder(tmp_path).source.documents())
+    write_files(tmp_path, {"corpus.jsonl": lines([{"_id": "d1", "title": "t", "author": "me"}, {"_id": "d2", "text": "x"}])})
+    assert [one.text for one in find_folder(tmp_path).source.documents()] == ["t", "x"]
+
+
+# ---- stated columns --------------------------------------------------------------------------------------------------------
+
+LONG = "It is the long description of the tool with the number"
+PACKAGES = [
+    {"package": f"pkg{at}", "summary": f"a tool for number {at}", "description": f"{LONG} {at}.", "size": at} for at in range(5)
+]
+ASKING = [{"number": at, "words": f"tool {at}"} for at in range(3)]
+CLICKS = [{"number": str(at), "package": f"pkg{at}", "clicks": 3} for at in range(3)]
+STATED = (
+    "id=package,title=summary,text=description,queries.id=number,queries.text=words,qrels.query=number,qrels.document=package,"
+    "qrels.grade=clicks"
+)
+
+
+def packages(folder, ending):
+    """Write the tables as files with that ending."""
+    for name, rows in (("corpus", PACKAGES), ("queries", ASKING), ("qrels", CLICKS)):
+        path = folder / f"{name}{ending}"
+        if ending in (".csv", ".tsv"):
+            mark = "," if ending == ".csv" else "\t"
+            write_files(
+                folder,
+                {path.name: "".join(mark.join(map(str, row)) + "\n" for row in ([*rows[0]], *(row.values() for row in rows)))},
+            )
+        elif ending == ".json":
+            write_files(folder, {path.name: json.dumps(rows)})
+        else:
+            write_rows(path, rows)
+    return folder
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".json", ".jsonl", pytest.param(".parquet", marks=needs_pyarrow)])
+def test_stated_columns_are_read(ending, tmp_path):
+    """Columns that the user states are those of ids, titles, texts and grades, in every format."""
+    source = find_dataset(str(packages(tmp_path / "mine", ending)), columns=parse_columns(STATED))[1]
+
+    assert [(one.doc_id, one.title, one.body) for one in source.documents()] == [
+        (row["package"], row["summary"], row["description"]) for row in PACKAGES
+    ]
+    assert list(source.queries()) == [(str(row["number"]), row["words"]) for row in ASKING]
+    assert list(source.judgements()) == [(row["number"], row["package"], 3) for row in CLICKS]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", pytest.param(".parquet", marks=needs_pyarrow)])
+def test_all_complaints_come_at_once_with_a_guess_that_works(ending, tmp_path):
+    """One error names what each table lacks and what its columns look like; the columns that it says to type can be read."""
+    folder = packages(tmp_path / "mine", ending)
+    messages = []
+    for read in ("documents", "queries", "judgements"):
+        with pytest.raises(InvalidFile) as raised:
+            list(getattr(find_folder(folder).source, read)())
+        messages.append(str(raised.value))
+    for message in messages:
+        assert "package looks like the id (5 different short values)" in message
+        assert message.count("looks like the") == 8
+        typed = message.partition("--columns ")[2].strip("'")
+        source = find_folder(folder, columns=parse_columns(typed)).source
+        assert [one.doc_id for one in source.documents()] == [row["package"] for row in PACKAGES]
+        assert next(source.documents()).title == PACKAGES[0]["summary"]
+        assert next(source.judgements()) == ("0", "pkg0", 3)
+
+
+def test_stated_columns_replace_known_ones(tmp_path):
+    """A stated column counts although there is a column of a known name; other corpora have other keys."""
+    write_files(
+        tmp_path,
+        {
+            "corpus.jsonl": lines([{"_id": "d1", "text": "short", "body_en": "long"}]),
+            "queries.tsv": QUERIES,
+            "qrels.tsv": QRELS,
+        },
+    )
+    plain, stated = find_folder(tmp_path).source, find_folder(tmp_path, columns={"text": "body_en"}).source
+
+    assert [next(source.documents()).text for source in (plain, stated)] == ["short", "long"]
+    assert plain.identity() != stated.identity()
+    assert "body_en" in stated.summary().partition("not read")[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": "nope"}, "there is no column 'nope'; there is: _id, text"),
+        ({"id": "nope", "title": "no"}, "there is no column 'nope' and no 'no'"),
+        (
+            {"ids": "x", "queries.title": "y"},
+            "columns: 'ids', 'queries.title' is unknown; there is: id, title, text",
+        ),
+        ({"text": "numbers"}, "the column 'numbers' has values of type list; a text is text"),
+    ],
+)
+def test_wrong_columns_are_refused(columns, message, tmp_path):
+    """A stated column that does not exist, or that has no text, is refused by name."""
+    write_files(
+        tmp_path,
+        {"corpus.jsonl": lines([{"_id": "d1", "text": "x", "numbers": [1]}]), "queries.tsv": QUERIES, "qrels.tsv": QRELS},
+    )
+    with pytest.raises(CommandError, match=message):
+        list(find_folder(tmp_path, columns=columns).source.documents())
+
+
+@pytest.mark.parametrize("text", ["id", "id=", "=x", "id=a,id=b", "id=a,,", "who=a"])
+def test_malformed_columns_are_refused(text):
+    """The error shows how columns are typed, or which there are."""
+    with pytest.raises(CommandError, match="columns"):
+        parse_columns(text)
+
+
+def test_a_suite_file_states_columns(tmp_path, capsys):
+    """A suite file states the columns of its folders by name, as does a contract."""
+    packages(tmp_path / "mine", ".csv")
+    stated = "".join(f'"{role}" = "{name}"\n' for role, name in parse_columns(STATED).items())
+    suite = (
+        'schema = 1\nid = "own"\nversion = 1\nname = ""\ndescription = ""\ndatasets = ["./mine"]\nmeasures = ["RR@10"]\n'
+        f'headline = "RR@10"\nretrievers = ["bm25"]\n[columns."./mine"]\n{stated}'
+    )
+    write_files(tmp_path, {"own.toml": suite})
+    (result,) = answer(capsys, "run", tmp_path / "own.toml", "--json")["results"]
+
+    assert result["means"]["RR@10"] == 1
+    write_files(tmp_path, {"own.toml": suite.replace('columns."./mine"', 'columns."./other"')})
+    assert "columns of './other', which is no folder of this suite" in ended(capsys, 2, "run", tmp_path / "own.toml").err
+
+
+def test_data_frames_in_memory_have_stated_columns():
+    """`columns` of data in memory names columns of its data frames."""
+    data = {"corpus": frame(PACKAGES), "queries": frame(ASKING), "qrels": frame(CLICKS), "columns": parse_columns(STATED)}
+    (result,) = lexbench.run(data, ["bm25"], measures=["RR@10"])
+    assert result.means["RR@10"] == 1
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------------
+
+
+def notes(corpus, queries, qrels, system="bm25"):
+    """Return the notes of a result on data in memory."""
+    results = lexbench.run({"corpus": corpus, "queries": queries, "qrels": qrels}, [system], measures=["nDCG@10"])
+    assert not results.failures
+    (result,) = results
+    return " | ".join(result.notes)
+
+
+def test_equal_queries_with_other_answers_have_a_note():
+    """Only queries with the text of another one, but for case and blanks, and other relevant documents count."""
+    corpus, queries = {"d1": "a", "d2": "b"}, {"q1": "Red  fox", "q2": "red fox", "q3": "blue", "q4": "blue"}
+    found = notes(corpus, queries, {"q1": ["d1"], "q2": {"d1": 0, "d2": 1}, "q3": ["d1"], "q4": ["d1"]})
+
+    assert "2 of 4 judged queries have the text of another query with other relevant documents, e.g. 'q1' and 'q2'" in found
+    assert "the text of another" not in notes(corpus, queries, {"q1": ["d1"], "q2": {"d1": 1, "d2": 0}, "q3": ["d1"]})
+
+
+def test_documents_without_text_have_a_note():
+    """A corpus of which every tenth document or more is empty has a note with the count."""
+    queries, qrels = {"q1": "red"}, {"q1": ["d0"]}
+    texts = {f"d{at}": "red" for at in range(10)}
+    assert "3 of 13 documents have no text" in notes(texts | {"e1": "", "e2": None, "e3": ""}, queries, qrels)
+    assert "have no text" not in notes(texts | {"e1": ""}, queries, qrels)
+
+
+@pytest.mark.parametrize(
+    ("system", "text", "expected"),
+    [
+        (
+            "bm25",
+            "собака лает",
+            "% of the letters of the corpus are not Latin, and the analyser of bm25 is for English",
+        ),
+        ("ensemble(bm25, bm25(b=0.1))", "犬がほえる", "% of the letters"),
+        ("bm25", "el perro ladró, fjörð", ""),
+        ('bm25(analyzer="unicode")', "собака лает", ""),
+    ],
+)
+def test_a_corpus_in_other_letters_has_a_note(system, text, expected):
+    """BM25's English analyser has a note on a corpus that is mostly not in Latin letters; accents are Latin letters."""
+    found = notes({"d1": text, "d2": text, "d3": "a"}, {"q1": text}, {"q1": ["d1"]}, system)
+    assert expected in found if expected else "Latin" not in found
