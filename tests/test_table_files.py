@@ -377,7 +377,7 @@ def notes(corpus, queries, qrels, system="bm25"):
     results = lexbench.run({"corpus": corpus, "queries": queries, "qrels": qrels}, [system], measures=["nDCG@10"])
     assert not results.failures
     (result,) = results
-    return " | ".join(result.notes)
+    return " | ".join(map(str, result.notes))
 
 
 def test_equal_queries_with_other_answers_have_a_note():

@@ -62,8 +62,8 @@ def suite(data: str, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(default=lexbench.default_measures())
 @click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
-@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,text=description,"
-              "queries.id=number,qrels.grade=clicks.")  # fmt: skip
+@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
+              "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:
     """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.
@@ -71,7 +71,7 @@ def dataset(data: str, **options: Any) -> None:
     A FOLDER has documents, queries and judgements: corpus, queries and qrels as .jsonl, .csv, .tsv or .parquet, MS MARCO's
     files, or those of TREC. hf:ORG/NAME@REVISION#SPLIT is a dataset of the hub in BEIR's layout.
     """
-    if not {*data} & {*"/\\"} and lexbench.kind_of(data) == "suite":  # also the name of a folder here, or no dataset at all
+    if not data.startswith((".", "/", "~")) and lexbench.kind_of(data) == "suite":  # also the name of a folder here, or no dataset at all
         data = f"./{data}" if Path(data).is_dir() else lexbench.dataset(data).contract.id
     _carry_out(data, **options)
 
@@ -81,8 +81,9 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
     time = _options.timing_settings(options)
     with shown() as progress:
         if dry_run:
-            settings: dict[str, Any] = {name: options.get(name) or () for name in ("systems", "datasets", "measures")}
-            planned = lexbench.plan(
+            names = ("systems", "datasets", "measures", "depth", "split", "columns")
+            settings = {name: value for name in names if (value := options.get(name))}
+            planned = lexbench.plan(data, progress=progress, **settings)
                 data,
                 depth=options["depth"],
                 split=options.get("split"),
@@ -101,7 +102,7 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
     else:
         print_tables(summary.tables())  # failures go to stderr
     _print_failures(found)
-    if folder := options["results"]:
+    if (folder := options["results"]) and len(found):
         systems = f"{len(found.systems)} system{'s' * (len(found.systems) > 1)}"
         page = f"lexbench leaderboard --results {quote(str(folder))}"
         say(f"results of {systems} are in {folder}; to build the page, type: {page}", err=True)

@@ -17,8 +17,8 @@ from lexbench.cli._progress import shown
 @measures_option(default=lexbench.default_measures())
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,
               help="Precision of compared scores: double like trec_eval; float32 like pytrec_eval, BEIR and MTEB.")  # fmt: skip
-@click.option("--max-passage", default="", metavar="TEXT", help="Ids are DOCUMENT, TEXT and a passage (e.g. '#'): a document has the score of "
-              "its best passage.")  # fmt: skip
+@click.option("--max-passage", default="", metavar="TEXT",
+              help="Ids are DOCUMENT, TEXT (e.g. #) and a passage: a document has the score of its best passage.")  # fmt: skip
 @slices_option("Also score the groups of queries in this file.")
 @click.option("--per-query", is_flag=True, help="Print the values of every query.")
 @json_option

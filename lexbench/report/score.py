@@ -48,7 +48,7 @@ class Score(Results):
         return {**msgspec.structs.asdict(self.result), **({"slices": self.slices} if self.slices else {})}
 
 
-def score(
+def score(  # noqa: PLR0913 - what decides the scores
     run: Any, dataset: Any, qrels: Any, measures: Sequence[str], precision: Precision, store: Store, *, max_passage: str = "",
     slices: Path | None = None,
 ) -> Score:  # fmt: skip

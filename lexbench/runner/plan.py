@@ -175,7 +175,7 @@ def kind_of(name: str) -> str:
     raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
 
 
-def plan_of(
+def plan_of(  # noqa: PLR0913 - what decides a plan
     data: Any,
     systems: Sequence[Any] | Mapping[str, Any] = (),
     datasets: Sequence[str] = (),
@@ -190,7 +190,7 @@ def plan_of(
 
     With *both_recalls*, `Success@k` is measured beside the deepest official recall.
     """
-    is_path = isinstance(data, str | Path) and {*str(data)} & {*"/\\"} and not str(data).endswith(".toml")
+    is_path = str(data).startswith((".", "/", "~")) and not str(data).endswith(".toml")
     if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
         if columns:
             raise CommandError(f"--columns names columns of one folder, and {data} is a suite; write them into its file")
