@@ -71,7 +71,9 @@ def dataset(data: str, **options: Any) -> None:
     A FOLDER has documents, queries and judgements: corpus, queries and qrels as .jsonl, .csv, .tsv or .parquet, MS MARCO's
     files, or those of TREC. hf:ORG/NAME@REVISION#SPLIT is a dataset of the hub in BEIR's layout.
     """
-    if not data.startswith((".", "/", "~")) and lexbench.kind_of(data) == "suite":  # also the name of a folder here, or no dataset at all
+    if (
+        not data.startswith((".", "/", "~")) and lexbench.kind_of(data) == "suite"
+    ):  # also the name of a folder here, or no dataset at all
         data = f"./{data}" if Path(data).is_dir() else lexbench.dataset(data).contract.id
     _carry_out(data, **options)
 
@@ -82,15 +84,8 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
     with shown() as progress:
         if dry_run:
             names = ("systems", "datasets", "measures", "depth", "split", "columns")
-            settings = {name: value for name in names if (value := options.get(name))}
+            settings: dict[str, Any] = {name: value for name in names if (value := options.get(name))}
             planned = lexbench.plan(data, progress=progress, **settings)
-                data,
-                depth=options["depth"],
-                split=options.get("split"),
-                columns=options.get("columns", ""),
-                progress=progress,
-                **settings,
-            )
         else:
             found = lexbench.run(data, time=time, brief=brief, progress=progress, **options)
     if dry_run:
