@@ -27,8 +27,7 @@ class SourceFacts(Strict, frozen=True):
     md5: str | None = None  # of the archive, as published
     archive: str | None = None  # its name in ir_datasets' folder of the corpus
     publishable: bool = False  # whether the license allows a published page to show the texts of queries
-    added: str | None = None  # for the loader pydoc: a file with more judgements of the same queries
-    varies: bool = False  # a copy may differ from the expected corpus; results then say how
+    added: str | None = None  # for the loader files: a file beside the documents with more judgements of the same queries
     license: str = ""  # of the data, as stated at `license_source`; "" if unknown
     license_source: str = ""
 
@@ -133,6 +132,8 @@ class Contract(Strict, frozen=True):
         for name in (self.id, self.corpus, self.source.split):
             if ".." in name.split("/"):  # these names are looked up below folders of the user
                 raise ValueError(f"the name {name!r} leads out of the folder of the data")
+        if self.source.added and self.source.loader != "files":
+            raise ValueError(f"source.added is for the loader files; this is {self.source.loader}")
         if self.tuning == self.id:
             raise ValueError("it is tuned on its own queries, which it tests")
 
