@@ -431,7 +431,8 @@ class Measure(Plugin):
     """A measure: its text in ir-measures' notation, e.g. `RR(rel=2)@10`, is made from its fields.
 
     `cutoff` stands behind the @, other fields in (). A field that is None is left out: `RR@10` leaves the threshold to the
-    dataset's contract, and `RR(rel=1)@10` does not.
+    dataset's contract, and `RR(rel=1)@10` does not. A measure may have fields of its own, e.g. `p: float = 0.8  # persistence`;
+    the comment is the help of the setting. It checks their values in `__post_init__`.
     """
 
     cutoff: int | None  # how many documents of each list it looks at; None: all
@@ -447,11 +448,11 @@ class Measure(Plugin):
         return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
 
     def __post_init__(self) -> None:
-        """Raise NotationError for a cutoff or a threshold that is not a whole number from 1."""
-        for item in fields(self):  # type: ignore[arg-type]  # a dataclass
-            value = getattr(self, item.name)
+        """Raise NotationError for a cutoff or a threshold (`rel`) that is not a whole number from 1."""
+        for name in ("cutoff", "rel"):
+            value = getattr(self, name, None)
             if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST):
-                what = f"{item.name} of {type(self).__name__}"
+                what = f"{name} of {type(self).__name__}"
                 raise NotationError(f"{what} is a whole number from 1 to {_LARGEST}, not {echoed(str(value))}")
 
 
