@@ -222,7 +222,7 @@ class Engine(Plugin):
     kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if `for_kind` makes it take others
     exact: ClassVar[bool]  # whether it finds what comparing a query with every vector finds
     impacts: ClassVar[bool] = False  # whether it takes whole numbers only: sparse vectors are then quantised for it
-    compressed: ClassVar[bool] = False  # whether scores are of compressed vectors, so they differ a little from exact ones
+    compressed: ClassVar[bool] = False  # whether scores are of vectors in fewer bits, so that they are no exact dot products
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Index the vectors, which come in position order, into the existing, empty folder *path*."""
