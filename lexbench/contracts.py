@@ -45,6 +45,7 @@ class Protocol(Strict, frozen=True):
     queries: Literal["judged"] = "judged"  # means are over queries that have at least one judgement
     self_match: Literal["keep", "drop"] = "keep"  # drop: a document with the id of the query is removed before the cut
     drop_grade: int | None = None  # documents with this grade are removed from lists before scoring
+    note: str = ""  # why a document is dropped
 
 
 class Relevance(Strict, frozen=True):
@@ -53,6 +54,7 @@ class Relevance(Strict, frozen=True):
     default: int = 1
     measures: dict[str, int] = field(default_factory=dict)  # exceptions, e.g. {RR = 2}; graded measures (nDCG) have none
     gain: Literal["linear"] = "linear"
+    note: str = ""  # why a threshold is not 1, or who says so
 
 
 class Expected(Strict, frozen=True):
