@@ -24,4 +24,5 @@ class AllRelevant(Measure):
         """Return 0 or 1 (queries,)."""
         rel = self.rel or 1
         relevant = judged.relevant(rel)
-        return ((relevant > 0) & (judged.sum(judged.within(self.cutoff, rel)) == relevant)).astype(np.float64)
+        found = judged.sum(judged.within(self.cutoff, rel))
+        return np.where((relevant > 0) & (found == relevant), 1.0, 0.0)
