@@ -28,8 +28,7 @@ class SourceFacts(Strict, frozen=True):
     archive: str | None = None  # its name in ir_datasets' folder of the corpus
     publishable: bool = False  # whether the license allows a published page to show the texts of queries
     columns: dict[str, str] = field(default_factory=dict)  # of tables of the user, see `lexbench.datasets.stated_columns`
-    added: str | None = None  # for the loader pydoc: a file with more judgements of the same queries
-    varies: bool = False  # a copy may differ from the expected corpus; results then say how
+    added: str | None = None  # for the loader files: a file beside the documents with more judgements of the same queries
     license: str = ""  # of the data, as stated at `license_source`; "" if unknown
     license_source: str = ""
 
@@ -47,6 +46,7 @@ class Protocol(Strict, frozen=True):
     queries: Literal["judged"] = "judged"  # means are over queries that have at least one judgement
     self_match: Literal["keep", "drop"] = "keep"  # drop: a document with the id of the query is removed before the cut
     drop_grade: int | None = None  # documents with this grade are removed from lists before scoring
+    note: str = ""  # why a document is dropped
 
 
 class Relevance(Strict, frozen=True):
@@ -55,6 +55,7 @@ class Relevance(Strict, frozen=True):
     default: int = 1
     measures: dict[str, int] = field(default_factory=dict)  # exceptions, e.g. {RR = 2}; graded measures (nDCG) have none
     gain: Literal["linear"] = "linear"
+    note: str = ""  # why a threshold is not 1, or who says so
 
 
 class Expected(Strict, frozen=True):
@@ -134,6 +135,8 @@ class Contract(Strict, frozen=True):
         for name in (self.id, self.corpus, self.source.split):
             if ".." in name.split("/"):  # these names are looked up below folders of the user
                 raise ValueError(f"the name {name!r} leads out of the folder of the data")
+        if self.source.added and self.source.loader != "files":
+            raise ValueError(f"source.added is for the loader files; this is {self.source.loader}")
         if self.tuning == self.id:
             raise ValueError("it is tuned on its own queries, which it tests")
 

@@ -222,7 +222,7 @@ class Engine(Plugin):
     kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if `for_kind` makes it take others
     exact: ClassVar[bool]  # whether it finds what comparing a query with every vector finds
     impacts: ClassVar[bool] = False  # whether it takes whole numbers only: sparse vectors are then quantised for it
-    compressed: ClassVar[bool] = False  # whether scores are of compressed vectors, so they differ a little from exact ones
+    compressed: ClassVar[bool] = False  # whether scores are of vectors in fewer bits, so that they are no exact dot products
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Index the vectors, which come in position order, into the existing, empty folder *path*."""
@@ -431,7 +431,8 @@ class Measure(Plugin):
     """A measure: its text in ir-measures' notation, e.g. `RR(rel=2)@10`, is made from its fields.
 
     `cutoff` stands behind the @, other fields in (). A field that is None is left out: `RR@10` leaves the threshold to the
-    dataset's contract, and `RR(rel=1)@10` does not.
+    dataset's contract, and `RR(rel=1)@10` does not. A measure may have fields of its own, e.g. `p: float = 0.8  # persistence`;
+    the comment is the help of the setting. It checks their values in `__post_init__`.
     """
 
     continuous: ClassVar[bool] = False  # whether it takes grades that are no whole numbers, without a threshold `rel`
@@ -455,12 +456,12 @@ class Measure(Plugin):
 
     def __post_init__(self) -> None:
         """Raise NotationError for a cutoff that is not a whole number from 1, or a threshold that is not a number above 0."""
-        for item in fields(self):  # type: ignore[arg-type]  # a dataclass
-            value = getattr(self, item.name)
-            if item.name == "rel" and isinstance(value, float) and 0 < value <= _LARGEST:  # of continuous grades
-                object.__setattr__(self, "rel", int(value) if value.is_integer() else value)
-            elif value is not None and not isinstance(value, str) and (type(value) is not int or not 1 <= value <= _LARGEST):
-                what = f"{item.name} of {type(self).__name__}"
+        for name in ("cutoff", "rel"):
+            value = getattr(self, name, None)
+            if name == "rel" and isinstance(value, float) and 0 < value <= _LARGEST:  # of continuous grades
+                object.__setattr__(self, name, int(value) if value.is_integer() else value)
+            elif value is not None and (type(value) is not int or not 1 <= value <= _LARGEST):
+                what = f"{name} of {type(self).__name__}"
                 raise NotationError(f"{what} is a whole number from 1 to {_LARGEST}, not {echoed(str(value))}")
 
 

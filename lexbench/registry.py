@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.resources import files
-from types import ModuleType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from lexbench.errors import CannotStart, CommandError, UnknownName, require
@@ -172,8 +172,13 @@ def create(group: str, call: Call, shown: str = "") -> Any:
             raise CommandError(f"{call.name} needs {name}=…, e.g. {call.name}({name}=…)")
     defaults = plugin.checkpoint_defaults(values)
     values = {name: value for name, value in defaults.items() if name in known} | values
+    return plugin(**converted(plugin, values, call.name))
+
+
+def converted(plugin: type[Any], values: Mapping[str, Value], shown: str) -> dict[str, Any]:
+    """Return *values* as the types of the fields of a plug-in, which error messages call *shown*. Raises CommandError."""
     types = get_type_hints(plugin)
-    return plugin(**{name: _converted(value, types[name], f"{call.name}({name}=…)") for name, value in values.items()})
+    return {name: _converted(value, types[name], f"{shown}({name}=…)") for name, value in values.items()}
 
 
 def _converted(value: Value, annotation: Any, setting: str) -> Any:
@@ -188,7 +193,8 @@ def _converted(value: Value, annotation: Any, setting: str) -> Any:
     if type(value) is bool or not isinstance(value, types):
         is_number = isinstance(value, str) and bool({int, float} & set(types)) and value.replace(".", "", 1).isdigit()
         hint = f"; write it without quotes: {setting.replace('…', str(value))}" if is_number else ""
-        raise CommandError(f"{setting} takes {' or '.join(kind.__name__ for kind in types)}, not {value!r}{hint}")
+        known = " or ".join("None" if kind is NoneType else kind.__name__ for kind in types)
+        raise CommandError(f"{setting} takes {known}, not {value!r}{hint}")
     return value
 
 

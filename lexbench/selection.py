@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from lexbench.compiling.loops import njit
 
 _FEW = 12  # numbers sorted by insertion
 

@@ -59,22 +59,32 @@ def official(shared, dataset_id):
 def test_a_contract_agrees_with_itself_and_with_the_suites(dataset_id):
     """Its file is named after the dataset, grades add up to the judgements, and it names exactly the means that include it.
 
-    Grade 2 is the threshold of TREC DL passage, titled or not, and of pydoc; elsewhere, DL documents included, it is 1. Queries
-    for tuning have a contract and are over the same corpus. Self-matches are dropped on ArguAna only: elsewhere equal ids of
-    queries and documents are chance.
+    A threshold other than 1, and documents that are dropped, have a note. Queries for tuning have a contract and are over the
+    same corpus.
     """
     contract, expected = CONTRACTS[dataset_id], CONTRACTS[dataset_id].expected
-    passage = dataset_id.startswith("msmarco-passage") and "trec-dl" in dataset_id
-    wanted = 2 if passage or dataset_id.startswith("pydoc/") else 1
 
     assert (suite_folders()[0] / "datasets" / f"{dataset_id.replace('/', '_').replace('-', '_')}.toml").is_file()
     assert contract.source.loader in registry.names("sources")
     assert not expected.grades or sum(expected.grades.values()) == expected.judgements
-    assert {contract.threshold(name) for name in ("RR", "R", "AP", "P", "Success", "RCap")} == {wanted}
-    assert (contract.protocol.self_match == "drop") == (dataset_id == "beir/arguana")
-    assert dataset_id != "beir/arguana" or expected.absent == 5
+    for rules in (contract.relevance, contract.protocol):
+        assert rules.note or rules == type(rules)(), f"{rules} departs from the default and has no note"
     assert contract.tuning is None or CONTRACTS[contract.tuning].corpus == contract.corpus
     assert set(contract.aggregates) == {one.id for one in AGGREGATES if dataset_id in one.members}
+
+
+@pytest.mark.parametrize("dataset_id", [name for name in CONTRACTS if name.startswith("msmarco-") and "trec-dl" in name])
+def test_trec_deep_learning_has_its_own_thresholds(dataset_id):
+    """Passages of TREC's Deep Learning tracks are relevant from grade 2, documents from grade 1, in every binary measure."""
+    wanted = 2 if dataset_id.startswith("msmarco-passage") else 1
+
+    assert {CONTRACTS[dataset_id].threshold(name) for name in ("RR", "R", "AP", "P", "Success", "RCap")} == {wanted}
+
+
+def test_arguana_drops_the_query_itself():
+    """Its queries are documents. Five judged documents are not in the corpus."""
+    assert CONTRACTS["beir/arguana"].protocol.self_match == "drop"
+    assert CONTRACTS["beir/arguana"].expected.absent == 5
 
 
 @pytest.mark.parametrize("dataset_id", [name for name, one in CONTRACTS.items() if one.source.loader == "ir_datasets"])

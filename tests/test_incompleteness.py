@@ -35,6 +35,17 @@ def test_condensed_lists_and_the_most_by_hand():
     assert found["nDCG@2"].highest == pytest.approx(2 / (2 + 2 * gain) / 2)  # the ideal has x and a, both of grade 2
 
 
+def test_measures_with_settings_of_their_own_are_in_the_report():
+    """RBP, ERR and AllRelevant, on the same lists: b a c without x and y, and x b a with x at the best grade."""
+    found = incomplete_report(RUN, QRELS, ["RBP(p=0.5)@3", "ERR(max_rel=2)@3", "AllRelevant@3", "RBP"])
+
+    assert found == {
+        "RBP(p=0.5)@3": Incomplete(condensed=0.5 * (1 / 2 + 1 / 4) / 2, highest=0.5 * (1 + 1 / 4) / 2),
+        "ERR(max_rel=2)@3": Incomplete(condensed=(3 / 4 / 2 + 1 / 4 * 1 / 4 / 3) / 2, highest=(3 / 4 + 1 / 4 * 3 / 4 / 3) / 2),
+        "AllRelevant@3": Incomplete(condensed=1 / 2, highest=0),  # c is not among the first three
+    }
+
+
 def test_where_all_is_judged_nothing_is_open():
     """If everything is judged, both figures equal the mean."""
     run = ranked(q="ba", r="a")

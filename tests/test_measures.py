@@ -1,10 +1,13 @@
 """Measures: values by hand, the values of pytrec_eval and ir_measures on random runs, notation, and ties."""
 
+import inspect
 import itertools
 import math
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, fields
+from importlib.metadata import EntryPoint
 
 import ir_measures
 import numpy as np
@@ -16,8 +19,8 @@ from samples import judged, ranked
 
 from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
-from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
-from lexbench.measures import parse, score, tie_report, with_threshold
+from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, UnknownName
+from lexbench.measures import Measure, parse, score, tie_report, with_threshold
 from lexbench.trec.runs import Run, strictly_decreasing
 
 PYTREC_EVAL = {
@@ -25,7 +28,8 @@ PYTREC_EVAL = {
     "recall_3": "R@3", "success_3": "Success@3",
 }  # fmt: skip
 OTHERS = ["RR@3", "Judged@3", "Judged"]  # pytrec_eval has none of these; other providers of ir_measures do
-EVERY = [*PYTREC_EVAL.values(), *OTHERS, "RCap@3"]
+OURS = ["RCap@3", "AllRelevant@3", "ERR(max_rel=3)@3", "ERR(max_rel=3)", "RBP(p=0.5)", "RBP(p=0.8)@3"]
+EVERY = [*PYTREC_EVAL.values(), *OTHERS, *OURS]
 
 
 def run_of(ranked):
@@ -59,6 +63,9 @@ RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_fr
         ("Success@1", 0), ("Success@2", 1), ("P@2", 1 / 2), ("P@10", 2 / 10),
         ("AP", (1 / 2 + 2 / 4) / 3), ("AP@2", (1 / 2) / 3), ("AP(rel=2)", (1 / 4) / 2),
         ("Judged@2", 1), ("Judged@10", 3 / 4), ("Judged", 3 / 4),
+        ("AllRelevant@10", 0), ("AllRelevant(rel=3)@4", 1), ("AllRelevant(rel=3)@3", 0), ("AllRelevant(rel=4)@4", 0),
+        ("RBP(p=0.8)", 0.2 * (0.8 + 0.8**3)), ("RBP(p=0.5,rel=2)", 0.5**4), ("RBP(p=0.8)@3", 0.2 * 0.8),
+        ("ERR", 1 / 16 / 2 + 15 / 16 * 7 / 16 / 4), ("ERR@3", 1 / 16 / 2), ("ERR(max_rel=3)", 1 / 8 / 2 + 7 / 8 * 7 / 8 / 4),
     ],
 )  # fmt: skip
 def test_values_by_hand(measure, expected):
@@ -123,6 +130,62 @@ def test_random_runs_score_as_in_ir_measures(grades, ranked):
         assert ours == pytest.approx(metric.value, abs=1e-12), metric
 
 
+@settings(max_examples=10, deadline=None)
+@given(GRADES, RANKED)
+def test_random_runs_have_the_err_of_gdeval(grades, ranked):
+    """ERR equals that of gdeval.pl, which ir_measures runs and which rounds to 5 digits, if no scores tie."""
+    numbers = {query: str(number) for number, query in enumerate("abcde", 1)}  # gdeval knows no other ids
+    grades = {numbers[query]: docs for query, docs in grades.items()}
+    run, qrels = run_of({numbers[query]: docs for query, docs in ranked.items()}), judged(**grades)
+    asked = [ir_measures.parse_measure(text) for text in ("ERR@3", "ERR@20")]
+    scores = score(run, qrels, ["ERR@3", "ERR@20"])
+    for metric in ir_measures.gdeval.iter_calc(asked, grades, strict(run)):
+        ours = scores.values[repr(metric.measure)][qrels.query_ids.index(metric.query_id)]
+        assert ours == pytest.approx(metric.value, abs=6e-6), metric
+
+
+def test_rbp_is_that_of_cwl_eval():
+    """The values of ir_measures with cwl-eval 1.0.12, which is not among the packages of the tests."""
+    qrels = judged(one={"a": 1, "c": 2, "x": 4}, two={"a": 3})
+    scores = score(ranked(one="abc", two="ba"), qrels, ["RBP(p=0.8,rel=1)", "RBP(p=0.5,rel=2)"])
+
+    assert scores.values["RBP(p=0.8,rel=1)"].tolist() == pytest.approx([0.3279999999999999, 0.15999999999999995], abs=1e-15)
+    assert scores.values["RBP(p=0.5,rel=2)"].tolist() == pytest.approx([0.125, 0.25], abs=1e-15)
+
+
+def test_a_grade_above_the_scale_of_err_is_refused():
+    """The error has the grade, and the measure to type."""
+    with pytest.raises(LexbenchError, match=r"ERR@20 is for grades up to 4, and there is 5; write ERR\(max_rel=5\)@20"):
+        score(ranked(q="a"), judged(q={"a": 5}), ["ERR@20"])
+
+
+@dataclass(frozen=True)
+class Misses(Measure):
+    """Documents below grade 1 among the first: a measure of another package, which is better if smaller."""
+
+    cutoff: int
+    share: bool = False
+
+    def per_query(self, judged):
+        """Return their number, or their share of the cutoff."""
+        missed = judged.sum(judged.within(self.cutoff) & (judged.grade < 1))
+        return missed / self.cutoff if self.share else missed
+
+
+def test_a_measure_that_is_better_if_smaller_has_a_tie_interval(monkeypatch):
+    """The lower bound is the smaller one, whichever order has it. Settings of its own are checked by their type."""
+    entry = EntryPoint("misses", f"{__name__}:Misses", "lexbench.measures")
+    monkeypatch.setattr(registry, "_entries", lambda _group: {"misses": entry})
+    run, qrels = run_of({"q": {"a": 1.0, "b": 1.0}}), judged(q={"a": 1, "b": 0})
+    tie = tie_report(run, qrels, ["Misses(share=True)@1"])["Misses(share=True)@1"]
+
+    assert (tie.lowest, tie.highest, tie.queries) == (0, 1, 1)
+    with pytest.raises(NotationError, match=r"Misses needs a cutoff, e\.g\. Misses@10"):
+        parse("Misses")
+    with pytest.raises(CommandError, match=r"Misses\(share=…\) takes bool, not 'yes'"):
+        parse("Misses(share='yes')@1")
+
+
 @pytest.mark.parametrize("name", registry.names("measures"))
 def test_every_measure_explains_itself(name):
     """The docstring of each class has a definition, when to use it, and the source."""
@@ -131,6 +194,9 @@ def test_every_measure_explains_itself(name):
     assert str(plugin(cutoff=10)).endswith("@10")
     assert "Use it" in " ".join(plugin.__doc__.split())
     assert len(plugin.__doc__.split("\n\n")) == 2
+    own = [item.name for item in fields(plugin) if item.name not in ("cutoff", "rel")]
+    helped = re.findall(r"^    (\w+): .*  # \w+", inspect.getsource(plugin), re.MULTILINE)
+    assert set(own) <= set(helped), "a setting without a line of help"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +204,8 @@ def test_every_measure_explains_itself(name):
     [
         *((same, same) for same in ("nDCG@10", "RR(rel=1)@10", "AP", "RCap@1000", "Rprec", "nDCG(dcg='exp-log2')@10")),
         *((same, same) for same in ("RR(judged_only=True,rel=2)", "IPrec@0.1", "SetF(beta=2.0)")),
+        *((same, same) for same in ("RBP(p=0.5)@10", "RBP(p=0.8,rel=2)", "ERR@20", "ERR(max_rel=3)@20", "AllRelevant@5")),
+        ("RBP", "RBP(p=0.8)"), ("rbp(rel=2, p=0.95)@100", "RBP(p=0.95,rel=2)@100"), ("all_relevant@5", "AllRelevant@5"),
         ("ndcg @ 10", "nDCG@10"), ("NDCG@10", "nDCG@10"), ("MRR@10", "RR@10"), ("Recall(rel=2)@1000", "R(rel=2)@1000"),
         ("RR(rel=2, cutoff=10)", "RR(rel=2)@10"), ("RPrec(rel=2)", "Rprec(rel=2)"),
         # Names of trec_eval, pytrec_eval, beir and mteb.
@@ -151,7 +219,7 @@ def test_reading_and_writing_are_inverse(text, written):
     assert str(parse(text)) == written
     assert parse(written) == parse(text)
     assert hash(parse(written)) == hash(parse(text))
-    if "RCap" not in written:  # only ours
+    if not written.startswith(("RCap", "AllRelevant", "ERR(")):  # only ours
         assert ir_measures.parse_measure(written) == ir_measures.parse_measure(written.replace("rel=1", "").replace("()", ""))
 
 
@@ -166,7 +234,13 @@ OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
         *((text, NotationError, "whole number from 1") for text in OUT_OF_RANGE),
         ("R", NotationError, "R needs a cutoff, e.g. R@10"),
         ("nDGC@10", UnknownName, "no measure 'nDGC'; did you mean 'nDCG'"),
-        ("RR(rell=2)@10", NotationError, "unsupported params"),
+        ("RR(rell=2)@10", NotationError, "RR has no setting 'rell'; it has: cutoff, rel, judged_only"),
+        ("AllRelevant(p=1)@10", NotationError, "AllRelevant has no setting 'p'; it has: cutoff, rel"),
+        ("RBP(q=0.5)", NotationError, "RBP has no setting 'q'; it has: p, cutoff, rel"),
+        ("RBP(p='0.5')", CommandError, r"RBP\(p=…\) takes float, not '0.5'; write it without quotes: RBP\(p=0.5\)"),
+        ("RBP(p=1)", NotationError, r"p of RBP is between 0 and 1, not 1.0; write RBP\(p=0.8\)"),
+        ("ERR(max_rel=0)@20", NotationError, "max_rel of ERR is a grade from 1 to 1000, not 0"),
+        ("ERR(max_rel=2.5)", CommandError, r"ERR\(max_rel=…\) takes int or None, not 2.5"),
         ("BPM@10", NotationError, "measure 'BPM@10' needs max_rel"),
     ],
 )
@@ -193,7 +267,7 @@ def contract_with(default=1, **thresholds):
     ("measure", "expected"),
     [
         ("RR@10", "RR(rel=2)@10"), ("MRR@10", "RR(rel=2)@10"), ("R@1000", "R(rel=2)@1000"), ("Rprec", "Rprec(rel=2)"),
-        ("RCap@1000", "RCap(rel=2)@1000"),
+        ("RCap@1000", "RCap(rel=2)@1000"), ("RBP", "RBP(p=0.8,rel=2)"), ("AllRelevant@5", "AllRelevant(rel=2)@5"),
         *((same, same) for same in ("RR(rel=1)@10", "RR(rel=3)@10", "Rprec(rel=1)", "nDCG@10", "Judged@10", "ERR@10")),
         ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
     ],

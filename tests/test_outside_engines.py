@@ -64,6 +64,9 @@ class TestRealOpenSearch(EngineContract):
 class TestQdrantServer(EngineContract):
     """The requests to a server, real or the client's local mode."""
 
+    if not os.environ.get("LEXBENCH_QDRANT_URL"):
+        test_an_index_opens_in_another_process = None  # the local mode lives in this process
+
     @pytest.fixture(params=Kind, ids=str)
     def engine(self, request, monkeypatch):
         """Name the server."""

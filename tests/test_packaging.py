@@ -44,7 +44,7 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert any(name.startswith("lexbench/_recipes/") and name.endswith(".toml") for name in expected)
     licenses = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
-    assert licenses == {"LICENSE", "lexbench/catalog/lexmae_nano/NOTICE"}
+    assert licenses == {"LICENSE", "lexbench/catalog/lexmae_nano/NOTICE", "suites/pydoc/NOTICE"}
     sizes = {item.filename: item.compress_size for item in zipfile.ZipFile(wheel).infolist()}
     weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
 

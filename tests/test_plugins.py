@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import tiny
+
+from lexbench import plugins, registry
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -102,3 +105,31 @@ def test_plugins_that_do_not_load_are_named(plugin_environment, tmp_path):
     for (name, (_, reason)), (_, _, err) in zip(ENGINES.items(), engines, strict=True):
         assert f"plug-in '{name}' ({name}_engine of odd) is {reason}" in err or f"is not one of engines: {reason}" in err
     assert [(ended, err.count("\n")) for ended, _, err in (broken, *engines)] == [(3, 1)] * 6
+
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "plugins.md"
+
+
+@pytest.mark.parametrize("group", registry.PACKAGES)
+def test_one_page_lists_everything_that_can_be_added(group):
+    """Each kind of plug-in has a row with its base class and everything that it must define."""
+    base, required = plugins._GROUPS[group]
+    (row,) = (
+        line for line in PAGE.read_text(encoding="utf-8").splitlines() if f"`[{group}]`" in line and line.startswith("| a")
+    )
+
+    assert f"`class X({base.__name__})`" in row
+    for names in required:
+        assert any(re.search(rf"`{name}\b", row) for name in names.split(" or ")), names
+
+
+def test_every_link_of_that_page_leads_somewhere():
+    """The page is one screen of rows, and the files and headings that it links to exist."""
+    table = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    links = re.findall(r"\]\(([^)#]+)(?:#([\w-]+))?\)", "\n".join(table))
+
+    assert len(table) <= 20
+    assert len(links) >= 12
+    for path, heading in links:
+        text = (PAGE.parent / path).read_text(encoding="utf-8")
+        assert not heading or heading in {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines()}

@@ -1,24 +1,20 @@
-"""The embedded collection `pydoc`, and the docstrings that are its documents."""
+"""The embedded collection `pydoc`."""
 
-import json
-import subprocess
-import sys
+import gzip
+import hashlib
 from collections import Counter, defaultdict
-from functools import cache
-from pathlib import Path
-from shutil import which
 
 import pytest
+from tiny import contract, write_files
 
 from lexbench.contracts import contract_of, suite_folders
-from lexbench.datasets import docstrings
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.sources.pydoc import Pydoc
+from lexbench.datasets.digests import netstrings
+from lexbench.datasets.sources.files import Files
+from lexbench.errors import MissingData
 
 DEV, TEST = contract_of("pydoc/dev"), contract_of("pydoc/test")
 FOLDER = suite_folders()[0] / "pydoc"
-RELEASES = "3.11.7", "3.12.1", "3.13.0"  # the list was made with these
-LISTED = dict(line.split() for line in (FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
 
 
 @pytest.fixture(scope="module", params=[DEV, TEST], ids=["dev", "test"])
@@ -27,17 +23,44 @@ def dataset(request):
     return open_dataset(request.param)
 
 
+@pytest.fixture(scope="module")
+def documents(dataset):
+    """Return the texts of the documents by id."""
+    return {document.doc_id: document.text for document in dataset.source.documents()}
+
+
 def test_the_splits_are_as_large_as_promised():
-    """There are 50 questions to tune on and 115 to test with, and no question is in both. The list of documents is sorted."""
-    dev, test = ({query.text for query in open_dataset(contract).queries} for contract in (DEV, TEST))
+    """There are 50 questions to tune on and 115 to test with, and no question is in both."""
+    dev, test = ({query.text for query in open_dataset(one).queries} for one in (DEV, TEST))
 
     assert (len(dev), len(test)) == (50, 115)
     assert dev.isdisjoint(test)
-    assert len(LISTED) >= 5000
-    assert list(LISTED) == sorted(LISTED)
 
 
-def test_every_question_has_an_answer(dataset):
+def test_the_documents_are_those_of_the_contract(dataset, documents):
+    """The package has the 5,048 documents of the contract: a name, a space, and a docstring on one line."""
+    expected = dataset.contract.expected
+    pairs = sorted(((doc_id.encode(), text.encode()) for doc_id, text in documents.items()), reverse=True)
+
+    assert len(documents) == expected.documents == 5048
+    assert hashlib.sha256(b"".join(netstrings(*pair) for pair in pairs)).hexdigest() == expected.corpus_sha256
+    assert documents["len"] == "len Return the number of items in a container."
+    assert all(text.startswith(f"{doc_id} ") and text.split() == text.split(" ") for doc_id, text in documents.items())
+
+
+def test_the_file_of_documents_has_no_time_and_the_license_of_python_beside_it():
+    """The header of the file has no time and no name. The notice has what the license of Python asks for."""
+    header = (FOLDER / "corpus.jsonl.gz").read_bytes()[:10]
+    notice = (FOLDER / "NOTICE").read_text(encoding="utf-8")
+
+    assert header[:4] == b"\x1f\x8b\x08\x00"
+    assert header[4:8] == bytes(4)
+    assert gzip.decompress((FOLDER / "corpus.jsonl.gz").read_bytes()).decode().count("\n") == 5048
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in notice
+    assert "Copyright (c) 2001-2024 Python Software Foundation; All Rights Reserved" in notice
+
+
+def test_every_question_has_an_answer(dataset, documents):
     """Each question has a document of grade 3; most have three or more of grade 2 or better, all in the corpus.
 
     A question holds no dotted name, and no full name of a document of grade 3 that is not an ordinary word.
@@ -49,27 +72,12 @@ def test_every_question_has_an_answer(dataset):
 
     assert all(max(found) == 3 for found in grades.values())
     assert useful[3] >= 0.75 * len(grades)
-    assert {row.doc_id for row in dataset.topics.judgements} <= LISTED.keys()
+    assert {row.doc_id for row in dataset.topics.judgements} <= documents.keys()
     texts = {query.query_id: query.text for query in dataset.queries}
     best = [(row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3]
 
     assert not [doc_id for query_id, doc_id in best if "." in doc_id and doc_id in texts[query_id]]
     assert not [doc_id for query_id, doc_id in best if "_" in doc_id and doc_id.rpartition(".")[2] in texts[query_id].split()]
-
-
-def test_documents_are_those_of_the_list(monkeypatch):
-    """Documents with the listed text come by id. A note counts missing and different ones and names the version of Python."""
-    here = {"len": "len Return it.", "abs": "abs Return |x|.", "os.path.join": "os.path.join Join.", "new": "new"}
-    listed = {name: docstrings.digest(text) for name, text in here.items() if name != "new"}
-    monkeypatch.setattr(docstrings, "collect", lambda: iter(here.items()))
-    whole, other = Pydoc(TEST), Pydoc(TEST)
-    whole.__dict__["_listed"] = listed
-    other.__dict__["_listed"] = listed | {"os.path.join": "0" * 16, "os.path.jion": "0" * 16}
-
-    assert [one.doc_id for one in whole.documents()] == ["abs", "len", "os.path.join"]
-    assert whole.notes() == []
-    assert [one.doc_id for one in other.documents()] == ["abs", "len"]
-    assert other.notes()[0].startswith("1 of 4 documents are missing and 1 have another text in Python ")
 
 
 def test_the_deeper_judgements_add_what_was_missing_and_change_none():
@@ -85,82 +93,27 @@ def test_the_deeper_judgements_add_what_was_missing_and_change_none():
     assert contract_of("pydoc/test/depth10").corpus == contract_of("pydoc/test").corpus
 
 
-# ---- the docstrings of a Python --------------------------------------------------------------------------------------------
+# ---- `added` in a contract -------------------------------------------------------------------------------------------------
+
+BREAD = {
+    "corpus/a.jsonl": '{"_id": "d1", "text": "rye"}\n{"_id": "d2", "text": "oats"}\n',
+    "queries.tsv": "q1\tbread\n",
+    "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+    "more.tsv": "query-id\tcorpus-id\tscore\nq1\td2\t2\n",
+}
 
 
-@cache
-def here():
-    """Collect once for all tests."""
-    return dict(docstrings.collect())
+def test_added_judgements_come_from_the_file_beside_the_documents(tmp_path):
+    """A contract's `added` names a file of further judgements. A missing one is an error that names it."""
+    folder = write_files(tmp_path, BREAD)
+    more = Files.locate(contract("bread/test", "files", added="more.tsv"), [folder])
+
+    assert [tuple(row) for row in more.judgements()] == [("q1", "d1", 1), ("q1", "d2", 2)]
+    with pytest.raises(MissingData, match=r"bread/test is not here: there is .*a\.jsonl, and no mere\.tsv beside it"):
+        Files.locate(contract("bread/test", "files", added="mere.tsv"), [folder])
 
 
-def interpreter(release):
-    """Find a Python of a release: this one, one on the path, or one of pyenv's."""
-    pyenv = Path.home() / ".pyenv" / "versions" / release / "bin" / "python"
-    for python in filter(None, [sys.executable, which(f"python{release.rpartition('.')[0]}"), which(str(pyenv))]):
-        asked = [python, "-c", "import platform; print(platform.python_version())"]
-        if subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() == release:
-            return python
-    return None
-
-
-def test_collecting_leaves_no_trace(capfd):
-    """Collecting prints nothing and imports nothing here."""
-    before = set(sys.modules)
-    here.cache_clear()
-    assert len(here()) > len(LISTED) / 2
-    assert set(sys.modules) == before
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("known_as", "also"),
-    [
-        ("os.path.join", ["posixpath.join", "ntpath.join", "os.join"]),
-        ("json.JSONDecoder", ["json.decoder.JSONDecoder"]),
-        ("collections.abc.Mapping", ["_collections_abc.Mapping", "typing.Mapping"]),
-        ("socket.socket.connect", ["_socket.socket.connect", "socket.SocketType.connect"]),
-        ("random.randint", ["random.Random.randint"]),
-        ("bytes.lower", ["bytearray.lower"]),
-        ("str.join", ["builtins.str.join"]),
-        ("BaseException.with_traceback", ["Exception.with_traceback"]),
-        ("logging.Handler.emit", ["logging.NullHandler.format"]),
-    ],
-)
-def test_an_object_has_one_name(known_as, also):
-    """An object with several names is one document, and so is a docstring that classes inherit."""
-    assert known_as in here()
-    assert not here().keys() & set(also)
-
-
-def test_a_text_is_a_name_and_its_docstring():
-    """A text is the id and the docstring on one line, without a leading signature."""
-    assert here()["len"] == "len Return the number of items in a container."
-    assert here()["math.log1p"].startswith("math.log1p Return the natural logarithm of 1+x (base e). The result ")
-    assert all(text.startswith(f"{doc_id} ") and text.split() == text.split(" ") for doc_id, text in here().items())
-    assert min(len(text.split()) for text in here().values()) == 1 + docstrings.FEWEST_WORDS
-
-
-def test_a_python_without_docstrings_collects_the_same():
-    """A Python that strips docstrings collects the same documents."""
-    script = "import json; from lexbench.datasets import docstrings; print(json.dumps(dict(docstrings.collect())))"
-    child = subprocess.run(
-        [sys.executable, "-OO", "-c", script], cwd=FOLDER.parents[1], capture_output=True, text=True, check=True
-    )
-    assert json.loads(child.stdout) == here()
-
-
-def test_a_collector_that_fails_is_an_error():
-    """The error for a Python that cannot run the collector has its output."""
-    with pytest.raises(RuntimeError, match="pip could not collect its docstrings"):
-        list(docstrings.collect(str(Path(sys.executable).with_name("pip"))))
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_every_release_has_the_listed_texts(release):
-    """Every Python that the list was made with has all its documents, with the listed texts."""
-    python = interpreter(release)
-    if python is None:
-        pytest.skip(f"no Python {release} on this machine")
-    there = here() if python == sys.executable else dict(docstrings.collect(python))
-    assert {doc_id: docstrings.digest(there[doc_id]) for doc_id in LISTED if doc_id in there} == LISTED
+def test_added_judgements_are_refused_by_other_loaders():
+    """`added` with a loader that does not read it is an error, and not ignored."""
+    with pytest.raises(ValueError, match="added is for the loader files; this is hf"):
+        contract("x", "hf", corpus="x", added="more.tsv")

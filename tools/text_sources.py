@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.collecting.documents import HtmlPage, Text
-from lexbench.datasets.docstrings import FEWEST_WORDS, collect
+from lexbench.contracts import contract_of
+from lexbench.datasets.location import find_source
 from lexbench.errors import one_line
 
+_FEWEST_WORDS = 4  # of a docstring; shorter ones explain nothing
 LONGEST = 240  # words of a text; longer sections are split between paragraphs
 _PART = 170  # words after which a part of a long section ends
 
@@ -102,8 +104,9 @@ def beir_corpus(path: Path) -> Iterator[Text]:
 
 
 def docstrings() -> Iterator[Text]:
-    """Yield the docstrings of the standard library and of the installed packages."""
-    entries = [Entry(name, _ORIGIN, text.removeprefix(name)) for name, text in collect()]
+    """Yield the docstrings of the standard library, which are pydoc's documents, and of the installed packages."""
+    documents = find_source(contract_of("pydoc/test")).documents()
+    entries = [Entry(one.doc_id, _ORIGIN, one.text.removeprefix(one.doc_id)) for one in documents]
     for package in PACKAGES:
         entries += package_docstrings(package)
     for entry in distinct(entries):
@@ -161,7 +164,7 @@ def distinct(found: Iterable[Entry]) -> list[Entry]:
     bodies: dict[str, Entry] = {}
     for entry in sorted(found, key=lambda entry: (entry.origin != _ORIGIN, len(entry.name), entry.name)):
         body = without_rules(entry.doc)
-        if entry.name not in names and body not in bodies and len(body.split()) >= FEWEST_WORDS:
+        if entry.name not in names and body not in bodies and len(body.split()) >= _FEWEST_WORDS:
             names[entry.name] = bodies[body] = entry
     return sorted(names.values())
 

@@ -15,7 +15,7 @@ import msgspec
 
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
 from lexbench.datasets.memory import Memory, parts_of
-from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
+from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_folders, user_folders
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
@@ -42,7 +42,7 @@ def find_source(contract: Contract) -> Source:
     """
     folders = user_folders(contract)
     for finder in finders(contract):
-        source = finder.locate(contract, folders)
+        source = finder.locate(contract, [*folders, *packaged_folders(contract)])
         if source is not None:
             return source
     looked = ", ".join(str(folder) for folder in folders) or "LEXBENCH_DATA, which names no folder"
@@ -51,7 +51,7 @@ def find_source(contract: Contract) -> Source:
 
 def status(contract: Contract) -> str:
     """Return where the dataset is, in a few words for `list datasets`, without using the network."""
-    folders = user_folders(contract)
+    folders = [*user_folders(contract), *packaged_folders(contract)]
     return next(filter(None, (finder.status(contract, folders) for finder in finders(contract))), "not here")
 
 

@@ -49,6 +49,11 @@ def names() -> set[str]:
     return set(library().measures.registry)
 
 
+def settings_of(name: str) -> list[str]:
+    """Return the names of the settings of a measure of ir-measures; none if there is no such measure."""
+    return list(library().measures.registry[name].SUPPORTED_PARAMS) if name in names() else []
+
+
 def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
     """Return the measure *name* of ir-measures with *settings* and the part *at* after the @ (None: nothing).
 

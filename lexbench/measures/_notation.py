@@ -5,7 +5,7 @@
 
 import ast
 import re
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import cache
 from typing import Any, TypeAlias, cast
 
@@ -24,7 +24,6 @@ _ALIASES = {
     "recall": "r",
     "precision": "p",
     "recall_cap": "rcap",
-    "r_cap": "rcap",
 }
 _OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
@@ -43,8 +42,11 @@ def parse(text: str) -> AnyMeasure:
     name, settings, at = _parts(text)
     by_letters = {known.lower(): known for known in sorted(_external.names(), reverse=True)}
     name = name if name in _external.names() else by_letters.get(name.lower().replace("_", ""), name)  # trec_eval's num_rel
-    if name.lower() in registry.names("measures") and name not in _external.names():
-        raise NotationError(f"measure {text!r}: {name} has no such setting; it has: cutoff, rel")
+    if plugin := _plugin(name):  # with a setting that it does not have, but ir-measures' measure of this name may
+        known_settings = dict.fromkeys([*(item.name for item in fields(plugin)), *_external.settings_of(name)])
+        if unknown := [setting for setting in settings if setting not in known_settings]:
+            it_has = ", ".join(known_settings)
+            raise NotationError(f"measure {text!r}: {plugin.__name__} has no setting {unknown[0]!r}; it has: {it_has}")
     if name not in _external.names():
         raise UnknownName("measure", name, known(), see="lexbench list measures")
     return _external.measure_of(text, name, settings, at)
@@ -54,18 +56,23 @@ def parse(text: str) -> AnyMeasure:
 def parse_native(text: str) -> Measure | None:
     """Parse a measure that lexbench computes itself; None if there is none with this name and settings. Raises like `parse`."""
     name, settings, at = _parts(text)
-    key = name.lower()
-    plugins = {one.replace("_", ""): one for one in registry.names("measures")}
-    if (key := _ALIASES.get(key, key)) not in plugins:
-        return None
-    plugin = registry.load("measures", plugins[key])
+    plugin = _plugin(name)
     settings |= {} if at is None else {"cutoff": at}
-    if not settings.keys() <= {item.name for item in fields(plugin)}:
+    if plugin is None or not settings.keys() <= {item.name for item in fields(plugin)}:
         return None
-    try:
-        return cast(Measure, plugin(**settings))
-    except TypeError:
-        raise NotationError(f"{plugin.__name__} needs a cutoff, e.g. {plugin.__name__}@10") from None
+    for item in fields(plugin):
+        if item.default is item.default_factory is MISSING and item.name not in settings:
+            what = "a cutoff, e.g. {0}@10" if item.name == "cutoff" else f"{item.name}=…, e.g. {{0}}({item.name}=…)"
+            raise NotationError(f"{plugin.__name__} needs {what.format(plugin.__name__)}")
+    own = {key: value for key, value in settings.items() if key not in ("cutoff", "rel")}  # which `Measure` checks
+    return cast(Measure, plugin(**settings | registry.converted(plugin, own, plugin.__name__)))
+
+
+def _plugin(name: str) -> type[Any] | None:
+    """Return the class of our measure that *name* means, in upper or lower case or as other tools call it; None if none."""
+    plugins = {one.replace("_", ""): one for one in registry.names("measures")}
+    key = _ALIASES.get(name.lower(), name.lower().replace("_", ""))
+    return registry.load("measures", plugins[key]) if key in plugins else None
 
 
 def with_threshold(measure: str, contract: Contract) -> str:
@@ -76,11 +83,7 @@ def with_threshold(measure: str, contract: Contract) -> str:
     parsed = parse(measure)
     if isinstance(parsed, External):
         threshold = contract.threshold(parsed.name)
-        if (
-            threshold != 1
-            and "rel" not in dict(parsed.settings)
-            and ("rel" in _external.library().measures.registry[parsed.name].SUPPORTED_PARAMS)
-        ):
+        if threshold != 1 and "rel" not in dict(parsed.settings) and "rel" in _external.settings_of(parsed.name):
             parsed = replace(parsed, settings=tuple(sorted((*parsed.settings, ("rel", str(threshold))))))
         return str(parsed)
     threshold = contract.threshold(type(parsed).__name__)

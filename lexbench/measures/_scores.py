@@ -85,21 +85,19 @@ def _check_thresholds(measures: Mapping[str, Any], qrels: Qrels) -> None:
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Tie]:
     """Return for each of our measures, by text, the interval of its mean over all orders of documents with tied scores.
 
-    Both bounds are attained: the best order of a tied group has higher grades first and unjudged documents last, the worst is
-    the reverse, and no measure of ours gains from putting a lower grade first. Documents that tie with the last one of a list
-    but are not in the run are unknown, so they are not counted. Measures of ir-measures have no entry.
+    One order of a tied group has higher grades first and unjudged documents last, the other is the reverse. Both bounds are
+    attained, and no order leaves the interval, if a measure always gains from a higher grade first, or always loses: all of
+    ours gain. Documents that tie with the last one of a list but are not in the run are unknown, so they are not counted.
+    Measures of ir-measures have no entry.
     """
-    judged = join(run, qrels)
-    worst, best = _extremes(run, judged)
-    return {
-        str(measure): Tie(
-            lowest=float(measure.per_query(worst).mean()),
-            highest=float(measure.per_query(best).mean()),
-            queries=_across(run, qrels, measure.cutoff),
-        )
-        for measure in map(parse, measures)
-        if not isinstance(measure, External)
-    }
+    orders = _extremes(run, join(run, qrels))
+    report = {}
+    for measure in map(parse, measures):
+        if not isinstance(measure, External):
+            values = np.array([measure.per_query(judged) for judged in orders])
+            lowest, highest = float(values.min(axis=0).mean()), float(values.max(axis=0).mean())
+            report[str(measure)] = Tie(lowest=lowest, highest=highest, queries=_across(run, qrels, measure.cutoff))
+    return report
 
 
 def _extremes(run: Run, judged: JudgedRun) -> tuple[JudgedRun, JudgedRun]:

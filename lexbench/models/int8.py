@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
+from lexbench.compiling.loops import njit
 from lexbench.errors import CannotStart
 from lexbench.models.bert import Layer, attend
 

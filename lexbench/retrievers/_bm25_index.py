@@ -34,10 +34,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError

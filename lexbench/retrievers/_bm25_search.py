@@ -18,9 +18,9 @@ import math
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.compiling.loops import njit
 from lexbench.retrievers._bm25_index import BLOCK, LENGTHS, codes_at, skip, unpack, word_at
 from lexbench.selection import select
 

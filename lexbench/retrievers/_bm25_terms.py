@@ -16,9 +16,9 @@ from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.compiling.loops import njit
 from lexbench.tokenization.compiled import english_term, next_word
 from lexbench.tokenization.word_break import EDGES, LONGEST
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lexbench import compiling
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.encodings.shards import SHARD, Encodings, missing
 from lexbench.errors import LexbenchError
@@ -146,7 +147,8 @@ class Artifacts:
         self.workspace.note_if_slow(encoder, what)
         progress.start(what, "encode", sum(map(len, shards)), "documents")
         if shards:
-            (self.workspace.executor or suited(encoder)).encode(encoder, self.corpus, path, shards, progress)
+            with compiling.announced(progress.note):
+                (self.workspace.executor or suited(encoder)).encode(encoder, self.corpus, path, shards, progress)
         if describe(encoder, index=True) != before:
             raise LexbenchError(f"{type(encoder).__name__} has changed while it encoded: give the same command again")
         progress.end()
@@ -169,7 +171,7 @@ class Artifacts:
     def _build(self, retriever: Retriever, path: Path, what: str) -> None:
         """Write an index into *path*, with its own times and the times of the artifacts it is made from."""
         watch, context = Stopwatch(packages=packages_of(retriever)), replace(self, used=[])
-        with watch.time("build"):
+        with watch.time("build"), compiling.announced(self.workspace.progress.note):
             if not retriever.finished:
                 corpus = CorpusWithProgress(self.corpus, self.workspace.progress, what)
                 self.workspace.with_workers(retriever).assemble(corpus, path, context)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
+from lexbench import compiling
 from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, write_corpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.counts import spread
@@ -242,7 +243,7 @@ class DatasetRunner:
         watch = Stopwatch(packages=packages_of(retriever))
         if retriever.reranker:
             self.workspace.note_if_slow(retriever.reranker, what)
-        with self.opened(retriever, index, watch) as (searcher, turns):
+        with compiling.announced(self.progress.note), self.opened(retriever, index, watch) as (searcher, turns):
 
             def search(block: Block, watch: Stopwatch) -> tuple[Hits, Mapping[str, NDArray[np.int64]]]:
                 with watch.time("encode_queries"):

@@ -212,10 +212,11 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
     }
     if published and (missing := [name for name, (known, own) in facts.items() if known is not None and own is None]):
         yield f"it has no {missing[0]}"
-    if not contract.source.varies:
-        facts["SHA-256 of the corpus"] = expected.corpus_sha256, digests.get("corpus")
-        facts["number of documents"] = expected.documents, counts.documents
-        facts["number of judged documents that the corpus lacks"] = expected.absent, counts.judged_absent
+    facts |= {
+        "SHA-256 of the corpus": (expected.corpus_sha256, digests.get("corpus")),
+        "number of documents": (expected.documents, counts.documents),
+        "number of judged documents that the corpus lacks": (expected.absent, counts.judged_absent),
+    }
     for name, (known, own) in facts.items():
         if None not in (known, own) and known != own:
             yield f"its {name} is {_short(own)}, and the contract {contract.stamp} says {_short(known)}"

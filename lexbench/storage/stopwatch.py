@@ -1,4 +1,7 @@
-"""Wall time by step, stored in the folder of an artifact with the machine and the versions of packages."""
+"""Wall time by step, stored in the folder of an artifact with the machine and the versions of packages.
+
+The clock stands still while loops are compiled, because that is done once per machine.
+"""
 
 import threading
 import time
@@ -11,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lexbench import compiling
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 
@@ -53,12 +57,12 @@ class Stopwatch:
     def time(self, step: str) -> Iterator[None]:
         """Add the time of the block to *step*, without that of blocks inside it."""
         starts: list[float] = vars(_running).setdefault("starts", [])
-        start = time.perf_counter()
+        start = _clock()
         starts.append(start)
         try:
             yield
         finally:
-            end, began = time.perf_counter(), starts.pop()
+            end, began = _clock(), starts.pop()
             self.seconds[step] = self.seconds.get(step, 0.0) + end - began
             if starts:  # the outer block must not count this block's time
                 starts[-1] += end - start
@@ -87,6 +91,11 @@ class Stopwatch:
         values = msgspec.to_builtins(content)
         del values["sha256"]
         atomic.write_json(draft / MEASURED, {**values, "sha256": digest(values)})
+
+
+def _clock() -> float:
+    """Return the time in seconds, without those of compilation in this process."""
+    return time.perf_counter() - compiling.seconds()
 
 
 def read_measurement(folder: Path) -> Measurement:

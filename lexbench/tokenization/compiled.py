@@ -8,9 +8,9 @@ PyStemmer lacks these changes. `english_term` and `next_word` equal `term_of` an
 from collections.abc import Mapping
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.compiling.loops import njit
 from lexbench.tokenization.word_break import STOP_WORDS, classes
 
 _LETTER, _DIGIT, _UNDERSCORE, _POINT, _COLON, _COMMA = range(1, 7)

@@ -4,7 +4,8 @@
 """
 
 import numpy as np
-from numba import njit
+
+from lexbench.compiling.loops import njit
 
 TYPES = ("id", "float", "grade")  # of columns, by number
 _DIGITS = 18  # an integer of so many digits fits into 64 bits

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 import workbench
+from signs import Signs
 
 from lexbench import registry
 from lexbench.errors import LexbenchError
 from lexbench.testing import EngineContract
-from lexbench.testing.engines import indexed, vectors
-from lexbench.types import Kind
+from lexbench.testing.engines import DOCUMENTS, QUERIES, check, check_form, indexed, vectors
+from lexbench.types import Hits, Kind
 
-ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
+# tests/test_outside_engines.py, tests/test_plaid.py (its vectors have length 1 and some width), tests/test_sharded.py
+ELSEWHERE = ("opensearch", "plaid", "sharded")
 
 
 class TestQdrant(EngineContract):
@@ -30,15 +32,48 @@ class TestEngines(EngineContract):
     @pytest.fixture(params=[name for name in registry.names("engines") if name not in ELSEWHERE])
     def engine(self, request):
         """Make one engine."""
-        engine = workbench.engine(request.param)
-        if engine.compressed:
-            pytest.skip(f"scores are those of compressed vectors: see tests/test_{request.param}.py")
-        return engine
+        return workbench.engine(request.param)
 
-    @pytest.mark.parametrize("shards", [(), (np.zeros((0, 2)),)], ids=["none", "empty"])
-    def test_no_documents_are_an_index(self, engine, tmp_path, shards):
-        """Without shards, and with a shard of no documents, nothing is found."""
-        assert indexed(engine, tmp_path, *shards).search(vectors(engine, [[1, 1]] * 3), 5).docs.shape == (3, 0)
+
+class TestSigns(EngineContract):
+    """An engine of one bit per dimension: its form is tested, its scores are its own."""
+
+    plugin = Signs()
+
+
+def test_an_engine_that_compresses_and_does_not_say_so_is_told(tmp_path):
+    """Where scores are not the dot products, the tests name the attribute that may be missing."""
+    hits = indexed(Signs(), tmp_path, DOCUMENTS).search(vectors(Signs(), QUERIES), 10)
+
+    with pytest.raises(AssertionError, match="in fewer bits on purpose says so: compressed = True"):
+        check(Signs(), hits, QUERIES, DOCUMENTS, 10)
+
+
+WRONG = {  # docs and scores of one query, three documents in the index
+    "a document comes twice": ([1, 1, 0], [3, 3, 2]),
+    "equal scores not in order of position": ([2, 1, 0], [3, 3, 2]),
+    "not in order of score": ([0, 1, 2], [1, 2, 3]),
+    "a document after a missing one": ([0, -1, 1], [3, 2, 1]),
+    "a position that no document has": ([0, 1, 3], [3, 2, 1]),
+    "isfinite": ([0, 1, 2], [np.nan, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_form_is_found(fault):
+    """Each fault of the form fails with its name, whatever the scores are."""
+    docs, scores = WRONG[fault]
+    with pytest.raises(AssertionError, match=fault):
+        check_form(Hits(np.array([docs], np.int32), np.array([scores], np.float32)), 1, 3, 3)
+
+
+def test_hits_of_another_type_or_shape_are_found():
+    """Positions are int32 and scores float32; there are as many columns as documents were asked for."""
+    docs, scores = np.array([[0, 1]], np.int32), np.array([[2, 1]], np.float32)
+    check_form(Hits(docs, scores), 1, 2, 2)
+    for wrong in (Hits(docs.astype(np.int64), scores), Hits(docs, scores.astype(np.float64)), Hits(docs[:, :1], scores[:, :1])):
+        with pytest.raises(AssertionError):
+            check_form(wrong, 1, 2, 2)
 
 
 FACTORIES = ("nonsense", "", "HNSW0", "HNSW1", "IVF0,Flat", "LSH", "HNSW32_PQ48", "PQ48x20y")  # some would crash the process

@@ -11,7 +11,7 @@ from conftest import DATA
 from tiny import contract
 
 from lexbench import registry
-from lexbench.contracts import TextPolicy, contract_of
+from lexbench.contracts import TextPolicy
 from lexbench.testing.sources import SourceCase, SourceContract
 
 
@@ -51,12 +51,7 @@ def hf(tmp_path: Path, _home: Path) -> SourceCase:
     return SourceCase(plugin, named, [], others, contract("rye/test", "hf", url="hf:me/rye"))
 
 
-def pydoc(_tmp_path: Path, _home: Path) -> SourceCase:
-    """Return the docstrings of this Python."""
-    return SourceCase(registry.load("sources", "pydoc"), contract_of("pydoc/test"), [])
-
-
-CASES = {"files": files, "hf": hf, "ir_datasets": ir_datasets, "pydoc": pydoc}
+CASES = {"files": files, "hf": hf, "ir_datasets": ir_datasets}
 
 
 class TestSources(SourceContract):

@@ -1,10 +1,11 @@
 """Sources of datasets: each other module is a plug-in of the group `sources`, which a contract names as `source.loader`."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from lexbench import registry
-from lexbench.contracts import Contract, added_folders
+from lexbench.contracts import Contract, added_folders, suite_folders
 from lexbench.errors import MissingData
 from lexbench.plugins import Source
 
@@ -18,9 +19,16 @@ def finders(contract: Contract) -> list[type[Source]]:
 def user_folders(contract: Contract) -> list[Path]:
     """Return the folders where the user may have put the dataset, or its corpus; they need not exist."""
     roots = [Path(root).expanduser() for root in os.environ.get("LEXBENCH_DATA", "").split(os.pathsep) if root]
-    roots += added_folders()
-    names = dict.fromkeys((contract.id, contract.corpus))
-    return [root / name for name in names for root in roots]
+    return _inside([*roots, *added_folders()], contract)
+
+
+def packaged_folders(contract: Contract) -> list[Path]:
+    """Return the folders where lexbench or another package may have the data, beside its suites; they need not exist."""
+    return _inside(suite_folders(), contract)
+
+
+def _inside(roots: Iterable[Path], contract: Contract) -> list[Path]:
+    return [root / name for name in dict.fromkeys((contract.id, contract.corpus)) for root in roots]
 
 
 def offline() -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-from lexbench.contracts import Contract
+from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import records
 from lexbench.datasets.sources import missing
 from lexbench.datasets.stated_columns import Columns, advice, stated_columns
@@ -128,7 +128,8 @@ class Files(Source):
         if not chosen["judgements"] or not chosen["queries"]:
             lacking: Kind = "queries" if chosen["judgements"] else "judgements"
             raise _lacking(contract, corpus[0], lacking, sorted(judgements if lacking == "judgements" else queries))
-        return cls(contract, corpus, *(_one_table(files or [], contract) for files in chosen.values()))
+        queries_files, qrels_files = (_one_table(files or [], contract) for files in chosen.values())
+        return cls(contract, corpus, queries_files, (*qrels_files, *_added(contract, corpus)))
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
@@ -137,7 +138,9 @@ class Files(Source):
             corpus = next(filter(None, (documents_of(folder, contract) for folder in folders)), None)
         except InvalidFile as error:
             return str(error)
-        return f"here: {corpus[0]}" if corpus else ""
+        if corpus is None:
+            return ""
+        return "built in" if any(root in corpus[0].parents for root in suite_folders()) else f"here: {corpus[0]}"
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
@@ -237,9 +240,24 @@ def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
     return (tuple(files) if inside else _one_table(files, contract)) if files else None
 
 
+def _folder_of_documents(corpus: Path) -> Path:
+    """Return the folder of the dataset that a file of documents belongs to."""
+    return corpus.parent.parent if corpus.parent.name in chain(*_NAMES["documents"]) else corpus.parent
+
+
+def _added(contract: Contract, corpus: Sequence[Path]) -> list[Path]:
+    """Return the file of further judgements that the contract names, if any. Raises MissingData if it is not there."""
+    if not contract.source.added:
+        return []
+    path = _folder_of_documents(corpus[0]) / contract.source.added
+    if not path.is_file():
+        raise missing(contract, f"there is {corpus[0]}, and no {contract.source.added} beside it")
+    return [path]
+
+
 def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]) -> MissingData:
     """Return the error for a folder that has the file *corpus*, and no queries or judgements for the contract."""
-    folder = corpus.parent.parent if corpus.parent.name in chain(*_NAMES["documents"]) else corpus.parent
+    folder = _folder_of_documents(corpus)
     if splits:
         why = f"{folder} has no {kind} of the split {contract.source.split!r}; there is: {', '.join(splits)}"
         return missing(contract, why) if contract.version else MissingData(f"{why}; choose one: --split {splits[0]}")

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.checks import no_hits, same_width
 from lexbench.engines.kernels.llvm import BLOCK, above_bar, trailing_zeros
 from lexbench.selection import select

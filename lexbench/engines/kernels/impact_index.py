@@ -25,9 +25,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
+from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.checks import whole_weights
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import BLOCK

@@ -20,6 +20,8 @@ class Opened(Index):
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the *k* largest dot products; a stable sort leaves ties to the lower position."""
+        if not len(self.vectors):
+            return Hits(np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.float32))
         if queries.shape[1] != self.vectors.shape[1]:
             raise LexbenchError(f"the queries have {queries.shape[1]} dimensions and the index has {self.vectors.shape[1]}")
         scores = np.stack([queries @ vector for vector in self.vectors], axis=1)
@@ -36,7 +38,7 @@ class OneByOne(Engine):
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write all vectors as one array."""
-        np.save(path / "vectors.npy", np.concatenate(list(shards)))
+        np.save(path / "vectors.npy", np.concatenate(list(shards) or [np.empty((0, 0), np.float32)]))
 
     def open(self, path: Path) -> Opened:
         """Read them."""
