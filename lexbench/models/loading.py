@@ -6,7 +6,7 @@ also uses them directly. Needs torch; transformers is imported only when it is n
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -182,6 +182,12 @@ class WithoutValues(TorchFunctionMode):
         if func is torch.empty:
             kwargs["device"] = "meta"
         return func(*args, **kwargs)
+
+
+def without_values(model_class: Callable[[Any], Any], config: Any) -> Any:
+    """Return model_class(config), a module whose parameters take no memory yet."""
+    with WithoutValues():
+        return model_class(config)
 
 
 def empty_model(files: CheckpointFiles, auto_class: str, model_type: str = "", **settings: bool) -> Any:
