@@ -9,10 +9,10 @@ r"""Encoding: documents per second of lexbench against sentence-transformers, sp
 
 Without --model the model has random weights: a BERT-base with a masked-language-model head (sparse), whose bias leaves each
 text about 150 terms, or the shape of MiniLM with mean pooling (dense). With --architecture modernbert both have the shape of
-ModernBERT-base and its vocabulary's size, of which the texts use the first 30,522. Without --texts the texts are made-up words, as long as
-MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a batch of 32 has much padding
-(47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a CPU processor time is
-measured. Needs: the extra `neural`, sentence-transformers.
+ModernBERT-base and a vocabulary of its size, of which the texts use the first 30,522 tokens. Without --texts the texts are
+made-up words, as long as MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a
+batch of 32 has much padding (47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a
+CPU processor time is measured. Needs: the extra `neural`, sentence-transformers.
 """
 
 import argparse

@@ -97,7 +97,7 @@ def test_layers_in_int8_do_what_torchs_steps_do(both):
         for length in (9, 70):
             for ids, mask in ids_and_masks(length):
                 found, expected = (body(ids, mask).last_hidden_state for body in (fused, steps))
-                assert torch.nn.functional.cosine_similarity(found, expected, dim=-1)[found.any(-1)].min() > 0.995
+                assert torch.nn.functional.cosine_similarity(found, expected, dim=-1)[found.any(-1)].min() > 0.99
 
 
 UNUSUAL = {"hidden_activation": "silu", "classifier_activation": "silu", "num_attention_heads": 3, "norm_eps": None}

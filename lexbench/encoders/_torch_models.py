@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from string import punctuation
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -56,7 +56,18 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; o
     "log1p_log1p_relu": lambda values: values.log1p().log1p(),
     "relu": lambda values: values,
 }
+_RULES = 'type logit_shift=0, position_top_k=0, vocab_fold="none"'
+_FOLDS: dict[str, Any] = {"max": np.maximum, "sum": np.add}  # how weights of folded terms become one
 _Projections: TypeAlias = list[Any]  # each (tokens, width) -> (tokens, terms); in int8 they are Int8Linear
+
+
+class Rules(NamedTuple):
+    """How logits become weights: the settings of `sparse_mlm` with these names."""
+
+    activation: str
+    logit_shift: float = 0.0
+    position_top_k: int = 0
+    vocab_fold: str = "none"
 
 
 class VocabularyModel(TransformerModel):
@@ -67,6 +78,7 @@ class VocabularyModel(TransformerModel):
         self.transform = checkpoint.transform
         self.pack(self.transform)
         self.vocabulary = self.dimensions = len(checkpoint.weight)
+        self.fold = checkpoint.fold
         narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
         self._of_few = self._pieces(checkpoint.weight, checkpoint.bias, _PIECE)
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
@@ -84,13 +96,64 @@ class VocabularyModel(TransformerModel):
             return [PackedLinear(*part) for part in parts]
         return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
 
+    def weights(self, batch: Batch, states: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
+        """Return the weights of terms (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
+
+        *states* (n, longest, width) are the body's output for *batch*. Logits are multiplied by *factor*, which is above 0.
+        Raises CommandError if terms shall be folded and the model has no table for it.
+        """
+        activate = _ACTIVATIONS[rules.activation]
+        if rules.position_top_k:
+            weights = self._of_positions(batch, states, rules, factor)
+        else:
+            maxima = self._maxima(batch, states)
+            if factor != 1 or rules.logit_shift:
+                maxima.mul_(factor).sub_(rules.logit_shift)
+            weights = _sparse(maxima, activate)
+        if rules.vocab_fold == "none":
+            return weights
+        if self.fold is None:
+            raise CommandError(f'{self.name}: the model has no table of folded terms; type vocab_fold="none"')
+        rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+        return _joined(rows, self.fold[weights.indices], weights.data, weights.shape, _FOLDS[rules.vocab_fold])
+
+    def _of_positions(self, batch: Batch, states: Tensor, rules: Rules, factor: float) -> sparse.csr_array:
+        """Return the weights (n, vocabulary) if each position has its `position_top_k` largest terms alone.
+
+        The vocabulary is projected in pieces also here: the largest terms of the pieces so far compete with those of the next.
+        """
+        states = self._pooling_states(batch, states)
+        best = torch.full((len(states), 0), 0.0, device=self.device)
+        terms = torch.zeros((len(states), 0), dtype=torch.long, device=self.device)
+        first = 0
+        for project in self._of_few:
+            logits = project(states).float()
+            values, places = logits.topk(min(rules.position_top_k, logits.shape[1]), dim=1)
+            best, terms = torch.cat([best, values], 1), torch.cat([terms, places + first], 1)
+            if best.shape[1] > rules.position_top_k:
+                best, places = best.topk(rules.position_top_k, dim=1)
+                terms = terms.gather(1, places)
+            first += logits.shape[1]
+        values = best * factor - rules.logit_shift
+        kept = torch.logical_not(values <= 0)
+        positions, _ = kept.nonzero(as_tuple=True)
+        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[positions.cpu().numpy()]
+        activated = _ACTIVATIONS[rules.activation](values[kept]).cpu().numpy()
+        shape = len(batch.ids), self.vocabulary
+        return _joined(texts, terms[kept].cpu().numpy(), activated, shape, np.maximum)
+
+    def _pooling_states(self, batch: Batch, states: Tensor) -> Tensor:
+        """Return the head's states (positions, width) of the positions that pool, text after text."""
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        transformed: Tensor = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        return transformed
+
     def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the largest logit of each text and term (n, vocabulary), float32; -inf for texts without a pooling position.
 
         *states* (n, longest, width) are the body's output for *batch*. If no logit is above 0, the result may be any of them.
         """
-        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
-        states = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        states = self._pooling_states(batch, states)
         lengths = batch.pools.sum(axis=1).tolist()
         maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
         pieces = self._of_few if len(states) <= _FEW else self._of_many
@@ -148,6 +211,22 @@ def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda val
     return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
 
 
+def _joined(
+    rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], shape: tuple[int, int], join: Any
+) -> sparse.csr_array:
+    """Return the matrix of *values* at *rows* and *columns*, indices sorted; *join* makes one number of those at one place.
+
+    *join* is a function of numpy with the method reduceat, e.g. np.maximum.
+    """
+    keys = rows.astype(np.int64) * shape[1] + columns  # one number per place
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    numbers = join.reduceat(values[order], starts) if len(starts) else np.zeros(0, np.float32)
+    rows, columns = np.divmod(keys[order][starts], shape[1])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+    return sparse.csr_array((numbers, columns, offsets), shape=shape)
+
+
 class MaskedLMModel(VocabularyModel):
     """A masked-language model, with exact terms and a text head if its folder has them."""
 
@@ -162,23 +241,30 @@ class MaskedLMModel(VocabularyModel):
 
     def outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the last states (n, longest, width) of *batch*, and the largest logits (n, vocabulary)."""
-        ids, mask = _on_device(batch, self.device)
-        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = self._states(batch)
         return states, self._maxima(batch, states)
+
+    def _states(self, batch: Batch) -> Tensor:
+        ids, mask = _on_device(batch, self.device)
+        states: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
 
     @torch.inference_mode()
     def vectors(
-        self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
+        self, batch: Batch, rules: Rules, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
     ) -> sparse.csr_array:
-        """Return the vectors (n, dimensions), float32; NaN stays, so that it can be found.
+        """Return the vectors (n, dimensions) by *rules*, float32; NaN stays, so that it can be found.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
-        within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head.
+        within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head, or if
+        a model with exact terms or a text head has other rules than an activation.
         """
-        states, maxima = self.outputs(batch)
         if self.exact_terms is None and self.text_head is None and not text_terms:
-            return _sparse(maxima, _ACTIVATIONS[activation])
-        weights = _ACTIVATIONS[activation](maxima.clamp(min=0))
+            return self.weights(batch, self._states(batch), rules)
+        if rules != Rules(rules.activation):
+            raise CommandError(f"{self.name} has exact terms or a text head, which go with activation alone: {_RULES}")
+        states, maxima = self.outputs(batch)
+        weights = _ACTIVATIONS[rules.activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
             ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
@@ -203,15 +289,15 @@ class CausalLMModel(VocabularyModel):
         self.width = int(checkpoint.config.hidden_size)
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, activation: str, *, bidirectional: bool, factor: float) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
+    def vectors(self, batch: Batch, rules: Rules, *, bidirectional: bool, factor: float) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
 
         Logits are multiplied by *factor*, which is above 0. With *bidirectional* each position attends to its whole text.
         """
         ids, real = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.real))
         mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
         states = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        return _sparse(self._maxima(batch, states) * factor, _ACTIVATIONS[activation])
+        return self.weights(batch, states, rules, factor)
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------------
@@ -391,10 +477,5 @@ class TermWeightsModel(BodyModel):
         """
         weights = functional.linear(self.states(batch), self.weight, self.bias).relu().squeeze(-1).float().cpu().numpy()
         rows, columns = np.nonzero(batch.pools & ~(weights <= 0))
-        keys = rows * self.vocabulary + batch.ids[rows, columns]  # one number per text and term
-        order = np.argsort(keys, kind="stable")
-        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-        largest = np.maximum.reduceat(weights[rows, columns][order], starts) if len(starts) else np.zeros(0, np.float32)
-        rows, terms = np.divmod(keys[order][starts], self.vocabulary)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(batch.ids)))])
-        return sparse.csr_array((largest, terms, offsets), shape=(len(batch.ids), self.vocabulary))
+        shape = len(batch.ids), self.vocabulary
+        return _joined(rows, batch.ids[rows, columns], weights[rows, columns], shape, np.maximum)

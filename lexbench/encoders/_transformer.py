@@ -61,6 +61,7 @@ class Transformer(LocalModel, Encoder):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that runs the model
+    rules: ClassVar[tuple[str, ...]] = ()  # settings with any value that define what a model's vectors are
     several_devices: ClassVar[bool] = True
     query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
@@ -83,7 +84,7 @@ class Transformer(LocalModel, Encoder):
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()
-            if name in self.choices and value != getattr(self, name)
+            if name in (*self.choices, *self.rules) and value != getattr(self, name)
         ]
 
     def slow_note(self) -> str:

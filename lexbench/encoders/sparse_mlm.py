@@ -11,11 +11,13 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from lexbench.encoders._transformer import SparseTransformer, no_progress
-from lexbench.errors import CommandError, LexbenchError
-from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import CheckpointFiles
-from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.errors import CommandError, LexbenchError, listed
+from lexbench.models.architectures import masked_lm_files, unknown_settings
+from lexbench.models.checkpoint import CheckpointFiles, fetch
+from lexbench.models.token_batches import Batch, Tokens, plain_copy, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
@@ -23,6 +25,9 @@ from lexbench.types import Document
 if TYPE_CHECKING:
     import scipy
 
+    from lexbench.encoders._torch_models import Rules
+
+_LISTED = 5  # unknown settings in one message
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
@@ -37,6 +42,12 @@ class SparseMLM(SparseTransformer):
     terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
     *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
     terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+
+    *logit_shift* is subtracted from all logits. *position_top_k* keeps the largest terms of each position, before the maximum
+    over positions; 0 keeps all. *vocab_fold* "max" or "sum" joins the weights of terms that the checkpoint's table folds onto
+    one, e.g. terms that differ in case. Prompts are put before texts, and are cut with them; without *pool_prompts* their
+    tokens do not pool. *unknown_ok* accepts a folder with code of its authors and settings that only that code knows; such
+    settings are ignored, and the code never runs.
     """
 
     query_length: int = at_search(256)
@@ -48,22 +59,32 @@ class SparseMLM(SparseTransformer):
     query_text_terms: int = optional_at_search(0)
     query_counts: str = optional_at_search("saturated")
     query_idf: float = optional_at_search(0.0)
+    logit_shift: float = optional(0.0)
+    position_top_k: int = optional(0)
+    vocab_fold: str = optional("none")
+    query_prompt: str = optional_at_search("")
+    document_prompt: str = optional("")
+    pool_prompts: bool = optional(True)
     dense_ok: bool = runtime(False)
+    unknown_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "MaskedLMModel"
+    rules: ClassVar[tuple[str, ...]] = ("logit_shift", "position_top_k", "query_prompt", "document_prompt", "pool_prompts")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseTransformer.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
+        "vocab_fold": ("none", "max", "sum"),
     }
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        for name, none in ("document_terms", "all"), ("text_terms", "none"), ("query_text_terms", "none"):
+        zero = {"document_terms": "all", "position_top_k": "all", "text_terms": "none", "query_text_terms": "none"}
+        for name, none in zero.items():
             if getattr(self, name) < 0:
                 raise CommandError(f"{self.plugin}({name}={getattr(self, name)}): give a number above 0, or 0 for {none}")
         if not 0 <= self.query_idf < inf:
@@ -74,6 +95,28 @@ class SparseMLM(SparseTransformer):
         model = self._document_model()
         of_head = int(term) - model.vocabulary
         return super().token(term) if of_head < 0 else f"text:{super().token(int(model.text_head.words[of_head]))}"
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
+        for tower in {} if self.unknown_ok else dict.fromkeys(self.towers()):
+            files = self.checkpoint_files(fetch(*tower))
+            if unknown := unknown_settings(files.config):
+                raise CommandError(
+                    f"{files.folder}: config.json has settings of its authors' code (auto_map) that lexbench does not know: "
+                    f"{listed(unknown, _LISTED)}; type unknown_ok=True to ignore them"
+                )
+        return super().index_identity()
+
+    def notes(self) -> list[str]:
+        """Return the notes of `Transformer`, and one if the folder brings code that is not run."""
+        config = self.checkpoint_files(fetch(self.model, self.revision)).config
+        if not config.get("auto_map"):
+            return super().notes()
+        unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
+        return [
+            *super().notes(),
+            f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}",
+        ]
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -96,18 +139,40 @@ class SparseMLM(SparseTransformer):
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of documents."""
+        batch = self._without_prompt(model, batch, self.document_prompt)
         vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
+            batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms
         )
         return vectors
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         whole = self.query_counts == "whole"
+        batch = self._without_prompt(model, batch, self.query_prompt)
         vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
+            batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms
         )
         return vectors
+
+    def _rules(self) -> "Rules":
+        from lexbench.encoders._torch_models import Rules
+
+        return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
+
+    def _without_prompt(self, model: Any, batch: Batch, prompt: str) -> Batch:
+        """Return *batch* in which the tokens of *prompt* do not pool, if `pool_prompts` says so.
+
+        Those are the tokens of the prompt alone, as far as each text begins with them.
+        """
+        if self.pool_prompts or not prompt:
+            return batch
+        cutter = plain_copy(model.tokenizer)
+        own, marked = (tokenise(cutter, [prompt], special=special).ids for special in (False, True))
+        first = next((i for i in range(len(marked)) if np.array_equal(marked[i : i + len(own)], own)), 0)
+        places = batch.ids[:, first : first + len(own)]
+        pools = batch.pools.copy()
+        pools[:, first : first + len(own)] &= ~np.logical_and.accumulate(places == own[: places.shape[1]], axis=1)
+        return batch._replace(pools=pools)
 
     def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""

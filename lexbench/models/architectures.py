@@ -33,14 +33,19 @@ from lexbench.models.native import NATIVE, MaskedLMNames, architecture
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
+    OF_ANY_MODEL,
     TEXT_HEAD_FILE,
+    VOCABULARY_RULES,
     sparse_encoder_modules,
     sparse_mlm_defaults,
+    states_vocabulary_rules,
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     import transformers
+    from numpy.typing import NDArray
 
     from lexbench.models.added_terms import AddedTerms
     from lexbench.models.wordpiece import WordPiece
@@ -63,7 +68,7 @@ _OTHERS: Mapping[str, MaskedLMNames] = {
 MASKED_LMS = tuple(sorted((*NATIVE, *_OTHERS)))  # model types
 
 
-def masked_lm_names(model_type: str) -> MaskedLMNames:
+def masked_lm_tensors(model_type: str) -> MaskedLMNames:
     """Return the names of tensors in the `…ForMaskedLM` of one of MASKED_LMS."""
     own = architecture(model_type)
     return _OTHERS[model_type] if own is None else own.names
@@ -80,6 +85,7 @@ class LanguageModel:
     tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
     config: Any  # of transformers, or of one of our own architectures
     added: "AddedTerms | None" = None  # exact terms and the text head of a masked-language model
+    fold: "NDArray[np.int64] | None" = None  # (vocabulary,) the term that each term is folded onto, if there is such a table
 
 
 def masked_lm_files(folder: Path, *, documents_only: bool = False) -> CheckpointFiles:
@@ -88,7 +94,8 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     With *documents_only* it may be the document model of a Router. Raises MissingData if a file is missing, CommandError for
     other kinds of models.
     """
-    listed = sparse_encoder_modules(folder, documents_only=documents_only) if (folder / MODULES).is_file() else []
+    has_modules = (folder / MODULES).is_file() and not states_vocabulary_rules(folder)
+    listed = sparse_encoder_modules(folder, documents_only=documents_only) if has_modules else []
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
@@ -100,6 +107,23 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     return replace(files, defaults=defaults, heads=heads)
 
 
+def unknown_settings(config: Mapping[str, Any]) -> list[str]:
+    """Return the settings in a config.json that name code of its authors (auto_map) and that lexbench does not know.
+
+    Only that code can say whether such a setting changes vectors. The list is empty if config.json names no code.
+    """
+    if not config.get("auto_map"):
+        return []
+    own = architecture(config["model_type"])
+    if own is not None and own.settings:
+        known = set(own.settings)
+    else:
+        from transformers import AutoConfig
+
+        known = set(AutoConfig.for_model(config["model_type"]).to_dict())
+    return sorted(set(config) - known - OF_ANY_MODEL - set(VOCABULARY_RULES))
+
+
 def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
     """Return the masked-language model, ready for inference.
 
@@ -108,9 +132,10 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     from lexbench.models import added_terms, loading, wordpiece
 
     tokenizer = wordpiece.read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
-    names = masked_lm_names(files.config["model_type"])
+    names = masked_lm_tensors(files.config["model_type"])
     model = _empty(files, "masked_lm", "AutoModelForMaskedLM")
-    tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder)
+    tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder, names.embedding)
+    tensors, fold = _fold_table(tensors, model.state_dict(), files)
     pairs = [names.biases] if names.biases else []
     if model.config.tie_word_embeddings:
         pairs.append((names.embedding, names.weight))
@@ -121,7 +146,28 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     added = added_terms.read(files.folder, *weight.shape)
     for part in filter(None, added):
         part.to(device).eval().requires_grad_(requires_grad=False)
-    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, added)
+    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, added, fold)
+
+
+def _fold_table(
+    tensors: "dict[str, torch.Tensor]", expected: Iterable[str], files: CheckpointFiles
+) -> "tuple[dict[str, torch.Tensor], NDArray[np.int64] | None]":
+    """Return the *tensors* without a table of folded terms, and that table.
+
+    It is the only tensor of whole numbers (vocabulary,) without one of the *expected* names. Raises InvalidFile if config.json
+    says that there is one and there is none, or if its numbers are no terms.
+    """
+    size, others = files.config.get("vocab_size"), tensors.keys() - set(expected)
+    found = {name: tensors[name] for name in others if tuple(tensors[name].shape) == (size,)}
+    tables = {name: one for name, one in found.items() if not one.is_floating_point()}
+    if not tables and files.defaults.get("vocab_fold", "none") != "none":
+        raise InvalidFile(f"{files.folder}: config.json says vocab_fold, and no tensor ({size},) of whole numbers is its table")
+    if len(tables) != 1:
+        return tensors, None
+    ((name, table),) = tables.items()
+    if not 0 <= int(table.min()) <= int(table.max()) < len(table):
+        raise InvalidFile(f"{files.folder}: {name} folds a term onto one that is not in the vocabulary")
+    return {other: one for other, one in tensors.items() if other != name}, table.long().numpy()
 
 
 def _empty(files: CheckpointFiles, part: str, auto_class: str, model_type: str = "", **settings: bool) -> Any:

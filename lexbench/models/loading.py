@@ -98,15 +98,19 @@ def current_name(name: str) -> str:
     return name
 
 
-def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
-    """Return the tensors that encoding uses, by the names of a `…ForMaskedLM`.
+def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path, embedding: str) -> dict[str, Tensor]:
+    """Return the tensors that encoding uses, by the names of a `…ForMaskedLM` whose word embeddings are called *embedding*.
 
-    Raises InvalidFile if two tensors get the same name.
+    The prefix that a class around the model has given to all names is removed. Raises InvalidFile if two tensors get the same
+    name.
     """
     renamed: dict[str, Tensor] = {}
     keys: dict[str, str] = {}
+    names = {key: current_name(_WRAPPERS.sub("", key)) for key in tensors}
+    around = [name.removesuffix(embedding) for name in names.values() if name.endswith(f".{embedding}")]
+    prefix = around[0] if len(around) == 1 and embedding not in names.values() else ""
     for key, tensor in tensors.items():
-        name = current_name(_WRAPPERS.sub("", key))
+        name = names[key].removeprefix(prefix)
         if _UNUSED.search(name):
             continue
         if name in renamed:

@@ -32,9 +32,9 @@ class Architecture(NamedTuple):
     masked_lm: Callable[[Any], Any]
     # A sequence classifier of transformers -> the same with the body of this module; None if it is unusual.
     classifier: Callable[[Any], Any] | None = None
-    unusual: Callable[[Mapping[str, Any]], str] | None = (
-        None  # what makes a config.json unusual, if transformers lacks the type
-    )
+    settings: tuple[str, ...] = ()  # of config.json, all that are known; () for those of transformers
+    # What makes a config.json unusual, in words; None if transformers has the model_type.
+    unusual: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def embedding(self) -> str:

@@ -288,10 +288,23 @@ def classifier(model: Any) -> nn.Module | None:
     return ModernBertForSequenceClassification(body, model).eval()
 
 
+# Other settings change nothing here: dropout, initial weights, and how transformers computes.
+_IGNORED = (
+    *("attention_dropout", "embedding_dropout", "mlp_dropout", "classifier_dropout", "classifier_pooling", "initializer_range"),
+    *("initializer_cutoff_factor", "deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index"),
+    *("gradient_checkpointing", "reference_compile", "repad_logits_with_grad", "layer_norm_eps", "position_embedding_type"),
+    *("cls_token_id", "sep_token_id"),
+)
+_OBEYED = (
+    *("norm_eps", "decoder_bias", "hidden_activation", "classifier_activation", "local_attention", "sliding_window"),
+    *("layer_types", "global_attn_every_n_layers", "rope_parameters", "rope_scaling", "global_rope_theta", "local_rope_theta"),
+)
+
 ARCHITECTURE = Architecture(
     MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight"),
     configuration,
     ModernBert,
     ModernBertForMaskedLM,
     classifier,
+    settings=(*_SIZES, *_FLAGS, *_OBEYED, *_IGNORED),
 )
