@@ -353,7 +353,7 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "no weights": (put("model.safetensors", None), "no weights"),
     },
     CommandError: {
-        "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, rob"),
+        "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, new"),
         "no model_type": (config(model_type=None), "model_type None is not supported"),
         "a router": (modules(pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
         "a dense model": (modules(pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),

@@ -7,6 +7,7 @@ for bodies without such a head (`dense`, `late_interaction`, `term_weights`). Th
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from string import punctuation
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -23,12 +24,13 @@ from lexbench.models.architectures import (
     CAUSAL_LMS,
     LanguageModel,
     body_files,
+    latent_files,
     load_body,
     load_causal_lm,
     load_masked_lm,
     masked_lm_files,
 )
-from lexbench.models.checkpoint import fetch
+from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
@@ -80,21 +82,9 @@ class VocabularyModel(TransformerModel):
         self.vocabulary = self.dimensions = len(checkpoint.weight)
         self.fold = checkpoint.fold
         narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
-        self._of_few = self._pieces(checkpoint.weight, checkpoint.bias, _PIECE)
+        self._of_few = _projections(self, checkpoint.weight, checkpoint.bias, _PIECE)
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
-        self._of_many = self._pieces(checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
-
-    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> _Projections:
-        """Return the projections of states (tokens, width), each onto *terms* terms of the vocabulary."""
-        pieces = (slice(start, start + terms) for start in range(0, self.vocabulary, terms))
-        parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
-        if self.int8:
-            from lexbench.models.int8 import Int8Linear
-
-            return [Int8Linear(*part) for part in parts]
-        if self.packed:
-            return [PackedLinear(*part) for part in parts]
-        return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
+        self._of_many = _projections(self, checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
 
     def weights(self, batch: Batch, states: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
         """Return the weights of terms (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
@@ -118,29 +108,13 @@ class VocabularyModel(TransformerModel):
         return _joined(rows, self.fold[weights.indices], weights.data, weights.shape, _FOLDS[rules.vocab_fold])
 
     def _of_positions(self, batch: Batch, states: Tensor, rules: Rules, factor: float) -> sparse.csr_array:
-        """Return the weights (n, vocabulary) if each position has its `position_top_k` largest terms alone.
-
-        The vocabulary is projected in pieces also here: the largest terms of the pieces so far compete with those of the next.
-        """
-        states = self._pooling_states(batch, states)
-        best = torch.full((len(states), 0), 0.0, device=self.device)
-        terms = torch.zeros((len(states), 0), dtype=torch.long, device=self.device)
-        first = 0
-        for project in self._of_few:
-            logits = project(states).float()
-            values, places = logits.topk(min(rules.position_top_k, logits.shape[1]), dim=1)
-            best, terms = torch.cat([best, values], 1), torch.cat([terms, places + first], 1)
-            if best.shape[1] > rules.position_top_k:
-                best, places = best.topk(rules.position_top_k, dim=1)
-                terms = terms.gather(1, places)
-            first += logits.shape[1]
+        """Return the weights (n, vocabulary) if each position has its `position_top_k` largest terms alone."""
+        best, terms = _largest_of_rows(self._of_few, self._pooling_states(batch, states), rules.position_top_k)
         values = best * factor - rules.logit_shift
         kept = torch.logical_not(values <= 0)
-        positions, _ = kept.nonzero(as_tuple=True)
-        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[positions.cpu().numpy()]
+        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[kept.nonzero()[:, 0].cpu().numpy()]
         activated = _ACTIVATIONS[rules.activation](values[kept]).cpu().numpy()
-        shape = len(batch.ids), self.vocabulary
-        return _joined(texts, terms[kept].cpu().numpy(), activated, shape, np.maximum)
+        return _joined(texts, terms[kept].cpu().numpy(), activated, (len(batch.ids), self.vocabulary), np.maximum)
 
     def _pooling_states(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the head's states (positions, width) of the positions that pool, text after text."""
@@ -164,6 +138,38 @@ class VocabularyModel(TransformerModel):
         else:
             _write_largest(pieces, states, lengths, maxima)
         return maxima
+
+
+def _projections(model: TransformerModel, weight: Tensor, bias: Tensor | None, outputs: int) -> _Projections:
+    """Return the projections of states (tokens, width) by *weight* and *bias*, each onto *outputs* of their outputs."""
+    pieces = (slice(start, start + outputs) for start in range(0, len(weight), outputs))
+    parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
+    if model.int8:
+        from lexbench.models.int8 import Int8Linear
+
+        return [Int8Linear(*part) for part in parts]
+    if model.packed:
+        return [PackedLinear(*part) for part in parts]
+    return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
+
+
+def _largest_of_rows(pieces: _Projections, states: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the *most* largest outputs of each row of *states* (rows, width), float32, and which outputs they are.
+
+    The largest outputs of the pieces so far compete with those of the next piece, so that no row has all outputs in memory.
+    """
+    best = torch.empty((len(states), 0), device=states.device)
+    outputs = torch.empty((len(states), 0), dtype=torch.long, device=states.device)
+    first = 0
+    for project in pieces:
+        found = project(states).float()
+        values, places = found.topk(min(most, found.shape[1]), dim=1)
+        best, outputs = torch.cat([best, values], 1), torch.cat([outputs, places + first], 1)
+        if best.shape[1] > most:
+            best, places = best.topk(most, dim=1)
+            outputs = outputs.gather(1, places)
+        first += found.shape[1]
+    return best, outputs
 
 
 def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
@@ -314,12 +320,17 @@ class BodyModel(TransformerModel):
     causal: ClassVar[bool] = False  # whether it may be a causal language model's
 
     def __init__(self, spec: ModelSpec) -> None:
-        files = body_files(fetch(spec.name, spec.revision), causal=self.causal)
+        files = self.files(fetch(spec.name, spec.revision))
         body, self.others, tokenizer, config = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, body, tokenizer, config)
         self.folder = files.folder
         self._settings = {"use_cache": False} if files.config["model_type"] in CAUSAL_LMS else {}
         self.width = int(config.hidden_size)
+
+    @classmethod
+    def files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of the model in *folder*."""
+        return body_files(folder, causal=cls.causal)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
@@ -327,6 +338,26 @@ class BodyModel(TransformerModel):
         types = {} if batch.types is None else {"token_type_ids": torch.from_numpy(batch.types).to(self.device)}
         states: Tensor = self.body(input_ids=ids, **types, attention_mask=mask, **self._settings).last_hidden_state
         return states
+
+    def pooled(self, batch: Batch, pooling: str, skip: int = 0) -> Tensor:
+        """Return one state per text (n, width), float32, by *pooling*: "cls", "last" or "mean".
+
+        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
+        tokens.
+        """
+        states = self.states(batch)
+        if pooling == "cls":
+            pooled = states[:, 0].float()
+        elif pooling == "last":
+            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
+            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
+        else:
+            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
+            counted[:, :skip] = 0
+            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
+            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
+        return pooled
 
     def other(self, *names: str) -> Tensor | None:
         """Return the first tensor outside the body that has one of *names* in any module, as float32; None if there is none."""
@@ -384,23 +415,8 @@ class DenseModel(BodyModel):
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, pooling: str, skip: int) -> Tensor:
-        """Return the vectors (n, dimensions) of *batch*, float32, not normalised.
-
-        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
-        tokens.
-        """
-        states = self.states(batch)
-        if pooling == "cls":
-            pooled = states[:, 0].float()
-        elif pooling == "last":
-            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
-            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
-            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
-        else:
-            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
-            counted[:, :skip] = 0
-            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
-            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
+        """Return the vectors (n, dimensions) of *batch*, float32, not normalised; *pooling* and *skip* as in `pooled`."""
+        pooled = self.pooled(batch, pooling, skip)
         vectors: Tensor = self.head(pooled)
         return vectors
 
@@ -479,3 +495,87 @@ class TermWeightsModel(BodyModel):
         rows, columns = np.nonzero(batch.pools & ~(weights <= 0))
         shape = len(batch.ids), self.vocabulary
         return _joined(rows, batch.ids[rows, columns], weights[rows, columns], shape, np.maximum)
+
+
+# ---- latent features -------------------------------------------------------------------------------------------------------
+
+_FEATURES = 4096  # features projected at a time
+_LAYER_NORM = 1e-5  # what sentence-transformers adds to the deviation of a state
+
+
+class LatentModel(BodyModel):
+    """A body, and the encoder of a sparse autoencoder: W (features, width), b (features,), and what is subtracted before W."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        weight, bias, self.subtracted = self._encoder()
+        self.dimensions = self.vocabulary = len(weight)
+        dtype = torch.float32 if self.int8 else spec.torch_dtype
+        self.pieces = _projections(self, weight.to(dtype), None if bias is None else bias.to(dtype), _FEATURES)
+        self.others = {}
+
+    @classmethod
+    def files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of the body and the autoencoder in *folder*."""
+        return latent_files(folder)
+
+    def _encoder(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return W, b and the tensor (width,) that is subtracted before W, found by their shapes and names.
+
+        The decoder of the autoencoder is left out; it only serves training. Raises InvalidFile if there is no W, or two
+        different ones, or a tensor that is neither.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in self.others.items() if "pooler." not in name}
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == self.width < shape[0]]  # noqa: PLR2004
+        same = [name for name in matrices if torch.equal(self.others[name], self.others[matrices[0]])]
+        if not matrices or len(same) < len(matrices):
+            actual = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+            raise InvalidFile(
+                f"{self.name}: a model of latent features has one tensor (features, {self.width}) behind its body, and here is "
+                f"{actual}"
+            )
+        weight = self.others[same[0]]
+        biases = [name for name, shape in shapes.items() if shape == (len(weight),)]
+        before = [name for name, shape in shapes.items() if shape == (self.width,) and "dec" not in name]
+        decoder = [name for name, shape in shapes.items() if shape in {(self.width, len(weight)), (self.width,)}]
+        if unknown := shapes.keys() - {*matrices, *biases, *before, *decoder}:
+            raise InvalidFile(f"{self.name}: lexbench does not know what {', '.join(sorted(unknown))} does; give another model")
+        if max(len(biases), len(before)) > 1:
+            raise InvalidFile(f"{self.name}: which of {', '.join([*biases, *before])} belongs to the features is not clear")
+        own, subtracted = ([self.others[name].float() for name in names] for names in (biases, before))
+        return weight.float(), own[0] if own else None, subtracted[0] if subtracted else None
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, pooling: str, scaling: str, active: int) -> sparse.csr_array:
+        """Return the vectors (n, features), float32; NaN stays, so that it can be found.
+
+        With *pooling* "max" each position that pools has features, of which a text has the largest. Other poolings make one
+        state of a text first. *scaling* and *active* as in `features`.
+        """
+        shape = len(batch.ids), self.dimensions
+        if pooling != "max":
+            return _joined(*self._features(self.pooled(batch, pooling), scaling, active), shape, np.maximum)
+        positions, features, values = self.features(batch, scaling, active)
+        return _joined(np.nonzero(batch.pools)[0][positions], features, values, shape, np.maximum)
+
+    @torch.inference_mode()
+    def features(self, batch: Batch, scaling: str, active: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the features of positions that pool: which of these positions, which feature, and its weight.
+
+        *scaling* of states is "none", "length" (1) or "layer_norm". A position has at most *active* features.
+        """
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        return self._features(self.states(batch).flatten(0, 1).index_select(0, pooled).float(), scaling, active)
+
+    def _features(self, states: Tensor, scaling: str, active: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        if scaling == "length":
+            states = functional.normalize(states, dim=1)
+        elif scaling == "layer_norm":
+            states = states - states.mean(1, keepdim=True)
+            states = states / (states.std(1, keepdim=True) + _LAYER_NORM)
+        if self.subtracted is not None:
+            states = states - self.subtracted
+        dtype = torch.float32 if self.int8 else getattr(torch, self.dtype)
+        values, features = _largest_of_rows(self.pieces, states.to(dtype), active)
+        kept = torch.logical_not(values <= 0)
+        return kept.nonzero()[:, 0].cpu().numpy(), features[kept].cpu().numpy(), values[kept].cpu().numpy()

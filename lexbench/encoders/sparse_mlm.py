@@ -11,13 +11,11 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from lexbench.encoders._transformer import SparseTransformer, no_progress
-from lexbench.errors import CommandError, LexbenchError, listed
-from lexbench.models.architectures import masked_lm_files, unknown_settings
-from lexbench.models.checkpoint import CheckpointFiles, fetch
-from lexbench.models.token_batches import Batch, Tokens, plain_copy, tokenise
+from lexbench.encoders._transformer import PromptedSparse, no_progress
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.models.architectures import masked_lm_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
@@ -27,13 +25,12 @@ if TYPE_CHECKING:
 
     from lexbench.encoders._torch_models import Rules
 
-_LISTED = 5  # unknown settings in one message
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
 @dataclass(frozen=True)
-class SparseMLM(SparseTransformer):
-    """The settings of `Transformer`, and the following; folders of LexMAE and sentence-transformers state them.
+class SparseMLM(PromptedSparse):
+    """The settings of `PromptedSparse`, and the following; folders of LexMAE and sentence-transformers state them.
 
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
@@ -45,9 +42,7 @@ class SparseMLM(SparseTransformer):
 
     *logit_shift* is subtracted from all logits. *position_top_k* keeps the largest terms of each position, before the maximum
     over positions; 0 keeps all. *vocab_fold* "max" or "sum" joins the weights of terms that the checkpoint's table folds onto
-    one, e.g. terms that differ in case. Prompts are put before texts, and are cut with them; without *pool_prompts* their
-    tokens do not pool. *unknown_ok* accepts a folder with code of its authors and settings that only that code knows; such
-    settings are ignored, and the code never runs.
+    one, e.g. terms that differ in case.
     """
 
     query_length: int = at_search(256)
@@ -62,18 +57,14 @@ class SparseMLM(SparseTransformer):
     logit_shift: float = optional(0.0)
     position_top_k: int = optional(0)
     vocab_fold: str = optional("none")
-    query_prompt: str = optional_at_search("")
-    document_prompt: str = optional("")
-    pool_prompts: bool = optional(True)
     dense_ok: bool = runtime(False)
-    unknown_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "MaskedLMModel"
-    rules: ClassVar[tuple[str, ...]] = ("logit_shift", "position_top_k", "query_prompt", "document_prompt", "pool_prompts")
+    rules: ClassVar[tuple[str, ...]] = (*PromptedSparse.rules, "logit_shift", "position_top_k")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **SparseTransformer.choices,
+        **PromptedSparse.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
@@ -95,28 +86,6 @@ class SparseMLM(SparseTransformer):
         model = self._document_model()
         of_head = int(term) - model.vocabulary
         return super().token(term) if of_head < 0 else f"text:{super().token(int(model.text_head.words[of_head]))}"
-
-    def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
-        for tower in {} if self.unknown_ok else dict.fromkeys(self.towers()):
-            files = self.checkpoint_files(fetch(*tower))
-            if unknown := unknown_settings(files.config):
-                raise CommandError(
-                    f"{files.folder}: config.json has settings of its authors' code (auto_map) that lexbench does not know: "
-                    f"{listed(unknown, _LISTED)}; type unknown_ok=True to ignore them"
-                )
-        return super().index_identity()
-
-    def notes(self) -> list[str]:
-        """Return the notes of `Transformer`, and one if the folder brings code that is not run."""
-        config = self.checkpoint_files(fetch(self.model, self.revision)).config
-        if not config.get("auto_map"):
-            return super().notes()
-        unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
-        return [
-            *super().notes(),
-            f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}",
-        ]
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -158,21 +127,6 @@ class SparseMLM(SparseTransformer):
         from lexbench.encoders._torch_models import Rules
 
         return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
-
-    def _without_prompt(self, model: Any, batch: Batch, prompt: str) -> Batch:
-        """Return *batch* in which the tokens of *prompt* do not pool, if `pool_prompts` says so.
-
-        Those are the tokens of the prompt alone, as far as each text begins with them.
-        """
-        if self.pool_prompts or not prompt:
-            return batch
-        cutter = plain_copy(model.tokenizer)
-        own, marked = (tokenise(cutter, [prompt], special=special).ids for special in (False, True))
-        first = next((i for i in range(len(marked)) if np.array_equal(marked[i : i + len(own)], own)), 0)
-        places = batch.ids[:, first : first + len(own)]
-        pools = batch.pools.copy()
-        pools[:, first : first + len(own)] &= ~np.logical_and.accumulate(places == own[: places.shape[1]], axis=1)
-        return batch._replace(pools=pools)
 
     def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""

@@ -23,6 +23,7 @@ from lexbench.models.checkpoint import (
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
+    optional_json,
     prompts,
     transformer_files,
     transformer_folder,
@@ -289,6 +290,35 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
 
+def latent_files(folder: Path) -> CheckpointFiles:
+    """Return the files of a body and of its sparse autoencoder, without stated settings.
+
+    The model_type may be one of the authors' code: then that of a model in config.json counts, or the architecture whose name
+    of word embeddings is in the weights. Raises the errors of `body_files`.
+    """
+    place = transformer_folder(folder)
+    config = optional_json(place / CONFIG)
+    if not config or config.get("model_type") in BODIES or (place / ADAPTER).is_file():
+        return body_files(folder, causal=True)
+    nested = [value for value in config.values() if isinstance(value, dict) and value.get("model_type") in BODIES]
+    if len(nested) == 1:
+        return replace(transformer_files(place), config=config | nested[0])
+    from lexbench.models.loading import tensor_names
+
+    files = transformer_files(place)
+    names = tensor_names(files.weights)
+    fitting = [kind for kind in NATIVE if any(name.endswith(_embedding(kind)) for name in names)]
+    if len(fitting) != 1:
+        return body_files(folder)  # it raises an error about the model_type
+    return replace(files, config=config | {"model_type": fitting[0]})
+
+
+def _embedding(model_type: str) -> str:
+    """Return how the name of the word embeddings ends in the body of a *model_type*."""
+    own = architecture(model_type)
+    return BODIES[model_type].embedding if own is None else own.embedding
+
+
 def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> "Body":
     """Return the body, ready for inference, all other tensors of the checkpoint by name, the tokenizer and the configuration.
 
@@ -298,11 +328,10 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     from lexbench.models import loading, wordpiece
 
     model_type = files.config["model_type"]
-    body_class, own = BODIES[model_type], architecture(model_type)
+    body_class = BODIES[model_type]
     unpooled = {"add_pooling_layer": False} if body_class.poolable else {}
     model = _empty(files, "body", "AutoModel", body_class.model_type, **unpooled)
-    embedding = body_class.embedding if own is None else own.embedding
-    tensors, others = _split(adapted_tensors(files, dtype), embedding, model.state_dict(), files.folder)
+    tensors, others = _split(adapted_tensors(files, dtype), _embedding(model_type), model.state_dict(), files.folder)
     body = _filled(model, tensors, files, dtype, device)
     for path in files.heads:
         others |= {f"{path.parent.name}/{name}": tensor for name, tensor in loading.read_tensors([path]).items()}

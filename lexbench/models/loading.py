@@ -248,10 +248,14 @@ def fill(model: Any, tensors: Mapping[str, Tensor], device: torch.device | str) 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     """Return the tokenizer in *folder*. Raises InvalidFile if it does not load or has no fast form."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    unknown = optional_json(folder / CONFIG).get("model_type", "bert") not in CONFIG_MAPPING
+    settings = {"config": PreTrainedConfig()} if unknown else {}  # instead of reading what transformers does not know
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # local_files_only would be saved with it
+        # local_files_only would be saved with it
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
     except Exception as error:  # tokenizers raises plain Exception
         raise InvalidFile(f"{folder}: the tokenizer does not load ({first_line(error)}); {_MODEL_AGAIN}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):

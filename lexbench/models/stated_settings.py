@@ -42,6 +42,7 @@ VOCABULARY_RULES = {
     "query_prefix": "query_prompt",
     "document_prefix": "document_prompt",
 }
+_AUTOENCODER = "SparseAutoEncoder"
 _FOLDED = {"case_space": "max", "none": "none", None: "none"}  # their values of vocab_fold, and ours
 OF_ANY_MODEL = {  # settings of config.json that any model may have, and that change no vector
     *("_name_or_path", "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "lexbench"),
@@ -85,8 +86,9 @@ def expression_of_folder(folder: Path) -> str:
     kinds = [module.kind for module in modules(folder)]
     architectures = [str(name) for name in optional_json(folder / "config.json").get("architectures") or ()]
     model = write_value(str(folder))
-    if "Router" in kinds:
-        return f"inference_free(model={model})@impact"
+    for kind, encoder in (("Router", "inference_free"), (_AUTOENCODER, "sparse_latent")):
+        if kind in kinds:
+            return f"{encoder}(model={model})@impact"
     if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
         return f"sparse_mlm(model={model})@impact"
     if kinds == ["Transformer", "Dense"] or (folder / "artifact.metadata").is_file():
@@ -172,6 +174,37 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
         raise CommandError(f"{folder}: it lower-cases texts ({TRANSFORMER}); leave that to the tokenizer")
     rules = {"positions": "all", "activation": _ACTIVATIONS[activation]}
     return {**rules, **_prompt_settings(optional_json(folder / ABOUT)), **_lengths(transformer, config)}
+
+
+# ---- sparse_latent ---------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `sparse_latent` that a folder of sentence-transformers states, {} for another folder."""
+    kinds = [module.kind for module in modules(folder)]
+    if _AUTOENCODER not in kinds:
+        return {}
+    transformer, *between, autoencoder = modules(folder)
+    allowed = (["Pooling"], ["Pooling", "Normalize"])
+    if transformer.kind != "Transformer" or [one.kind for one in between] not in allowed or autoencoder.kind != _AUTOENCODER:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
+            f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
+        )
+    about, head = optional_json(folder / ABOUT), read_json(folder / autoencoder.subfolder / "config.json")
+    if (similarity := about.get("similarity_fn_name") or "dot") != "dot":
+        raise CommandError(f"{folder}: its similarity is {similarity!r} ({ABOUT}); engines of sparse vectors do 'dot'")
+    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(head.get("normalize"))
+    if len(scalings) > 1:
+        raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
+    return {
+        "pooling": pooling_mode(folder / between[0].subfolder),
+        "scaling": scalings[0] if scalings else "none",
+        "active": int(head["k"]),
+        **_prompt_settings(about),
+        **_lengths(folder / transformer.subfolder, config),
+    }
 
 
 # ---- dense -----------------------------------------------------------------------------------------------------------------

@@ -60,6 +60,11 @@ class RealTokens:
         return None if self.real is None else self.real[:, None, None].expand(-1, 1, self.length, -1)
 
 
+def frequencies(theta: float, width: int) -> Tensor:
+    """Return the frequencies (width / 2,) of rotary positions with the base *theta*, for heads of that *width*."""
+    return 1.0 / theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width)
+
+
 class Rotation(NamedTuple):
     """Rotary positions (J. Su et al., 2021): the halves of a head's numbers, as pairs, are turned by position x frequency."""
 
@@ -128,3 +133,20 @@ class Window(NamedTuple):
         mask = self.mask.expand(texts, -1, -1, -1).flatten(0, 1).unsqueeze(1)
         attended = attend(in_blocks(query), around(key), around(value), mask)
         return attended.unflatten(0, (texts, self.blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
+
+
+class Context(NamedTuple):
+    """What the layers of one kind, global or local, need to know of a batch."""
+
+    tokens: RealTokens
+    rotation: Rotation
+    window: Window | None  # of a local layer
+
+    def attended(self, inputs: Tensor, heads: int) -> Tensor:
+        """Return the attended states (tokens, width) for query, key and value in *inputs* (tokens, 3 x width)."""
+        states = self.tokens.padded(inputs).unflatten(2, (3 * heads, -1))  # (texts, length, 3 x heads, width of a head)
+        turned = self.rotation.turned(states[:, :, : 2 * heads])
+        query, key, value = (one.transpose(1, 2) for one in (*turned.chunk(2, dim=2), states[:, :, 2 * heads :]))
+        seen = self.tokens.seen() if self.window is None else None
+        gathered = attend(query, key, value, seen) if self.window is None else self.window.attend(query, key, value)
+        return self.tokens.packed(gathered.transpose(1, 2).flatten(2))

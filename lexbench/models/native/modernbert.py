@@ -6,7 +6,7 @@ of transformers compute, up to rounding; modules and tensors have the same names
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
-from lexbench.models.native._attention import Logits, RealTokens, Rotation, States, Window, attend
+from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -131,23 +131,6 @@ class _FeedForward(nn.Module):
         self.Wo = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
 
 
-class _Context(NamedTuple):
-    """What the layers of one kind, global or local, need to know of a batch."""
-
-    tokens: RealTokens
-    rotation: Rotation
-    window: Window | None  # of a local layer
-
-    def attended(self, inputs: Tensor, heads: int) -> Tensor:
-        """Return the attended states (tokens, width) for query, key and value in *inputs* (tokens, 3 x width)."""
-        states = self.tokens.padded(inputs).unflatten(2, (3 * heads, -1))  # (texts, length, 3 x heads, width of a head)
-        turned = self.rotation.turned(states[:, :, : 2 * heads])
-        query, key, value = (one.transpose(1, 2) for one in (*turned.chunk(2, dim=2), states[:, :, 2 * heads :]))
-        seen = self.tokens.seen() if self.window is None else None
-        gathered = attend(query, key, value, seen) if self.window is None else self.window.attend(query, key, value)
-        return self.tokens.packed(gathered.transpose(1, 2).flatten(2))
-
-
 class Layer(nn.Module):
     """One layer: attention and the gated feed-forward network, each behind a normalisation; the first has none in front."""
 
@@ -158,7 +141,7 @@ class Layer(nn.Module):
         self.mlp_norm = _norm(config)
         self.mlp = _FeedForward(config)
 
-    def forward(self, states: Tensor, context: _Context) -> Tensor:
+    def forward(self, states: Tensor, context: Context) -> Tensor:
         """Return the next states (tokens, width)."""
         states = states + self.attn.Wo(context.attended(self.attn.Wqkv(self.attn_norm(states)), self.attn.heads))
         hidden, gate = self.mlp.Wi(self.mlp_norm(states)).chunk(2, dim=-1)
@@ -181,7 +164,7 @@ class Int8Layer(nn.Module):
         self.inputs, self.attended, self.hidden, self.output = (Int8Linear(one.weight, one.bias) for one in linears)
         self.heads, self.attn_norm, self.mlp_norm = layer.attn.heads, layer.attn_norm, layer.mlp_norm
 
-    def forward(self, states: Tensor, context: _Context) -> Tensor:
+    def forward(self, states: Tensor, context: Context) -> Tensor:
         """Return the next states (tokens, width)."""
         from lexbench.models.int8 import attention_dtype, quantised_states
 
@@ -202,8 +185,7 @@ class ModernBert(nn.Module):
         self.layers = nn.ModuleList(Layer(config, number) for number in range(config.num_hidden_layers))
         self.final_norm = _norm(config)
         width = config.hidden_size // config.num_attention_heads
-        steps = torch.arange(0, width, 2, dtype=torch.float32) / width
-        self.register_buffer("frequencies", torch.stack([theta**-steps for theta in config.thetas]), persistent=False)
+        self.register_buffer("frequencies", torch.stack([frequencies(one, width) for one in config.thetas]), persistent=False)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
         """Return the last states for ids (texts, length), 0 for padding; positions whose *attention_mask* is 0 are not seen.
@@ -213,10 +195,10 @@ class ModernBert(nn.Module):
         del token_type_ids
         tokens = RealTokens(input_ids.shape, attention_mask)
         window = Window.for_tokens(self.config.reach, tokens, input_ids.device)
-        frequencies: Any = self.frequencies
+        both: Any = self.frequencies
         contexts = [
-            _Context(tokens, Rotation.for_length(tokens.length, one), window if local else None)
-            for local, one in enumerate(frequencies)
+            Context(tokens, Rotation.for_length(tokens.length, one), window if local else None)
+            for local, one in enumerate(both)
         ]
         states = self.embeddings.norm(self.embeddings.tok_embeddings(tokens.packed(input_ids)))
         for layer, local in zip(self.layers, self.config.local, strict=True):
