@@ -10,6 +10,7 @@ import checkpoints
 import numpy as np
 import pytest
 import torch
+from sparse_models import gte
 from torch.nn import functional
 
 from lexbench import registry
@@ -20,50 +21,7 @@ from lexbench.models.native import new
 from lexbench.notation import Call
 from lexbench.types import Document
 
-# The keys of Alibaba-NLP's config.json files.
-CONFIG = {
-    "architectures": ["NewForMaskedLM"], "auto_map": {"AutoModelForMaskedLM": "Alibaba-NLP/new-impl--modeling.NewForMaskedLM"},
-    "attention_probs_dropout_prob": 0.0, "classifier_dropout": None, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
-    "hidden_size": 32, "initializer_range": 0.02, "intermediate_size": 48, "layer_norm_eps": 1e-12,
-    "layer_norm_type": "layer_norm", "logn_attention_clip1": False, "logn_attention_scale": False,
-    "max_position_embeddings": 256, "model_type": "new",
-    "num_attention_heads": 2, "num_hidden_layers": 2, "pack_qkv": True, "pad_token_id": 0, "position_embedding_type": "rope",
-    "rope_scaling": {"factor": 2.0, "type": "ntk"}, "rope_theta": 500_000, "torch_dtype": "float16", "type_vocab_size": 0,
-    "transformers_version": "4.41.2", "unpad_inputs": False, "use_memory_efficient_attention": False,
-    "vocab_size": len(checkpoints.VOCABULARY),
-}  # fmt: skip
 TEXTS = ["sparse neural retrieval", "", "x", "Ünïcode 検索 lexical [SEP] 2026", "w1 w2 w3 " * 60, "the weight of a term"]
-
-
-def shapes(config):
-    """Return the shape of each tensor."""
-    width, inner, terms = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
-    found = {"new.embeddings.word_embeddings.weight": (terms, width), "lm_head.decoder.bias": (terms,)}
-    if config["type_vocab_size"]:
-        found["new.embeddings.token_type_embeddings.weight"] = (config["type_vocab_size"], width)
-    names = {"attention.qkv_proj": 3 * width, "attention.o_proj": width, "attn_ln": 0, "mlp_ln": 0}
-    for layer in range(config["num_hidden_layers"]):
-        under = f"new.encoder.layer.{layer}"
-        for name, outputs in names.items():
-            found[f"{under}.{name}.weight"] = (outputs, width) if outputs else (width,)
-            found[f"{under}.{name}.bias"] = (outputs or width,)
-        found[f"{under}.mlp.up_gate_proj.weight"] = (2 * inner, width)
-        found[f"{under}.mlp.down_proj.weight"], found[f"{under}.mlp.down_proj.bias"] = (width, inner), (width,)
-    for name in ("new.embeddings.LayerNorm", "lm_head.norm"):
-        found[f"{name}.weight"] = found[f"{name}.bias"] = (width,)
-    return found | {"lm_head.dense.weight": (width, width), "lm_head.dense.bias": (width,)}
-
-
-def write(path, **changes):
-    """Write a checkpoint with random weights; return its path."""
-    path.mkdir()
-    config = CONFIG | changes
-    generator = torch.Generator().manual_seed(4)
-    (path / "config.json").write_text(json.dumps(config))
-    state = {name: torch.randn(shape, generator=generator) * 0.25 for name, shape in shapes(config).items()}
-    checkpoints.write_weights(path, state, safetensors=True)
-    checkpoints.write_tokenizer(path)
-    return path
 
 
 def turned(states, config):
@@ -121,7 +79,7 @@ def encoder(folder, name="sparse_mlm", **settings):
 )
 def test_vectors_follow_the_equations(tmp_path, changes):
     """Vectors are log(1 + the largest logit) by the equations, in a batch of padded, long, empty and Unicode texts."""
-    folder = write(tmp_path / "gte", **changes)
+    folder = gte(tmp_path / "gte", **changes)
     made = encoder(folder)
     tokens = made.tokenise_documents([Document("", text) for text in TEXTS])
     texts = [torch.tensor(tokens.ids[a:b]).long() for a, b in zip(tokens.starts[:-1], tokens.starts[1:], strict=True)]
@@ -135,7 +93,7 @@ def test_vectors_follow_the_equations(tmp_path, changes):
 
 def test_fewer_bits_come_close(tmp_path):
     """Vectors in bfloat16 and int8 are near those in float32."""
-    folder = write(tmp_path / "gte")
+    folder = gte(tmp_path / "gte")
     exact = encoder(folder).encode_document(TEXTS).toarray()
     for dtype in ("bfloat16", *(["int8"] if int8_works() else [])):
         rough = encoder(folder, dtype=dtype).encode_document(TEXTS).toarray()
@@ -144,7 +102,7 @@ def test_fewer_bits_come_close(tmp_path):
 
 def test_queries_are_looked_up_as_in_doc_v3_gte(tmp_path):
     """With idf.json the folder is a model without inference for queries, and documents go through two logarithms."""
-    folder = write(tmp_path / "gte")
+    folder = gte(tmp_path / "gte")
     (folder / "idf.json").write_text(json.dumps({"sparse": 2.5, "neural": 1.5}))
     made = encoder(folder, "inference_free", activation="log1p_log1p_relu")
 
@@ -165,7 +123,7 @@ UNUSUAL |= {"rope_scaling": {"type": "yarn", "factor": 2.0}, "hidden_act": "relu
 @pytest.mark.parametrize("setting", UNUSUAL)
 def test_what_cannot_be_computed_is_refused_by_name(tmp_path, setting):
     """An unusual setting is an error of one line that names it, because transformers has no such model."""
-    folder = write(tmp_path / "gte", **{setting: UNUSUAL[setting]})
+    folder = gte(tmp_path / "gte", **{setting: UNUSUAL[setting]})
 
     with pytest.raises(CommandError, match=rf"config.json: lexbench does not compute a model with {setting} = "):
         encoder(folder).encode_document(["x"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from sparse_models import FEATURES, slideon
 
 from lexbench import registry
 from lexbench.errors import CommandError, InvalidFile
@@ -15,7 +16,7 @@ from lexbench.models.int8 import int8_works
 from lexbench.notation import Call
 from lexbench.types import Document
 
-FEATURES, ACTIVE = 96, 5
+ACTIVE = 5
 TEXTS = ["sparse neural retrieval", "", "x", "Ünïcode 検索 lexical [SEP] 2026", "w1 w2 w3 " * 30, "the weight of a term"]
 SETTINGS = {"query_length": 32, "document_length": 48, "device": "cpu"}
 
@@ -25,29 +26,6 @@ def encoder(folder, **settings):
     return registry.create(
         "encoders", Call("sparse_latent", kwargs=tuple({"model": str(folder), **SETTINGS, **settings}.items()))
     )
-
-
-def slideon(path, *, model_type="modernbert", nested=False, extra=None, drop=()):
-    """Write a checkpoint like SlideOn's: a ModernBERT and the encoder of its autoencoder in one file; return its path.
-
-    Its card states the formula and sizes. The names of its tensors and settings are not public, so these are made up.
-    """
-    folder = checkpoints.masked_lm(path, "modernbert", local_attention=16)
-    generator = torch.Generator().manual_seed(9)
-
-    def change(state):
-        kept = {f"backbone.{name.removeprefix('model.')}": one for name, one in state.items() if name.startswith("model.")}
-        kept["sae.encoder.weight"] = torch.randn(FEATURES, 32, generator=generator)
-        kept["sae.encoder.bias"] = torch.randn(FEATURES, generator=generator) / 3
-        return {name: one for name, one in (kept | (extra or {})).items() if name not in drop}
-
-    checkpoints.rewrite(folder, change)
-    config = json.loads((folder / "config.json").read_text())
-    if nested:
-        config = {"model_type": model_type, "backbone_config": config}
-    auto_map = {"auto_map": {"AutoModel": "modeling.Latent"}}
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": model_type} | auto_map))
-    return folder
 
 
 def states_of(folder, text, length):

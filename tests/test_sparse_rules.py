@@ -3,7 +3,6 @@
 SPARSEUP v1 (huggingface.co/Linkup-Platform/linkup-sparseup-embed-v1) states these settings in config.json.
 """
 
-import json
 import re
 import shutil
 
@@ -12,23 +11,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from sparse_models import FOLD, sparseup
 
 from lexbench import registry
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.int8 import int8_works
 from lexbench.notation import Call
 
-VOCABULARY = (*checkpoints.VOCABULARY[:-2], "[q]", "[d]")  # the tokenizer writes prompts in lower case
-SPARSEUP = {
-    "logit_shift": 1.5,
-    "position_top_k": 4,
-    "vocab_fold": "case_space",
-    "query_prefix": "[Q] ",
-    "document_prefix": "[D] ",
-}
-AUTO_MAP = {"auto_map": {"AutoModel": "modeling_splade.SparseModel"}}
-FOLD = np.arange(len(VOCABULARY))
-FOLD[100:150] = np.arange(50, 100)  # fifty terms are folded onto others
 TEXTS = [
     "sparse neural retrieval",
     "",
@@ -41,26 +30,10 @@ TEXTS = [
 INT8 = pytest.mark.skipif(not int8_works(), reason="this torch has no int8 products for this processor")
 
 
-def write(path, prefix="", table="vocab_fold_index", **changes):
-    """Write a checkpoint like SPARSEUP's: a ModernBERT, the table of folded terms among its tensors, and code; return it."""
-    folder = checkpoints.masked_lm(path, "modernbert", vocabulary=VOCABULARY, local_attention=16)
-    checkpoints.reconfigure(folder, **SPARSEUP | AUTO_MAP | changes)
-    modules = [{"idx": 0, "name": "0", "path": "", "type": "custom_st.SparseModule"}]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "modeling_splade.py").write_text("raise SystemExit('this code ran')")
-
-    def change(state):  # both matrices are saved, as in theirs, under a prefix of the class around the model
-        state["decoder.weight"] = state["model.embeddings.tok_embeddings.weight"].clone()
-        extra = {table: torch.tensor(FOLD)} if table else {}
-        return {f"{prefix}{name}": tensor for name, tensor in state.items()} | extra
-
-    return checkpoints.rewrite(folder, change)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write a checkpoint."""
-    return write(tmp_path_factory.mktemp("models") / "sparseup")
+    return sparseup(tmp_path_factory.mktemp("models") / "sparseup")
 
 
 def encoder(folder, name="sparse_mlm", **settings):
@@ -90,7 +63,7 @@ def reference(folder, text, prompt, length, *, shift=1.5, most=4, fold=np.maximu
 @pytest.mark.parametrize("prefix", ["", "model."])
 def test_a_checkpoint_like_sparseup_is_encoded_by_its_formula(tmp_path, prefix):
     """Vectors are those of the published formula, whatever prefix a class has given to the names of tensors; no code runs."""
-    plain, folder = (write(tmp_path / name, one) for name, one in (("plain", ""), ("wrapped", prefix)))
+    plain, folder = (sparseup(tmp_path / name, one) for name, one in (("plain", ""), ("wrapped", prefix)))
     made = encoder(folder)
 
     found, queries = made.encode_document(TEXTS), made.encode_query(TEXTS)
@@ -150,7 +123,7 @@ REFUSED = {
 def test_what_lexbench_does_not_know_is_refused_by_name(tmp_path, fault):
     """Another value, a missing table and an unknown setting of foreign code are errors of one line."""
     changes, error, message = REFUSED[fault]
-    folder = write(tmp_path / "model", **changes)
+    folder = sparseup(tmp_path / "model", **changes)
 
     def use():
         made = encoder(folder)
@@ -171,7 +144,7 @@ def test_unknown_tensors_are_refused_by_name(folder, tmp_path):
 
 def test_unknown_settings_can_be_accepted(tmp_path):
     """With unknown_ok=True a folder is run by the settings that lexbench knows, and a note names the others."""
-    folder = write(tmp_path / "model", temperature=2)
+    folder = sparseup(tmp_path / "model", temperature=2)
     made = encoder(folder, unknown_ok=True)
 
     assert made.identity() == encoder(folder, unknown_ok=True).identity()

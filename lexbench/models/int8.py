@@ -116,8 +116,8 @@ def replace_layers(module: nn.Module) -> None:
     """Replace the layers of our own architectures inside *module* by layers in int8."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
-            if hasattr(layer, "in_int8"):
-                setattr(parent, name, layer.in_int8())
+            if (in_int8 := getattr(layer, "in_int8", None)) is not None:
+                setattr(parent, name, in_int8())
 
 
 def write_largest(layers: Sequence[Int8Linear], states: Tensor, lengths: Sequence[int], largest: Tensor) -> None:

@@ -16,6 +16,7 @@ from lexbench.models.checkpoint import (
     TRANSFORMER,
     Module,
     folder_reader,
+    longest_text,
     modules,
     optional_json,
     prompts,
@@ -280,7 +281,9 @@ def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
     length = optional_json(transformer / TRANSFORMER).get("max_seq_length")
     if type(length) is not int:
         tokenizer = optional_json(transformer / "tokenizer_config.json")
-        limits = tokenizer.get("model_max_length"), config.get("max_position_embeddings")
+        positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id") or 0
+        longest = longest_text(positions if type(positions) is int else None, config.get("model_type"), pad)
+        limits = tokenizer.get("model_max_length"), longest
         length = min((limit for limit in limits if type(limit) is int), default=None)
     return {"query_length": length, "document_length": length} if length else {}
 

@@ -53,7 +53,7 @@ class RealTokens:
         if self.places is not None:
             whole = packed.new_zeros(self.texts * self.length, *packed.shape[1:])
             packed = whole.index_copy_(0, self.places, packed)
-        return packed.unflatten(0, (self.texts, self.length))
+        return packed.view(self.texts, self.length, *packed.shape[1:])
 
     def seen(self) -> Tensor | None:
         """Return the mask of attention to all real positions, (texts, 1, length, length); None if nothing is padded."""
@@ -118,11 +118,11 @@ class Window(NamedTuple):
         """Return the attended values (texts, heads, length, width of a head)."""
         if not self.blocks:
             return attend(query, key, value, self.mask)
-        texts, _, length, _ = query.shape
+        texts, heads, length, width = query.shape
         rest = self.blocks * self.reach - length
 
         def in_blocks(states: Tensor) -> Tensor:  # (texts x blocks, heads, reach, width)
-            padded = functional.pad(states, (0, 0, 0, rest)).unflatten(2, (self.blocks, self.reach))
+            padded = functional.pad(states, (0, 0, 0, rest)).view(texts, heads, self.blocks, self.reach, width)
             return padded.transpose(1, 2).flatten(0, 1)
 
         def around(states: Tensor) -> Tensor:  # (texts x blocks, heads, 3 reach, width)
@@ -132,7 +132,7 @@ class Window(NamedTuple):
         assert self.mask is not None
         mask = self.mask.expand(texts, -1, -1, -1).flatten(0, 1).unsqueeze(1)
         attended = attend(in_blocks(query), around(key), around(value), mask)
-        return attended.unflatten(0, (texts, self.blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
+        return attended.view(texts, self.blocks, heads, self.reach, width).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 class Context(NamedTuple):
@@ -144,7 +144,9 @@ class Context(NamedTuple):
 
     def attended(self, inputs: Tensor, heads: int) -> Tensor:
         """Return the attended states (tokens, width) for query, key and value in *inputs* (tokens, 3 x width)."""
-        states = self.tokens.padded(inputs).unflatten(2, (3 * heads, -1))  # (texts, length, 3 x heads, width of a head)
+        states = self.tokens.padded(inputs).view(
+            self.tokens.texts, self.tokens.length, 3 * heads, -1
+        )  # (texts, length, 3 x heads, width of a head)
         turned = self.rotation.turned(states[:, :, : 2 * heads])
         query, key, value = (one.transpose(1, 2) for one in (*turned.chunk(2, dim=2), states[:, :, 2 * heads :]))
         seen = self.tokens.seen() if self.window is None else None
