@@ -134,3 +134,16 @@ def test_classifiers_have_the_logits_of_transformers(pooling):
         for ids, mask in ids_and_masks(30):
             given = {"input_ids": ids} | ({} if mask is None else {"attention_mask": mask.long()})
             assert torch.allclose(own(**given).logits, model(**given).logits, rtol=0, atol=2e-6)
+
+
+def test_other_runtimes_get_a_program_for_texts_of_any_length(both):
+    """The program that torch records for OpenVINO and ONNX Runtime gives our states for texts of any length."""
+    _, own, _ = both
+    (ids, _), (_, mask) = ids_and_masks(7)
+    axes = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    with torch.no_grad():
+        program = torch.export.export(own.body, (ids, mask.long()), dynamic_shapes=[axes] * 2, strict=False).module()
+        for length in (3, 20, 97):
+            (ids, _), (_, mask) = ids_and_masks(length)
+            found, expected = (body(ids, mask.long()).last_hidden_state for body in (program, own.body))
+            assert relative(found[mask], expected[mask]) < 5e-6

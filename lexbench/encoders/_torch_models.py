@@ -86,35 +86,37 @@ class VocabularyModel(TransformerModel):
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
         self._of_many = _projections(self, checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
 
-    def weights(self, batch: Batch, states: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
-        """Return the weights of terms (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
+    def of_maxima(self, maxima: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
+        """Return the weights of terms (n, vocabulary) for the largest logits *maxima* of each text and term (n, vocabulary).
 
-        *states* (n, longest, width) are the body's output for *batch*. Logits are multiplied by *factor*, which is above 0.
-        Raises CommandError if terms shall be folded and the model has no table for it.
+        They are float32, and NaN stays, so that it can be found. Logits are multiplied by *factor*, which is above 0. Raises
+        CommandError if terms shall be folded and the model has no table for it.
         """
-        activate = _ACTIVATIONS[rules.activation]
-        if rules.position_top_k:
-            weights = self._of_positions(batch, states, rules, factor)
-        else:
-            maxima = self._maxima(batch, states)
-            if factor != 1 or rules.logit_shift:
-                maxima.mul_(factor).sub_(rules.logit_shift)
-            weights = _sparse(maxima, activate)
+        if factor != 1 or rules.logit_shift:
+            maxima = maxima * factor - rules.logit_shift
+        return self._folded(_sparse(maxima, _ACTIVATIONS[rules.activation]), rules)
+
+    def of_positions(self, batch: Batch, states: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
+        """Return the weights of terms like `of_maxima` if each position has its `position_top_k` largest terms alone.
+
+        *states* (n, longest, width) are the body's output for *batch*.
+        """
+        best, terms = _largest_of_rows(self._of_few, self._pooling_states(batch, states), rules.position_top_k)
+        values = best * factor - rules.logit_shift
+        kept = torch.logical_not(values <= 0)
+        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[kept.nonzero()[:, 0].cpu().numpy()]
+        activated = _ACTIVATIONS[rules.activation](values[kept]).cpu().numpy()
+        shape = len(batch.ids), self.vocabulary
+        return self._folded(_joined(texts, terms[kept].cpu().numpy(), activated, shape, np.maximum), rules)
+
+    def _folded(self, weights: sparse.csr_array, rules: Rules) -> sparse.csr_array:
+        """Return *weights* (n, vocabulary) with those of folded terms as one, as `vocab_fold` says."""
         if rules.vocab_fold == "none":
             return weights
         if self.fold is None:
             raise CommandError(f'{self.name}: the model has no table of folded terms; type vocab_fold="none"')
         rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
         return _joined(rows, self.fold[weights.indices], weights.data, weights.shape, _FOLDS[rules.vocab_fold])
-
-    def _of_positions(self, batch: Batch, states: Tensor, rules: Rules, factor: float) -> sparse.csr_array:
-        """Return the weights (n, vocabulary) if each position has its `position_top_k` largest terms alone."""
-        best, terms = _largest_of_rows(self._of_few, self._pooling_states(batch, states), rules.position_top_k)
-        values = best * factor - rules.logit_shift
-        kept = torch.logical_not(values <= 0)
-        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[kept.nonzero()[:, 0].cpu().numpy()]
-        activated = _ACTIVATIONS[rules.activation](values[kept]).cpu().numpy()
-        return _joined(texts, terms[kept].cpu().numpy(), activated, (len(batch.ids), self.vocabulary), np.maximum)
 
     def _pooling_states(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the head's states (positions, width) of the positions that pool, text after text."""
@@ -266,7 +268,9 @@ class MaskedLMModel(VocabularyModel):
         a model with exact terms or a text head has other rules than an activation.
         """
         if self.exact_terms is None and self.text_head is None and not text_terms:
-            return self.weights(batch, self._states(batch), rules)
+            if rules.position_top_k:
+                return self.of_positions(batch, self._states(batch), rules)
+            return self.of_maxima(self.outputs(batch)[1], rules)
         if rules != Rules(rules.activation):
             raise CommandError(f"{self.name} has exact terms or a text head, which go with activation alone: {_RULES}")
         states, maxima = self.outputs(batch)
@@ -303,7 +307,9 @@ class CausalLMModel(VocabularyModel):
         ids, real = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.real))
         mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
         states = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        return self.weights(batch, states, rules, factor)
+        if rules.position_top_k:
+            return self.of_positions(batch, states, rules, factor)
+        return self.of_maxima(self._maxima(batch, states), rules, factor)
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------------

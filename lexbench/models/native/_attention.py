@@ -34,6 +34,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Te
     return attended
 
 
+def exporting() -> bool:
+    """Return whether torch records a program, e.g. for OpenVINO, instead of computing; it fits texts of any length."""
+    return bool(torch.compiler.is_compiling())
+
+
 class RealTokens:
     """The real tokens of a batch, and where they are in its padded form (texts, length)."""
 
@@ -41,7 +46,8 @@ class RealTokens:
         """Take the *shape* of the ids, and the *mask* (texts, length) that is 0 for padding; None: nothing is padded."""
         self.texts, self.length = shape
         self.real = None if mask is None else mask.bool()
-        self.places = None if self.real is None else self.real.flatten().nonzero().squeeze(1)
+        # A program that torch exports for other runtimes has no numbers of tokens that depend on values.
+        self.places = None if self.real is None or exporting() else self.real.flatten().nonzero().squeeze(1)
 
     def packed(self, padded: Tensor) -> Tensor:
         """Return the values (tokens, ...) of the real tokens of *padded* (texts, length, ...)."""
@@ -82,6 +88,8 @@ class Rotation(NamedTuple):
         # As in transformers, tables are rounded to the type of the states, and products are in float32.
         cosines, sines = (table.to(states.dtype).float() for table in self)
         first, second = states.float().chunk(2, dim=-1)
+        if exporting():
+            return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1).to(states.dtype)
         turned = torch.empty_like(states, dtype=torch.float32)
         half = first.shape[-1]
         torch.mul(first, cosines, out=turned[..., :half]).addcmul_(second, sines, value=-1)
@@ -101,9 +109,9 @@ class Window(NamedTuple):
     def for_tokens(cls, reach: int, tokens: RealTokens, device: torch.device) -> "Window":
         """Return the window for *tokens*."""
         length, real = tokens.length, tokens.real
-        if length <= reach + 1:  # everything is near
+        if not exporting() and length <= reach + 1:  # everything is near
             return cls(reach, tokens, 0, tokens.seen())
-        if length <= 3 * reach:
+        if exporting() or length <= 3 * reach:
             places = torch.arange(length, device=device)
             near = ((places[:, None] - places).abs() <= reach)[None, None]
             return cls(reach, tokens, 0, near if real is None else near & real[:, None, None])
