@@ -2,15 +2,17 @@ r"""Encoding: documents per second of lexbench against sentence-transformers, sp
 
     python benchmarks/encoding.py sparse --documents 256
     python benchmarks/encoding.py dense --model build/minilm --texts scifact/corpus.jsonl --documents 384
+    python benchmarks/encoding.py sparse --architecture modernbert --documents 48
     python benchmarks/encoding.py sparse --model build/splade-tiny --texts scifact/corpus.jsonl --documents 128
     ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 NUMBA_CPU_NAME=haswell \
         python benchmarks/encoding.py sparse    # as on a processor without AVX-512
 
 Without --model the model has random weights: a BERT-base with a masked-language-model head (sparse), whose bias leaves each
-text about 150 terms, or the shape of MiniLM with mean pooling (dense). Without --texts the texts are made-up words, as long as
-MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a batch of 32 has much padding
-(47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a CPU processor time is
-measured. Needs: the extra `neural`, sentence-transformers.
+text about 150 terms, or the shape of MiniLM with mean pooling (dense). With --architecture modernbert both have the shape of
+ModernBERT-base and a vocabulary of its size, of which the texts use the first 30,522 tokens. Without --texts the texts are
+made-up words, as long as MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a
+batch of 32 has much padding (47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a
+CPU processor time is measured. Needs: the extra `neural`, sentence-transformers.
 """
 
 import argparse
@@ -32,6 +34,9 @@ LENGTHS = {"passages": (79, 0.4), "queries": (9, 0.3)}  # mean number of tokens,
 LONGEST = 256  # tokens
 ACTIVE = 150  # terms per text
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+SPECIAL = {
+    f"{role}_token_id": number for role, number in zip(("pad", "cls", "bos", "sep", "eos"), (0, 2, 2, 3, 3), strict=True)
+}
 BATCHES = {"cpu": (32, 8), "cuda": (32, 256)}
 DEFAULT = "sentence-transformers float32 32"  # its default
 WARM_UP = 16
@@ -65,7 +70,7 @@ def read(given: argparse.Namespace) -> list[str]:
     return [f"{row.get('title', '')} {row['text']}".strip() for row in chosen]
 
 
-def write_model(kind: str, folder: Path) -> None:
+def write_model(kind: str, architecture: str, folder: Path) -> None:
     """Write a model with random weights and its tokenizer into *folder*."""
     import torch
     import transformers
@@ -76,17 +81,21 @@ def write_model(kind: str, folder: Path) -> None:
     if kind == "dense":
         from sentence_transformers import SentenceTransformer, models
 
-        transformers.BertModel(transformers.BertConfig(**MINILM)).save_pretrained(folder / "body")
+        modern = architecture == "modernbert"
+        config = transformers.ModernBertConfig(**SPECIAL) if modern else transformers.BertConfig(**MINILM)
+        transformers.AutoModel.from_config(config).save_pretrained(folder / "body")
         tokenizer.save_pretrained(folder / "body")
         body = models.Transformer(str(folder / "body"), max_seq_length=LONGEST)
-        modules = [body, models.Pooling(MINILM["hidden_size"]), models.Normalize()]
+        modules = [body, models.Pooling(config.hidden_size), models.Normalize()]
         SentenceTransformer(modules=modules, device="cpu").save(str(folder))
         return
-    model = transformers.BertForMaskedLM(transformers.BertConfig(tie_word_embeddings=True)).eval()
+    config = transformers.ModernBertConfig(**SPECIAL) if architecture == "modernbert" else transformers.BertConfig()
+    config.tie_word_embeddings = True
+    model = transformers.AutoModelForMaskedLM.from_config(config).eval()
     with torch.no_grad():  # random weights make every term active; the bias leaves ACTIVE of them
         rows = tokenizer(texts(8), truncation=True, max_length=LONGEST)["input_ids"]
         most = torch.stack([model(input_ids=torch.tensor([row])).logits[0].amax(0) for row in rows])
-        model.cls.predictions.bias -= most.sort(descending=True).values[:, ACTIVE].mean()
+        model.get_output_embeddings().bias -= most.sort(descending=True).values[:, ACTIVE].mean()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -163,6 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("sparse", "dense"))
     parser.add_argument("--model", help="a folder of transformers (sparse) or sentence-transformers (dense)")
+    parser.add_argument("--architecture", choices=("bert", "modernbert"), default="bert", help="of random weights")
     parser.add_argument("--texts", help="a corpus.jsonl of BEIR")
     parser.add_argument("--documents", type=int, default=64)
     parser.add_argument("--device", choices=BATCHES, default="cpu")
@@ -182,7 +192,7 @@ def main() -> None:
         given.folder = Path(folder)
         if not given.model:
             given.model = str(given.folder / "model")
-            write_model(given.kind, given.folder / "model")
+            write_model(given.kind, given.architecture, given.folder / "model")
         rounds = [{name: in_own_process(name, given) for name in contenders} for _ in range(given.repeats)]
         results = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in contenders}
         distances = {name: compared(name, given.folder) for name in contenders}
@@ -193,7 +203,7 @@ def main() -> None:
         difference, cosine = distances[name]
         print(f"{name:34}{rate:12,.2f}{ratio:8.2f}{found['mib']:8,.0f}{difference:12.1e}{cosine:10.6f}")
     if given.json:
-        asked = {name: getattr(given, name) for name in ("kind", "documents", "device", "repeats", "texts")}
+        asked = {name: getattr(given, name) for name in ("kind", "architecture", "documents", "device", "repeats", "texts")}
         given.json.write_text(json.dumps({**asked, "results": results}, indent=1) + "\n")
 
 

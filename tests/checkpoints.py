@@ -218,12 +218,13 @@ def _configuration(architecture, vocabulary, **config) -> transformers.Pretraine
 
 
 def logits(folder, texts, **settings) -> torch.Tensor:
-    """Return the logits (texts, length, vocabulary) by transformers, which must find every tensor that it needs."""
+    """Return the logits (texts, length, vocabulary) by transformers, 0 for padding; it must find every tensor that it needs."""
     model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True, **settings)
     assert not found["missing_keys"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.no_grad():
-        return model.eval()(**tokenizer(texts, padding=True, return_tensors="pt")).logits
+        tokens = tokenizer(texts, padding=True, return_tensors="pt")
+        return model.eval()(**tokens).logits * tokens["attention_mask"].unsqueeze(-1)
 
 
 def write_tokenizer(path, architecture="bert", vocabulary=None) -> None:

@@ -15,10 +15,10 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
 import lexbench.catalog
-from lexbench.models import bert
-from lexbench.models.architectures import load_masked_lm, masked_lm_files
-from lexbench.models.bert import read_wordpiece
+from lexbench.models.architectures import load_masked_lm, masked_lm_files, with_own_body
 from lexbench.models.local_model import DTYPES
+from lexbench.models.native import bert
+from lexbench.models.wordpiece import read_wordpiece
 from lexbench.runner.systems import describe, system
 
 NANO = Path(lexbench.catalog.__file__).parent / "lexmae_nano"
@@ -65,13 +65,13 @@ UNUSUAL |= {"vocab_size": 0, "type_vocab_size": None, "num_hidden_layers": 2.0}
 @pytest.mark.parametrize("setting", UNUSUAL)
 def test_an_unusual_configuration_is_left_to_transformers(setting):
     """An unusual, missing or senseless setting gives None."""
-    assert bert.empty_model(bert.BertForMaskedLM, CONFIG | {setting: UNUSUAL[setting]}) is None
+    assert bert.configuration(CONFIG | {setting: UNUSUAL[setting]}) is None
 
 
 def test_word_embeddings_are_tied_by_default():
     """The default of tie_word_embeddings is that of transformers."""
     silent = {name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"}
-    assert bert.empty_model(bert.BertForMaskedLM, silent).config.tie_word_embeddings
+    assert bert.configuration(silent).tie_word_embeddings
 
 
 def test_the_tokenizer_is_the_one_that_transformers_makes():
@@ -121,7 +121,7 @@ def test_queries_of_the_packaged_model_need_no_transformers():
 def test_classifiers_have_the_bits_of_transformers():
     """A reranker with our body gives the logits of transformers, padding and segments included."""
     model = BertForSequenceClassification(BertConfig(**CONFIG | {"num_labels": 1})).eval()
-    own = bert.with_own_body(model)
+    own = with_own_body(model)
     ids = torch.tensor([[2, 7, 9, 3], [2, 8, 3, 0]])
     given = {"input_ids": ids, "attention_mask": (ids > 0).long(), "token_type_ids": torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])}
 

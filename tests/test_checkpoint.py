@@ -16,6 +16,7 @@ from tiny import answer, loaded_modules, write_files
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.models.checkpoint import digests
+from lexbench.models.native import NATIVE
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
 CLOSE = {"atol": 1e-5, "rtol": 0}
@@ -27,12 +28,12 @@ def load(folder, **settings):
 
 
 def logits(folder, **settings):
-    """Return the logits (texts, length, vocabulary) of TEXTS by lexbench."""
+    """Return the logits (texts, length, vocabulary) of TEXTS by lexbench, 0 for padding."""
     model = load(folder, **settings)
     tokens = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
     states = model.body(tokens["input_ids"], tokens["attention_mask"]).last_hidden_state
     product = model.transform(states) @ model.weight.T
-    return product if model.bias is None else product + model.bias
+    return (product if model.bias is None else product + model.bias) * tokens["attention_mask"].unsqueeze(-1)
 
 
 PRECISIONS = [*((one, dtype) for one in checkpoints.ARCHITECTURES for dtype in (torch.float32, torch.bfloat16))]
@@ -43,7 +44,7 @@ def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architectu
     """The parts compute what the *ForMaskedLM of transformers computes, and have the requested dtype."""
     folder = checkpoints.masked_lm(tmp_path, architecture)
     expected = checkpoints.logits(folder, TEXTS, dtype=dtype, attn_implementation="sdpa")
-    tolerance = CLOSE if dtype == torch.float32 else {"atol": 0.05, "rtol": 0.02}
+    tolerance = CLOSE if dtype == torch.float32 else {"atol": 0.08, "rtol": 0.02}
     loaded = load(folder, dtype=dtype)
 
     torch.testing.assert_close(logits(folder, dtype=dtype), expected, **tolerance)
@@ -51,7 +52,7 @@ def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architectu
     assert loaded.weight.shape == (loaded.config.vocab_size, 32)
     assert not any(parameter.requires_grad for part in (loaded.body, loaded.transform) for parameter in part.parameters())
     assert not loaded.body.training
-    assert architecture == "bert" or loaded.config._attn_implementation == "sdpa"
+    assert architecture in NATIVE or loaded.config._attn_implementation == "sdpa"
 
 
 def prefixed(prefix):
@@ -352,14 +353,13 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "no weights": (put("model.safetensors", None), "no weights"),
     },
     CommandError: {
-        "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, rob"),
+        "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, new"),
         "no model_type": (config(model_type=None), "model_type None is not supported"),
         "a router": (modules(pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
         "a dense model": (modules(pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),
         "no modules": (modules([]), "a model of no modules"),
         "pools by sum": (sparse_encoder(POOLING, pooling_strategy="sum"), "pools by 'sum'; lexbench encodes .* 'max'"),
         "another activation": (sparse_encoder(POOLING, activation_function="gelu"), "activation is 'gelu'"),
-        "a prompt": (sparse_encoder(ABOUT, prompts={"query": "find: "}), "puts a prompt before texts"),
         "lower case": (sparse_encoder(BODY, do_lower_case=True), "lower-cases texts"),
     },
     InvalidFile: {

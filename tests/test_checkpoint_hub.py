@@ -1,6 +1,5 @@
 """Where a checkpoint comes from: a folder, or the Hugging Face hub; its real client talks to a server on this machine."""
 
-import hashlib
 import json
 import os
 import subprocess
@@ -8,13 +7,13 @@ import sys
 
 import checkpoints
 import pytest
+from hub import COMMIT, HubFolders
 from servers import serving
 
 from lexbench.errors import CommandError, MissingData
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import digests, fetch
 
-COMMIT = "a" * 40
 COPY = 'put a copy of the model into a folder and give model="FOLDER"'
 NO_REVISION = "the Hugging Face hub has no such revision; look at its branches and commits"
 ASK = """
@@ -56,14 +55,13 @@ def test_a_folder_needs_no_hub(tmp_path):
         fetch(str(tmp_path / "file"))
 
 
-class Hub:
+class Hub(HubFolders):
     """A hub with models that have more files than needed."""
 
     def __init__(self, path):
-        self.served = []
+        super().__init__()
         self.refused = {"org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}), "org/shut": (403, b"", {})}
         forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
-        self.folders = {}
         for name, (safetensors, form) in forms.items():
             folder = checkpoints.masked_lm(path / name, form=form, safetensors=safetensors)
             for other in ("training_args.bin", "flax_model.msgpack", "README.md", "run.py", "checkpoint-1/model.safetensors"):
@@ -75,27 +73,6 @@ class Hub:
         for name, base in (("lora", "org/safe"), ("gated-lora", "org/gated"), ("pickled-lora", "org/safe")):
             self.folders[f"org/{name}"] = adapter(path / name, base, pickled=name == "pickled-lora")
         self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
-
-    def answer(self, method, path, _body, _headers):
-        """Answer a request about a model, or send one of its files."""
-        path = path.partition("?")[0].strip("/").removeprefix("api/models/").split("/")
-        name = "/".join(path[:2])
-        if name in self.refused:
-            return self.refused[name]
-        if name not in self.folders:
-            return 404, b"", {"X-Error-Code": "RepoNotFound"}
-        if path[2] == "resolve":
-            content = self.folders[name].joinpath(*path[4:]).read_bytes()
-            self.served += ["/".join(path[4:])] * (method == "GET")
-            return 200, content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT}
-        if path[2] == "revision" and path[3] not in {"main", COMMIT}:
-            return 404, b"", {"X-Error-Code": "RevisionNotFound"}
-        folder = self.folders[name]
-        files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-        if path[2] == "tree":
-            entries = [{"type": "file", "path": at, "size": file.stat().st_size, "oid": "b" * 40} for at, file in files.items()]
-            return 200, entries, {}
-        return 200, {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in files]}, {}
 
     def ask(self, *names, **environment):
         """Return the answers of a new process for each name and revision; it may print nothing else."""

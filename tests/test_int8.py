@@ -13,7 +13,7 @@ import torch
 from lexbench.errors import CannotStart
 from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long
-from lexbench.models.int8 import Int8Layer, Int8Linear, check_int8, int8_works, quantised_states, write_largest
+from lexbench.models.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest
 from lexbench.models.transformer_model import pack
 
 RNG = np.random.default_rng(7)
@@ -107,7 +107,7 @@ def test_a_fused_layer_of_bert(tmp_path, length, difference):
     states = torch.randn(2, length, layer.output.dense.out_features, generator=torch.Generator().manual_seed(1))
     mask = torch.ones(2, 1, length, length, dtype=torch.bool)
     mask[1, ..., 4:] = False
-    fused = Int8Layer(layer)
+    fused = layer.in_int8()
     with torch.inference_mode():
         pack(layer, Int8Linear)
         for one in (None, mask):

@@ -78,11 +78,12 @@ def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
 
     body = transformers.AutoModel.from_pretrained(tmp_path / "given").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokens = tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
-        states = body(**tokenizer(TEXTS, padding=True, return_tensors="pt")).last_hidden_state
+        states = body(**tokens).last_hidden_state[tokens["attention_mask"].bool()]
     # GELU of x + 10 is x + 10, except for 1e-5 where a state is as low as -6.
     plain = functional.layer_norm(states, states.shape[-1:]) @ body.get_input_embeddings().weight.detach().T
-    found = logits(folder)
+    found = logits(folder)[tokens["attention_mask"].bool()]
     bias = (found - plain).mean()
     torch.testing.assert_close(found, plain + bias, atol=1e-3, rtol=0)
 

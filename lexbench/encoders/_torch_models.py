@@ -7,8 +7,9 @@ for bodies without such a head (`dense`, `late_interaction`, `term_weights`). Th
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from string import punctuation
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -23,12 +24,13 @@ from lexbench.models.architectures import (
     CAUSAL_LMS,
     LanguageModel,
     body_files,
+    latent_files,
     load_body,
     load_causal_lm,
     load_masked_lm,
     masked_lm_files,
 )
-from lexbench.models.checkpoint import fetch
+from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
@@ -56,7 +58,18 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; o
     "log1p_log1p_relu": lambda values: values.log1p().log1p(),
     "relu": lambda values: values,
 }
+_RULES = 'type logit_shift=0, position_top_k=0, vocab_fold="none"'
+_FOLDS: dict[str, Any] = {"max": np.maximum, "sum": np.add}  # how weights of folded terms become one
 _Projections: TypeAlias = list[Any]  # each (tokens, width) -> (tokens, terms); in int8 they are Int8Linear
+
+
+class Rules(NamedTuple):
+    """How logits become weights: the settings of `sparse_mlm` with these names."""
+
+    activation: str
+    logit_shift: float = 0.0
+    position_top_k: int = 0
+    vocab_fold: str = "none"
 
 
 class VocabularyModel(TransformerModel):
@@ -67,30 +80,56 @@ class VocabularyModel(TransformerModel):
         self.transform = checkpoint.transform
         self.pack(self.transform)
         self.vocabulary = self.dimensions = len(checkpoint.weight)
+        self.fold = checkpoint.fold
         narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
-        self._of_few = self._pieces(checkpoint.weight, checkpoint.bias, _PIECE)
+        self._of_few = _projections(self, checkpoint.weight, checkpoint.bias, _PIECE)
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
-        self._of_many = self._pieces(checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
+        self._of_many = _projections(self, checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
 
-    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> _Projections:
-        """Return the projections of states (tokens, width), each onto *terms* terms of the vocabulary."""
-        pieces = (slice(start, start + terms) for start in range(0, self.vocabulary, terms))
-        parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
-        if self.int8:
-            from lexbench.models.int8 import Int8Linear
+    def of_maxima(self, maxima: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
+        """Return the weights of terms (n, vocabulary) for the largest logits *maxima* of each text and term (n, vocabulary).
 
-            return [Int8Linear(*part) for part in parts]
-        if self.packed:
-            return [PackedLinear(*part) for part in parts]
-        return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
+        They are float32, and NaN stays, so that it can be found. Logits are multiplied by *factor*, which is above 0. Raises
+        CommandError if terms shall be folded and the model has no table for it.
+        """
+        if factor != 1 or rules.logit_shift:
+            maxima = maxima * factor - rules.logit_shift
+        return self._folded(_sparse(maxima, _ACTIVATIONS[rules.activation]), rules)
+
+    def of_positions(self, batch: Batch, states: Tensor, rules: Rules, factor: float = 1.0) -> sparse.csr_array:
+        """Return the weights of terms like `of_maxima` if each position has its `position_top_k` largest terms alone.
+
+        *states* (n, longest, width) are the body's output for *batch*.
+        """
+        best, terms = _largest_of_rows(self._of_few, self._pooling_states(batch, states), rules.position_top_k)
+        values = best * factor - rules.logit_shift
+        kept = torch.logical_not(values <= 0)
+        texts = np.repeat(np.arange(len(batch.ids)), batch.pools.sum(axis=1))[kept.nonzero()[:, 0].cpu().numpy()]
+        activated = _ACTIVATIONS[rules.activation](values[kept]).cpu().numpy()
+        shape = len(batch.ids), self.vocabulary
+        return self._folded(_joined(texts, terms[kept].cpu().numpy(), activated, shape, np.maximum), rules)
+
+    def _folded(self, weights: sparse.csr_array, rules: Rules) -> sparse.csr_array:
+        """Return *weights* (n, vocabulary) with those of folded terms as one, as `vocab_fold` says."""
+        if rules.vocab_fold == "none":
+            return weights
+        if self.fold is None:
+            raise CommandError(f'{self.name}: the model has no table of folded terms; type vocab_fold="none"')
+        rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+        return _joined(rows, self.fold[weights.indices], weights.data, weights.shape, _FOLDS[rules.vocab_fold])
+
+    def _pooling_states(self, batch: Batch, states: Tensor) -> Tensor:
+        """Return the head's states (positions, width) of the positions that pool, text after text."""
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        transformed: Tensor = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        return transformed
 
     def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the largest logit of each text and term (n, vocabulary), float32; -inf for texts without a pooling position.
 
         *states* (n, longest, width) are the body's output for *batch*. If no logit is above 0, the result may be any of them.
         """
-        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
-        states = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        states = self._pooling_states(batch, states)
         lengths = batch.pools.sum(axis=1).tolist()
         maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
         pieces = self._of_few if len(states) <= _FEW else self._of_many
@@ -101,6 +140,38 @@ class VocabularyModel(TransformerModel):
         else:
             _write_largest(pieces, states, lengths, maxima)
         return maxima
+
+
+def _projections(model: TransformerModel, weight: Tensor, bias: Tensor | None, outputs: int) -> _Projections:
+    """Return the projections of states (tokens, width) by *weight* and *bias*, each onto *outputs* of their outputs."""
+    pieces = (slice(start, start + outputs) for start in range(0, len(weight), outputs))
+    parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
+    if model.int8:
+        from lexbench.models.int8 import Int8Linear
+
+        return [Int8Linear(*part) for part in parts]
+    if model.packed:
+        return [PackedLinear(*part) for part in parts]
+    return [partial(functional.linear, weight=rows, bias=added) for rows, added in parts]
+
+
+def _largest_of_rows(pieces: _Projections, states: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the *most* largest outputs of each row of *states* (rows, width), float32, and which outputs they are.
+
+    The largest outputs of the pieces so far compete with those of the next piece, so that no row has all outputs in memory.
+    """
+    best = torch.empty((len(states), 0), device=states.device)
+    outputs = torch.empty((len(states), 0), dtype=torch.long, device=states.device)
+    first = 0
+    for project in pieces:
+        found = project(states).float()
+        values, places = found.topk(min(most, found.shape[1]), dim=1)
+        best, outputs = torch.cat([best, values], 1), torch.cat([outputs, places + first], 1)
+        if best.shape[1] > most:
+            best, places = best.topk(most, dim=1)
+            outputs = outputs.gather(1, places)
+        first += found.shape[1]
+    return best, outputs
 
 
 def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
@@ -148,6 +219,22 @@ def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda val
     return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
 
 
+def _joined(
+    rows: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], shape: tuple[int, int], join: Any
+) -> sparse.csr_array:
+    """Return the matrix of *values* at *rows* and *columns*, indices sorted; *join* makes one number of those at one place.
+
+    *join* is a function of numpy with the method reduceat, e.g. np.maximum.
+    """
+    keys = rows.astype(np.int64) * shape[1] + columns  # one number per place
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    numbers = join.reduceat(values[order], starts) if len(starts) else np.zeros(0, np.float32)
+    rows, columns = np.divmod(keys[order][starts], shape[1])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+    return sparse.csr_array((numbers, columns, offsets), shape=shape)
+
+
 class MaskedLMModel(VocabularyModel):
     """A masked-language model, with exact terms and a text head if its folder has them."""
 
@@ -162,23 +249,32 @@ class MaskedLMModel(VocabularyModel):
 
     def outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the last states (n, longest, width) of *batch*, and the largest logits (n, vocabulary)."""
-        ids, mask = _on_device(batch, self.device)
-        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = self._states(batch)
         return states, self._maxima(batch, states)
+
+    def _states(self, batch: Batch) -> Tensor:
+        ids, mask = _on_device(batch, self.device)
+        states: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
 
     @torch.inference_mode()
     def vectors(
-        self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
+        self, batch: Batch, rules: Rules, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
     ) -> sparse.csr_array:
-        """Return the vectors (n, dimensions), float32; NaN stays, so that it can be found.
+        """Return the vectors (n, dimensions) by *rules*, float32; NaN stays, so that it can be found.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
-        within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head.
+        within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head, or if
+        a model with exact terms or a text head has other rules than an activation.
         """
-        states, maxima = self.outputs(batch)
         if self.exact_terms is None and self.text_head is None and not text_terms:
-            return _sparse(maxima, _ACTIVATIONS[activation])
-        weights = _ACTIVATIONS[activation](maxima.clamp(min=0))
+            if rules.position_top_k:
+                return self.of_positions(batch, self._states(batch), rules)
+            return self.of_maxima(self.outputs(batch)[1], rules)
+        if rules != Rules(rules.activation):
+            raise CommandError(f"{self.name} has exact terms or a text head, which go with activation alone: {_RULES}")
+        states, maxima = self.outputs(batch)
+        weights = _ACTIVATIONS[rules.activation](maxima.clamp(min=0))
         if self.exact_terms is not None:
             ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)
@@ -203,15 +299,17 @@ class CausalLMModel(VocabularyModel):
         self.width = int(checkpoint.config.hidden_size)
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, activation: str, *, bidirectional: bool, factor: float) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
+    def vectors(self, batch: Batch, rules: Rules, *, bidirectional: bool, factor: float) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
 
         Logits are multiplied by *factor*, which is above 0. With *bidirectional* each position attends to its whole text.
         """
         ids, real = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.real))
         mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
         states = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-        return _sparse(self._maxima(batch, states) * factor, _ACTIVATIONS[activation])
+        if rules.position_top_k:
+            return self.of_positions(batch, states, rules, factor)
+        return self.of_maxima(self._maxima(batch, states), rules, factor)
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------------
@@ -228,12 +326,17 @@ class BodyModel(TransformerModel):
     causal: ClassVar[bool] = False  # whether it may be a causal language model's
 
     def __init__(self, spec: ModelSpec) -> None:
-        files = body_files(fetch(spec.name, spec.revision), causal=self.causal)
+        files = self.files(fetch(spec.name, spec.revision))
         body, self.others, tokenizer, config = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, body, tokenizer, config)
         self.folder = files.folder
         self._settings = {"use_cache": False} if files.config["model_type"] in CAUSAL_LMS else {}
         self.width = int(config.hidden_size)
+
+    @classmethod
+    def files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of the model in *folder*."""
+        return body_files(folder, causal=cls.causal)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
@@ -241,6 +344,26 @@ class BodyModel(TransformerModel):
         types = {} if batch.types is None else {"token_type_ids": torch.from_numpy(batch.types).to(self.device)}
         states: Tensor = self.body(input_ids=ids, **types, attention_mask=mask, **self._settings).last_hidden_state
         return states
+
+    def pooled(self, batch: Batch, pooling: str, skip: int = 0) -> Tensor:
+        """Return one state per text (n, width), float32, by *pooling*: "cls", "last" or "mean".
+
+        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
+        tokens.
+        """
+        states = self.states(batch)
+        if pooling == "cls":
+            pooled = states[:, 0].float()
+        elif pooling == "last":
+            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
+            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
+        else:
+            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
+            counted[:, :skip] = 0
+            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
+            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
+        return pooled
 
     def other(self, *names: str) -> Tensor | None:
         """Return the first tensor outside the body that has one of *names* in any module, as float32; None if there is none."""
@@ -298,23 +421,8 @@ class DenseModel(BodyModel):
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, pooling: str, skip: int) -> Tensor:
-        """Return the vectors (n, dimensions) of *batch*, float32, not normalised.
-
-        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
-        tokens.
-        """
-        states = self.states(batch)
-        if pooling == "cls":
-            pooled = states[:, 0].float()
-        elif pooling == "last":
-            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
-            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
-            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
-        else:
-            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
-            counted[:, :skip] = 0
-            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
-            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
+        """Return the vectors (n, dimensions) of *batch*, float32, not normalised; *pooling* and *skip* as in `pooled`."""
+        pooled = self.pooled(batch, pooling, skip)
         vectors: Tensor = self.head(pooled)
         return vectors
 
@@ -391,10 +499,89 @@ class TermWeightsModel(BodyModel):
         """
         weights = functional.linear(self.states(batch), self.weight, self.bias).relu().squeeze(-1).float().cpu().numpy()
         rows, columns = np.nonzero(batch.pools & ~(weights <= 0))
-        keys = rows * self.vocabulary + batch.ids[rows, columns]  # one number per text and term
-        order = np.argsort(keys, kind="stable")
-        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-        largest = np.maximum.reduceat(weights[rows, columns][order], starts) if len(starts) else np.zeros(0, np.float32)
-        rows, terms = np.divmod(keys[order][starts], self.vocabulary)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(batch.ids)))])
-        return sparse.csr_array((largest, terms, offsets), shape=(len(batch.ids), self.vocabulary))
+        shape = len(batch.ids), self.vocabulary
+        return _joined(rows, batch.ids[rows, columns], weights[rows, columns], shape, np.maximum)
+
+
+# ---- latent features -------------------------------------------------------------------------------------------------------
+
+_FEATURES = 4096  # features projected at a time
+_LAYER_NORM = 1e-5  # what sentence-transformers adds to the deviation of a state
+
+
+class LatentModel(BodyModel):
+    """A body, and the encoder of a sparse autoencoder: W (features, width), b (features,), and what is subtracted before W."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        weight, bias, self.subtracted = self._encoder()
+        self.dimensions = self.vocabulary = len(weight)
+        dtype = torch.float32 if self.int8 else spec.torch_dtype
+        self.pieces = _projections(self, weight.to(dtype), None if bias is None else bias.to(dtype), _FEATURES)
+        self.others = {}
+
+    @classmethod
+    def files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of the body and the autoencoder in *folder*."""
+        return latent_files(folder)
+
+    def _encoder(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return W, b and the tensor (width,) that is subtracted before W, found by their shapes and names.
+
+        The decoder of the autoencoder is left out; it only serves training. Raises InvalidFile if there is no W, or two
+        different ones, or a tensor that is neither.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in self.others.items() if "pooler." not in name}
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == self.width < shape[0]]  # noqa: PLR2004
+        same = [name for name in matrices if torch.equal(self.others[name], self.others[matrices[0]])]
+        if not matrices or len(same) < len(matrices):
+            actual = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+            raise InvalidFile(
+                f"{self.name}: a model of latent features has one tensor (features, {self.width}) behind its body, and here is "
+                f"{actual}"
+            )
+        weight = self.others[same[0]]
+        biases = [name for name, shape in shapes.items() if shape == (len(weight),)]
+        before = [name for name, shape in shapes.items() if shape == (self.width,) and "dec" not in name]
+        decoder = [name for name, shape in shapes.items() if shape in {(self.width, len(weight)), (self.width,)}]
+        if unknown := shapes.keys() - {*matrices, *biases, *before, *decoder}:
+            raise InvalidFile(f"{self.name}: lexbench does not know what {', '.join(sorted(unknown))} does; give another model")
+        if max(len(biases), len(before)) > 1:
+            raise InvalidFile(f"{self.name}: which of {', '.join([*biases, *before])} belongs to the features is not clear")
+        own, subtracted = ([self.others[name].float() for name in names] for names in (biases, before))
+        return weight.float(), own[0] if own else None, subtracted[0] if subtracted else None
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, pooling: str, scaling: str, active: int) -> sparse.csr_array:
+        """Return the vectors (n, features), float32; NaN stays, so that it can be found.
+
+        With *pooling* "max" each position that pools has features, of which a text has the largest. Other poolings make one
+        state of a text first. *scaling* and *active* as in `features`.
+        """
+        shape = len(batch.ids), self.dimensions
+        if pooling != "max":
+            return _joined(*self._features(self.pooled(batch, pooling), scaling, active), shape, np.maximum)
+        positions, features, values = self.features(batch, scaling, active)
+        return _joined(np.nonzero(batch.pools)[0][positions], features, values, shape, np.maximum)
+
+    @torch.inference_mode()
+    def features(self, batch: Batch, scaling: str, active: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the features of positions that pool: which of these positions, which feature, and its weight.
+
+        *scaling* of states is "none", "length" (1) or "layer_norm". A position has at most *active* features.
+        """
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        return self._features(self.states(batch).flatten(0, 1).index_select(0, pooled).float(), scaling, active)
+
+    def _features(self, states: Tensor, scaling: str, active: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        if scaling == "length":
+            states = functional.normalize(states, dim=1)
+        elif scaling == "layer_norm":
+            states = states - states.mean(1, keepdim=True)
+            states = states / (states.std(1, keepdim=True) + _LAYER_NORM)
+        if self.subtracted is not None:
+            states = states - self.subtracted
+        dtype = torch.float32 if self.int8 else getattr(torch, self.dtype)
+        values, features = _largest_of_rows(self.pieces, states.to(dtype), active)
+        kept = torch.logical_not(values <= 0)
+        return kept.nonzero()[:, 0].cpu().numpy(), features[kept].cpu().numpy(), values[kept].cpu().numpy()

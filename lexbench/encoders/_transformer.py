@@ -8,17 +8,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, listed
+from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
-from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, token_spans, tokenise
+from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, plain_copy, token_spans, tokenise
 from lexbench.plugins import Encoder, TokenSpans
-from lexbench.registry import at_search, runtime
+from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import rows_of, stacked
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
+_LISTED = 5  # unknown settings in one message
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 
@@ -61,6 +63,7 @@ class Transformer(LocalModel, Encoder):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that runs the model
+    rules: ClassVar[tuple[str, ...]] = ()  # settings with any value that define what a model's vectors are
     several_devices: ClassVar[bool] = True
     query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
@@ -83,7 +86,7 @@ class Transformer(LocalModel, Encoder):
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()
-            if name in self.choices and value != getattr(self, name)
+            if name in (*self.choices, *self.rules) and value != getattr(self, name)
         ]
 
     def slow_note(self) -> str:
@@ -252,3 +255,56 @@ class SparseTransformer(Transformer):
     def _encode(self, *args: Any, **settings: Any) -> "scipy.sparse.csr_array":
         vectors: scipy.sparse.csr_array = super()._encode(*args, **settings)
         return vectors
+
+
+@dataclass(frozen=True)
+class PromptedSparse(SparseTransformer):
+    """The settings of `Transformer`, and the following.
+
+    Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool. *unknown_ok* accepts a
+    folder with code of its authors and settings that only that code knows; they are ignored, and the code never runs.
+    """
+
+    query_prompt: str = optional_at_search("")
+    document_prompt: str = optional("")
+    pool_prompts: bool = optional(True)
+    unknown_ok: bool = runtime(False)
+
+    rules: ClassVar[tuple[str, ...]] = ("query_prompt", "document_prompt", "pool_prompts")
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""
+        for tower in {} if self.unknown_ok else dict.fromkeys(self.towers()):
+            files = self.checkpoint_files(fetch(*tower))
+            if unknown := unknown_settings(files.config):
+                raise CommandError(
+                    f"{files.folder}: config.json has settings of its authors' code (auto_map) that lexbench does not know: "
+                    f"{listed(unknown, _LISTED)}; type unknown_ok=True to ignore them"
+                )
+        return super().index_identity()
+
+    def notes(self) -> list[str]:
+        """Return the notes of `Transformer`, and one if the folder brings code that is not run."""
+        config = self.checkpoint_files(fetch(self.model, self.revision)).config
+        if not config.get("auto_map"):
+            return super().notes()
+        unknown = f", and ignores {listed(found, _LISTED)}" if (found := unknown_settings(config)) else ""
+        return [
+            *super().notes(),
+            f"{self.model} brings code (auto_map); lexbench runs none of it, and follows config.json{unknown}",
+        ]
+
+    def _without_prompt(self, model: Any, batch: Batch, prompt: str) -> Batch:
+        """Return *batch* in which the tokens of *prompt* do not pool, if `pool_prompts` says so.
+
+        Those are the tokens of the prompt alone, as far as each text begins with them.
+        """
+        if self.pool_prompts or not prompt:
+            return batch
+        cutter = plain_copy(model.tokenizer)
+        own, marked = (tokenise(cutter, [prompt], special=special).ids for special in (False, True))
+        first = next((i for i in range(len(marked)) if np.array_equal(marked[i : i + len(own)], own)), 0)
+        places = batch.ids[:, first : first + len(own)]
+        pools = batch.pools.copy()
+        pools[:, first : first + len(own)] &= ~np.logical_and.accumulate(places == own[: places.shape[1]], axis=1)
+        return batch._replace(pools=pools)

@@ -18,7 +18,6 @@ from lexbench.models.architectures import CAUSAL_LMS
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.lora import model_files
 from lexbench.models.token_batches import Batch
-from lexbench.registry import at_search
 
 if TYPE_CHECKING:
     import scipy
@@ -32,15 +31,12 @@ class SparseCLM(SparseMLM):
 
     *attention*: "causal", or "bidirectional" for models trained to see the whole text (LACONIC, Lion-SP). *pooling*: "max" over
     positions, of which *positions* "text" leaves out the first and the last special token; "last" takes the last token.
-    *logits* "scaled" multiplies them by the model's width to the power of -1/4 (Lion-SP). Prompts are put before texts and are
-    cut with them.
+    *logits* "scaled" multiplies them by the model's width to the power of -1/4 (Lion-SP).
     """
 
     attention: str = "causal"
     pooling: str = "max"
     logits: str = "plain"
-    query_prompt: str = at_search("")
-    document_prompt: str = ""
 
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "CausalLMModel"
@@ -63,11 +59,14 @@ class SparseCLM(SparseMLM):
         return model_files(folder, CAUSAL_LMS)
 
     def _query_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        return self._vectors(model, batch)  # not those of SparseMLM: a causal model has no exact terms and no text head
+        return self._causal_vectors(model, self._without_prompt(model, batch, self.query_prompt))
 
     def _vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+        return self._causal_vectors(model, self._without_prompt(model, batch, self.document_prompt))
+
+    def _causal_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1
             batch = batch._replace(pools=batch.real & (np.arange(batch.ids.shape[1]) == last))
         factor = model.width**-0.25 if self.logits == "scaled" else 1.0
-        return model.vectors(batch, self.activation, bidirectional=self.attention == "bidirectional", factor=factor)
+        return model.vectors(batch, self._rules(), bidirectional=self.attention == "bidirectional", factor=factor)

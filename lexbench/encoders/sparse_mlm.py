@@ -11,7 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lexbench.encoders._transformer import SparseTransformer, no_progress
+from lexbench.encoders._transformer import PromptedSparse, no_progress
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import CheckpointFiles
@@ -23,12 +23,14 @@ from lexbench.types import Document
 if TYPE_CHECKING:
     import scipy
 
+    from lexbench.encoders._torch_models import Rules
+
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
 @dataclass(frozen=True)
-class SparseMLM(SparseTransformer):
-    """The settings of `Transformer`, and the following; folders of LexMAE and sentence-transformers state them.
+class SparseMLM(PromptedSparse):
+    """The settings of `PromptedSparse`, and the following; folders of LexMAE and sentence-transformers state them.
 
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
@@ -37,6 +39,10 @@ class SparseMLM(SparseTransformer):
     terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
     *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
     terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+
+    *logit_shift* is subtracted from all logits. *position_top_k* keeps the largest terms of each position, before the maximum
+    over positions; 0 keeps all. *vocab_fold* "max" or "sum" joins the weights of terms that the checkpoint's table folds onto
+    one, e.g. terms that differ in case.
     """
 
     query_length: int = at_search(256)
@@ -48,22 +54,28 @@ class SparseMLM(SparseTransformer):
     query_text_terms: int = optional_at_search(0)
     query_counts: str = optional_at_search("saturated")
     query_idf: float = optional_at_search(0.0)
+    logit_shift: float = optional(0.0)
+    position_top_k: int = optional(0)
+    vocab_fold: str = optional("none")
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "MaskedLMModel"
+    rules: ClassVar[tuple[str, ...]] = (*PromptedSparse.rules, "logit_shift", "position_top_k")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **SparseTransformer.choices,
+        **PromptedSparse.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
+        "vocab_fold": ("none", "max", "sum"),
     }
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        for name, none in ("document_terms", "all"), ("text_terms", "none"), ("query_text_terms", "none"):
+        zero = {"document_terms": "all", "position_top_k": "all", "text_terms": "none", "query_text_terms": "none"}
+        for name, none in zero.items():
             if getattr(self, name) < 0:
                 raise CommandError(f"{self.plugin}({name}={getattr(self, name)}): give a number above 0, or 0 for {none}")
         if not 0 <= self.query_idf < inf:
@@ -96,18 +108,25 @@ class SparseMLM(SparseTransformer):
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of documents."""
+        batch = self._without_prompt(model, batch, self.document_prompt)
         vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
+            batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms
         )
         return vectors
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         whole = self.query_counts == "whole"
+        batch = self._without_prompt(model, batch, self.query_prompt)
         vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
+            batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms
         )
         return vectors
+
+    def _rules(self) -> "Rules":
+        from lexbench.encoders._torch_models import Rules
+
+        return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
 
     def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""

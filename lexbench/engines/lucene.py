@@ -72,7 +72,9 @@ class LuceneIndex(Index):
         self._reader = Reader(path, java_class(_SIMILARITY)())
         white_space = java_class(f"{LUCENE}.analysis.core.WhitespaceAnalyzer")()
         self._parser = java_class(f"{LUCENE}.queryparser.classic.QueryParser")(_FIELD, white_space)
-        self._collectors = java_class(f"{LUCENE}.search.TopScoreDocCollector")
+        # Lucene 9 makes managers of collectors by a method, Lucene 10 by their class; both take the same arguments.
+        older = getattr(java_class(f"{LUCENE}.search.TopScoreDocCollector"), "createSharedManager", None)
+        self._manager = older or java_class(f"{LUCENE}.search.TopScoreDocCollectorManager")
 
     def prepare(self, queries: sparse.csr_array) -> list[Any]:
         """Return Lucene's query for each of *queries* (queries, vocabulary); None for one without weights."""
@@ -85,9 +87,9 @@ class LuceneIndex(Index):
 
     def retrieve(self, prepared: list[Any], k: int) -> list[Any]:
         """Return Lucene's TopDocs of the best *k* for each prepared query that is not None: Lucene's part of a search."""
-        search, collectors = self._reader.searcher.search, self._collectors
+        search = self._reader.searcher.search
         queries = (query for query in prepared if query is not None)
-        return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in queries]
+        return [search(query, k if self._prune else self._manager(k, None, _EVERY_HIT)) for query in queries]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a term with the query."""

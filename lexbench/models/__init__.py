@@ -2,7 +2,8 @@
 
     checkpoint         the folder of a model: its files, digests, and the download from the hub
     stated_settings    settings that a folder states
-    architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `bert` (our own), `added_terms`
+    architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `added_terms`, `wordpiece` (tokens)
+    native             architectures that lexbench computes itself: BERT, ModernBERT and GTE's BERT, one file each
     token_batches      texts as batches of tokens
     transformer_model  models in memory, with `int8` and `dtype_speed`
     local_model        the base class of plug-ins that run one, and what a model has learned from

@@ -18,30 +18,38 @@ from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
     ABOUT,
     ADAPTER,
+    CONFIG,
     MODULES,
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
+    optional_json,
     prompts,
     transformer_files,
     transformer_folder,
     weight_files,
 )
 from lexbench.models.lora import MERGE, adapted_tensors, model_files
+from lexbench.models.native import NATIVE, MaskedLMNames, architecture
 from lexbench.models.stated_settings import (
     EXACT_TERMS,
     EXACT_TERMS_FILE,
+    OF_ANY_MODEL,
     TEXT_HEAD_FILE,
+    VOCABULARY_RULES,
     sparse_encoder_modules,
     sparse_mlm_defaults,
+    states_vocabulary_rules,
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     import transformers
+    from numpy.typing import NDArray
 
     from lexbench.models.added_terms import AddedTerms
-    from lexbench.models.bert import BertConfig, WordPiece
+    from lexbench.models.wordpiece import WordPiece
 
 # A body(input_ids, attention_mask) -> .last_hidden_state (b, l, h); other tensors by name; tokenizer; configuration.
 Body: TypeAlias = "tuple[torch.nn.Module, Mapping[str, torch.Tensor], transformers.PreTrainedTokenizerFast, Any]"
@@ -51,26 +59,20 @@ CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 # ---- language models -------------------------------------------------------------------------------------------------------
 
 
-class MaskedLMNames(NamedTuple):
-    """The names of tensors in the `…ForMaskedLM` of a model_type."""
-
-    embedding: str  # (vocabulary, h); in most models the output projection is the same tensor
-    weight: str  # (vocabulary, h) the output projection
-    biases: tuple[str, str] | None = None  # (vocabulary,) of the output projection, if it has two names
-
-
-MASKED_LMS: Mapping[str, MaskedLMNames] = {  # by model_type
-    "bert": MaskedLMNames(
-        "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.weight",
-        ("cls.predictions.bias", "cls.predictions.decoder.bias"),
-    ),
+# The types that transformers computes; lexbench computes those in the package `native`.
+_OTHERS: Mapping[str, MaskedLMNames] = {
     "distilbert": MaskedLMNames("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"),
-    "modernbert": MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight"),
     "roberta": MaskedLMNames(
         "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", ("lm_head.bias", "lm_head.decoder.bias")
     ),
 }
+MASKED_LMS = tuple(sorted((*NATIVE, *_OTHERS)))  # model types
+
+
+def masked_lm_tensors(model_type: str) -> MaskedLMNames:
+    """Return the names of tensors in the `…ForMaskedLM` of one of MASKED_LMS."""
+    own = architecture(model_type)
+    return _OTHERS[model_type] if own is None else own.names
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,9 @@ class LanguageModel:
     weight: "torch.Tensor"  # (vocabulary, h)
     bias: "torch.Tensor | None"  # (vocabulary,)
     tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
-    config: "transformers.PretrainedConfig | BertConfig"
+    config: Any  # of transformers, or of one of our own architectures
     added: "AddedTerms | None" = None  # exact terms and the text head of a masked-language model
+    fold: "NDArray[np.int64] | None" = None  # (vocabulary,) the term that each term is folded onto, if there is such a table
 
 
 def masked_lm_files(folder: Path, *, documents_only: bool = False) -> CheckpointFiles:
@@ -92,7 +95,8 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     With *documents_only* it may be the document model of a Router. Raises MissingData if a file is missing, CommandError for
     other kinds of models.
     """
-    listed = sparse_encoder_modules(folder, documents_only=documents_only) if (folder / MODULES).is_file() else []
+    has_modules = (folder / MODULES).is_file() and not states_vocabulary_rules(folder)
+    listed = sparse_encoder_modules(folder, documents_only=documents_only) if has_modules else []
     files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
     stated = bool(defaults.pop(EXACT_TERMS, False))
@@ -104,17 +108,35 @@ def masked_lm_files(folder: Path, *, documents_only: bool = False) -> Checkpoint
     return replace(files, defaults=defaults, heads=heads)
 
 
+def unknown_settings(config: Mapping[str, Any]) -> list[str]:
+    """Return the settings in a config.json that name code of its authors (auto_map) and that lexbench does not know.
+
+    Only that code can say whether such a setting changes vectors. The list is empty if config.json names no code.
+    """
+    if not config.get("auto_map"):
+        return []
+    own = architecture(config["model_type"])
+    if own is not None and own.settings:
+        known = set(own.settings)
+    else:
+        from transformers import AutoConfig
+
+        known = set(AutoConfig.for_model(config["model_type"]).to_dict())
+    return sorted(set(config) - known - OF_ANY_MODEL - set(VOCABULARY_RULES))
+
+
 def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
     """Return the masked-language model, ready for inference.
 
     Raises InvalidFile if its files cannot be read or the weights do not fit config.json.
     """
-    from lexbench.models import added_terms, bert, loading
+    from lexbench.models import added_terms, loading, wordpiece
 
-    tokenizer = bert.read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
-    names = MASKED_LMS[files.config["model_type"]]
-    model = _empty(files, bert.BertForMaskedLM, "AutoModelForMaskedLM")
-    tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder)
+    tokenizer = wordpiece.read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
+    names = masked_lm_tensors(files.config["model_type"])
+    model = _empty(files, "masked_lm", "AutoModelForMaskedLM")
+    tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder, names.embedding)
+    tensors, fold = _fold_table(tensors, model.state_dict(), files)
     pairs = [names.biases] if names.biases else []
     if model.config.tie_word_embeddings:
         pairs.append((names.embedding, names.weight))
@@ -125,25 +147,57 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     added = added_terms.read(files.folder, *weight.shape)
     for part in filter(None, added):
         part.to(device).eval().requires_grad_(requires_grad=False)
-    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, added)
+    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, added, fold)
 
 
-def _empty(files: CheckpointFiles, own: Any, auto_class: str, model_type: str = "", **settings: bool) -> Any:
-    """Return the model that config.json describes: of our class *own* for an ordinary BERT, else of transformers."""
-    from lexbench.models import bert, loading
+def _fold_table(
+    tensors: "dict[str, torch.Tensor]", expected: Iterable[str], files: CheckpointFiles
+) -> "tuple[dict[str, torch.Tensor], NDArray[np.int64] | None]":
+    """Return the *tensors* without a table of folded terms, and that table.
+
+    It is the only tensor of whole numbers (vocabulary,) without one of the *expected* names. Raises InvalidFile if config.json
+    says that there is one and there is none, or if its numbers are no terms.
+    """
+    size, others = files.config.get("vocab_size"), tensors.keys() - set(expected)
+    found = {name: tensors[name] for name in others if tuple(tensors[name].shape) == (size,)}
+    tables = {name: one for name, one in found.items() if not one.is_floating_point()}
+    if not tables and files.defaults.get("vocab_fold", "none") != "none":
+        raise InvalidFile(f"{files.folder}: config.json says vocab_fold, and no tensor ({size},) of whole numbers is its table")
+    if len(tables) != 1:
+        return tensors, None
+    ((name, table),) = tables.items()
+    if not 0 <= int(table.min()) <= int(table.max()) < len(table):
+        raise InvalidFile(f"{files.folder}: {name} folds a term onto one that is not in the vocabulary")
+    return {other: one for other, one in tensors.items() if other != name}, table.long().numpy()
+
+
+def _empty(files: CheckpointFiles, part: str, auto_class: str, model_type: str = "", **settings: bool) -> Any:
+    """Return the model that config.json describes, without values.
+
+    It is the *part* of one of our own architectures ("body" or "masked_lm"; "" for none) if config.json is usual, else a model
+    of transformers. Raises CommandError if neither has it.
+    """
+    from lexbench.models import loading
 
     loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
-    return bert.empty_model(own, files.config) or loading.empty_model(files, auto_class, model_type, **settings)
+    own = architecture(files.config["model_type"]) if part else None
+    if own is not None and (config := own.configuration(files.config)) is not None:
+        return loading.without_values(getattr(own, part), config)
+    if own is not None and own.unusual is not None:
+        raise CommandError(f"{files.folder / CONFIG}: lexbench does not compute a model with {own.unusual(files.config)}")
+    return loading.empty_model(files, auto_class, model_type, **settings)
 
 
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
     """Return the body of a `…ForMaskedLM`, and its head up to the output projection."""
-    if model.config.model_type == "bert":
-        return model.bert, model.cls.predictions.transform
+    if hasattr(model, "transform"):  # of our own
+        return model.body, model.transform
     from torch.nn import Sequential
     from transformers.activations import ACT2FN
 
     match model.config.model_type:
+        case "bert":
+            return model.bert, model.cls.predictions.transform
         case "distilbert":
             activation = ACT2FN[model.config.activation]
             return model.distilbert, Sequential(model.vocab_transform, activation, model.vocab_layer_norm)
@@ -163,7 +217,7 @@ def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     from lexbench.models import loading
 
     tokenizer = loading.load_tokenizer(files.tokenizer_folder)
-    model = _empty(files, None, "AutoModelForCausalLM")
+    model = _empty(files, "", "AutoModelForCausalLM")
     tensors = {name: tensor for name, tensor in adapted_tensors(files, dtype).items() if not name.endswith(_CONSTANTS)}
     if model.config.tie_word_embeddings:
         tensors = loading.tied(tensors, [("model.embed_tokens.weight", "lm_head.weight")])
@@ -199,23 +253,23 @@ _PROJECTION = "lm_head."  # onto the vocabulary: large, and unused by encoders o
 class BodyClass(NamedTuple):
     """How transformers builds the body of a model_type."""
 
-    poolable: bool  # whether its class takes add_pooling_layer
+    poolable: bool = False  # whether its class takes add_pooling_layer
     embedding: str = "embeddings.word_embeddings.weight"  # the part of its name before this is the prefix of all names
     model_type: str = ""  # the model_type to build, if it is another
 
 
 BODIES: Mapping[str, BodyClass] = {  # by model_type
+    **{model_type: BodyClass() for model_type in NATIVE},
     "bert": BodyClass(poolable=True),
     "camembert": BodyClass(poolable=True),
-    "distilbert": BodyClass(poolable=False),
+    "distilbert": BodyClass(),
     "dpr": BodyClass(poolable=True, model_type="bert"),  # each of its two towers is a BERT
-    "electra": BodyClass(poolable=False),
+    "electra": BodyClass(),
     "ernie": BodyClass(poolable=True),
-    "modernbert": BodyClass(poolable=False, embedding="embeddings.tok_embeddings.weight"),
     "mpnet": BodyClass(poolable=True),
     "roberta": BodyClass(poolable=True),
     "xlm-roberta": BodyClass(poolable=True),
-    **{model_type: BodyClass(poolable=False, embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
+    **{model_type: BodyClass(embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
 }
 
 
@@ -236,24 +290,53 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
 
+def latent_files(folder: Path) -> CheckpointFiles:
+    """Return the files of a body and of its sparse autoencoder, without stated settings.
+
+    The model_type may be one of the authors' code: then that of a model in config.json counts, or the architecture whose name
+    of word embeddings is in the weights. Raises the errors of `body_files`.
+    """
+    place = transformer_folder(folder)
+    config = optional_json(place / CONFIG)
+    if not config or config.get("model_type") in BODIES or (place / ADAPTER).is_file():
+        return body_files(folder, causal=True)
+    nested = [value for value in config.values() if isinstance(value, dict) and value.get("model_type") in BODIES]
+    if len(nested) == 1:
+        return replace(transformer_files(place), config=config | nested[0])
+    from lexbench.models.loading import tensor_names
+
+    files = transformer_files(place)
+    names = tensor_names(files.weights)
+    fitting = [kind for kind in NATIVE if any(name.endswith(_embedding(kind)) for name in names)]
+    if len(fitting) != 1:
+        return body_files(folder)  # it raises an error about the model_type
+    return replace(files, config=config | {"model_type": fitting[0]})
+
+
+def _embedding(model_type: str) -> str:
+    """Return how the name of the word embeddings ends in the body of a *model_type*."""
+    own = architecture(model_type)
+    return BODIES[model_type].embedding if own is None else own.embedding
+
+
 def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> "Body":
     """Return the body, ready for inference, all other tensors of the checkpoint by name, the tokenizer and the configuration.
 
     The other tensors are e.g. heads. Tensors of a module in a subfolder have names like `2_Dense/linear.weight`. Raises
     InvalidFile if the files cannot be read or the weights do not fit config.json.
     """
-    from lexbench.models import bert, loading
+    from lexbench.models import loading, wordpiece
 
     model_type = files.config["model_type"]
     body_class = BODIES[model_type]
     unpooled = {"add_pooling_layer": False} if body_class.poolable else {}
-    model = _empty(files, bert.Bert, "AutoModel", body_class.model_type, **unpooled)
-    tensors, others = _split(adapted_tensors(files, dtype), body_class.embedding, model.state_dict(), files.folder)
+    model = _empty(files, "body", "AutoModel", body_class.model_type, **unpooled)
+    tensors, others = _split(adapted_tensors(files, dtype), _embedding(model_type), model.state_dict(), files.folder)
     body = _filled(model, tensors, files, dtype, device)
     for path in files.heads:
         others |= {f"{path.parent.name}/{name}": tensor for name, tensor in loading.read_tensors([path]).items()}
     floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
-    tokenizer: Any = bert.read_wordpiece(files.tokenizer_folder)
+    tokenizer: Any = wordpiece.read_wordpiece(files.tokenizer_folder)
     if tokenizer is None:
         load = loading.load_tokenizer if model_type in CAUSAL_LMS else loading.load_encoding_tokenizer
         tokenizer = load(files.tokenizer_folder)
@@ -334,3 +417,11 @@ def load_classifier(folder: Path) -> Any:
     if missing:
         raise InvalidFile(f"{folder}: {len(missing)} weights are missing ({missing[0]}); a reranker needs all of them")
     return model
+
+
+def with_own_body(model: Any) -> Any:
+    """Return a classifier of transformers with the body of our own architecture, or *model* itself if there is none."""
+    own = architecture(model.config.model_type)
+    if own is None or own.classifier is None or not type(model).__name__.endswith(_CLASS_ENDING):
+        return model
+    return own.classifier(model) or model

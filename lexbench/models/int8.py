@@ -12,7 +12,7 @@ module only for dtype="int8".
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from lexbench.compiling.loops import njit
 from lexbench.errors import CannotStart
-from lexbench.models.bert import Layer, attend
 
 _WEIGHT_MOST, _STATE_MOST = 63, 127  # the largest whole numbers
 _ZERO = 128  # what 0 is in a state
@@ -81,6 +80,18 @@ class Int8Linear(nn.Module):
         quantise_gelu(products.numpy(), states.scales.numpy(), self.bias, found.values.numpy(), found.scales.numpy())
         return found
 
+    def quantised_geglu(self, states: QuantisedStates, *, gate_first: bool = False) -> QuantisedStates:
+        """Return GELU of one half of the result times the other half, in whole numbers again.
+
+        GELU is that of the first half, with *gate_first* of the second one.
+        """
+        products = self.unscaled(states)
+        half = products.shape[1] // 2
+        found = QuantisedStates.empty(len(products), half)
+        first = half if gate_first else 0
+        quantise_geglu(products.numpy(), states.scales.numpy(), self.bias, first, found.values.numpy(), found.scales.numpy())
+        return found
+
     def normalised(self, states: QuantisedStates, before: Tensor, norm: nn.LayerNorm) -> Tensor:
         """Return *norm* of the sum of the result and *before* (tokens, outputs), float32."""
         products = self.unscaled(states)
@@ -96,41 +107,17 @@ class Int8Linear(nn.Module):
         return products
 
 
-class Int8Layer(nn.Module):
-    """A layer of our BERT with linear layers in int8; query, key and value are one of them. Attention stays in floats."""
-
-    def __init__(self, layer: Layer) -> None:
-        super().__init__()
-        heads: Any = layer.attention["self"]
-        attended: Any = layer.attention["output"]
-        hidden: Any = layer.intermediate["dense"]
-        inputs = (heads.query, heads.key, heads.value)
-        self.heads = int(heads.heads)
-        self.inputs = Int8Linear(torch.cat([one.weight for one in inputs]), torch.cat([one.bias for one in inputs]))
-        self.attended, self.hidden, self.output = (
-            Int8Linear(dense.weight, dense.bias) for dense in (attended.dense, hidden, layer.output.dense)
-        )
-        self.attended_norm, self.output_norm = attended.LayerNorm, layer.output.LayerNorm
-
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the next states (texts, length, width); *mask* as in `Layer`."""
-        texts, length, width = states.shape
-        before = states.view(-1, width)
-        dtype = torch.bfloat16 if _HAS_BFLOAT16 and length >= _LONG else torch.float32
-        inputs = self.inputs.product(quantised_states(before)).to(dtype)
-        query, key, value = inputs.view(texts, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        gathered = attend(query, key, value, mask).transpose(1, 2).reshape(-1, width).float()
-        attended = self.attended.normalised(quantised_states(gathered), before, self.attended_norm)
-        hidden = self.hidden.quantised_gelu(quantised_states(attended))
-        return self.output.normalised(hidden, attended, self.output_norm).view(texts, length, width)
+def attention_dtype(length: int) -> torch.dtype:
+    """Return the dtype of attention between products in int8, for texts of *length* tokens."""
+    return torch.bfloat16 if _HAS_BFLOAT16 and length >= _LONG else torch.float32
 
 
 def replace_layers(module: nn.Module) -> None:
-    """Replace the layers of our BERT inside *module* by layers in int8."""
+    """Replace the layers of our own architectures inside *module* by layers in int8."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
-            if type(layer) is Layer:
-                setattr(parent, name, Int8Layer(layer))
+            if (in_int8 := getattr(layer, "in_int8", None)) is not None:
+                setattr(parent, name, in_int8())
 
 
 def write_largest(layers: Sequence[Int8Linear], states: Tensor, lengths: Sequence[int], largest: Tensor) -> None:
@@ -244,6 +231,23 @@ def quantise_gelu(products, scales, bias, values, new_scales):  # type: ignore[n
         scale, of_row = scales[row], products[row]
         for i in range(len(bias)):
             activated[i] = gelu(of_row[i] * scale + bias[i])
+        new_scales[row] = _quantise_row(activated, values[row])
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def quantise_geglu(products, scales, bias, first, values, new_scales):  # type: ignore[no-untyped-def]
+    """Quantise GELU(half) * (other half) of products * scales + bias into *values* and *new_scales*.
+
+    *products* are (tokens, 2 n); the half that goes through GELU begins at *first*, 0 or n.
+    """
+    half = products.shape[1] // 2
+    second = half - first
+    activated = np.empty(half, np.float32)
+    for row in range(len(products)):
+        scale, of_row = scales[row], products[row]
+        for i in range(half):
+            gate = of_row[second + i] * scale + bias[second + i]
+            activated[i] = gelu(of_row[first + i] * scale + bias[first + i]) * gate
         new_scales[row] = _quantise_row(activated, values[row])
 
 

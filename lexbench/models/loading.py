@@ -6,7 +6,7 @@ also uses them directly. Needs torch; transformers is imported only when it is n
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -98,15 +98,19 @@ def current_name(name: str) -> str:
     return name
 
 
-def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
-    """Return the tensors that encoding uses, by the names of a `…ForMaskedLM`.
+def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path, embedding: str) -> dict[str, Tensor]:
+    """Return the tensors that encoding uses, by the names of a `…ForMaskedLM` whose word embeddings are called *embedding*.
 
-    Raises InvalidFile if two tensors get the same name.
+    The prefix that a class around the model has given to all names is removed. Raises InvalidFile if two tensors get the same
+    name.
     """
     renamed: dict[str, Tensor] = {}
     keys: dict[str, str] = {}
+    names = {key: current_name(_WRAPPERS.sub("", key)) for key in tensors}
+    around = [name.removesuffix(embedding) for name in names.values() if name.endswith(f".{embedding}")]
+    prefix = around[0] if len(around) == 1 and embedding not in names.values() else ""
     for key, tensor in tensors.items():
-        name = current_name(_WRAPPERS.sub("", key))
+        name = names[key].removeprefix(prefix)
         if _UNUSED.search(name):
             continue
         if name in renamed:
@@ -184,6 +188,12 @@ class WithoutValues(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def without_values(model_class: Callable[[Any], Any], config: Any) -> Any:
+    """Return model_class(config), a module whose parameters take no memory yet."""
+    with WithoutValues():
+        return model_class(config)
+
+
 def empty_model(files: CheckpointFiles, auto_class: str, model_type: str = "", **settings: bool) -> Any:
     """Return the model that config.json describes, without values: initialising its parameters would take seconds.
 
@@ -238,10 +248,14 @@ def fill(model: Any, tensors: Mapping[str, Tensor], device: torch.device | str) 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     """Return the tokenizer in *folder*. Raises InvalidFile if it does not load or has no fast form."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    unknown = optional_json(folder / CONFIG).get("model_type", "bert") not in CONFIG_MAPPING
+    settings = {"config": PreTrainedConfig()} if unknown else {}  # instead of reading what transformers does not know
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # local_files_only would be saved with it
+        # local_files_only would be saved with it
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **settings)
     except Exception as error:  # tokenizers raises plain Exception
         raise InvalidFile(f"{folder}: the tokenizer does not load ({first_line(error)}); {_MODEL_AGAIN}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):

@@ -10,8 +10,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from lexbench.models.architectures import classifier_files, load_classifier
-from lexbench.models.bert import with_own_body
+from lexbench.models.architectures import classifier_files, load_classifier, with_own_body
 from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
 from lexbench.models.token_batches import batches, tokenise

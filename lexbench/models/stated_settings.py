@@ -16,6 +16,7 @@ from lexbench.models.checkpoint import (
     TRANSFORMER,
     Module,
     folder_reader,
+    longest_text,
     modules,
     optional_json,
     prompts,
@@ -34,6 +35,22 @@ POOLINGS = ("mean", "cls", "last")
 _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers before 5.4 has MLMTransformer
 _ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs does not count the last logarithm, ours does
 _LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # endings of the authors' class names; the misspelling is theirs
+# Settings of config.json that say how logits become weights, in the models of Linkup (SPARSEUP): theirs, and ours if another.
+VOCABULARY_RULES = {
+    "logit_shift": "logit_shift",
+    "position_top_k": "position_top_k",
+    "vocab_fold": "vocab_fold",
+    "query_prefix": "query_prompt",
+    "document_prefix": "document_prompt",
+}
+_AUTOENCODER = "SparseAutoEncoder"
+_FOLDED = {"case_space": "max", "none": "none", None: "none"}  # their values of vocab_fold, and ours
+OF_ANY_MODEL = {  # settings of config.json that any model may have, and that change no vector
+    *("_name_or_path", "architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype", "lexbench"),
+    *("tie_word_embeddings", "quantization_config", "pad_token_id", "bos_token_id", "eos_token_id", "id2label", "label2id"),
+    *("output_attentions", "output_hidden_states", "return_dict", "use_cache", "problem_type", "chunk_size_feed_forward"),
+    *("is_decoder", "is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size"),
+}
 _HEADS = {(): "none", ("Dense",): "linear", ("Dense", "LayerNorm"): "linear_layernorm"}
 _COLBERT_NAMES = {  # their setting: ours
     "query_maxlen": "query_length",
@@ -70,8 +87,9 @@ def expression_of_folder(folder: Path) -> str:
     kinds = [module.kind for module in modules(folder)]
     architectures = [str(name) for name in optional_json(folder / "config.json").get("architectures") or ()]
     model = write_value(str(folder))
-    if "Router" in kinds:
-        return f"inference_free(model={model})@impact"
+    for kind, encoder in (("Router", "inference_free"), (_AUTOENCODER, "sparse_latent")):
+        if kind in kinds:
+            return f"{encoder}(model={model})@impact"
     if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
         return f"sparse_mlm(model={model})@impact"
     if kinds == ["Transformer", "Dense"] or (folder / "artifact.metadata").is_file():
@@ -97,12 +115,34 @@ def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any], *, documents_on
     """Return the settings of `sparse_mlm` that a folder states; *documents_only* as in `sparse_encoder_modules`."""
     if (table := _lexbench_table(folder, config)) is not None:
         return table
+    if states_vocabulary_rules(folder):
+        return _vocabulary_rules(folder, config)
     if modules(folder):
         return _sparse_encoder_settings(folder, config, documents_only=documents_only)
     by_the_authors = any(str(name).endswith(_LEXMAE_CLASSES) for name in config.get("architectures") or ())
     if by_the_authors or "keep_special_tokens" in config:
         return {"positions": "all" if config.get("keep_special_tokens") else "text"}
     return {}
+
+
+@folder_reader
+def states_vocabulary_rules(folder: Path) -> bool:
+    """Return whether config.json says how logits become weights. Then modules of the folder only run its authors' code."""
+    return any(name in VOCABULARY_RULES for name in optional_json(folder / "config.json"))
+
+
+def _vocabulary_rules(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in a config.json of Linkup's; their prompts are attended to and do not pool."""
+    stated = {ours: config[theirs] for theirs, ours in VOCABULARY_RULES.items() if theirs in config}
+    if (fold := stated.get("vocab_fold")) not in _FOLDED:
+        known = ", ".join(repr(name) for name in _FOLDED if name)
+        raise CommandError(f"{folder}: config.json says vocab_fold={fold!r}; lexbench knows {known}")
+    given = {name: value for name, value in stated.items() if value is not None} | {"vocab_fold": _FOLDED[fold]}
+    shift, most = given.get("logit_shift", 0.0), given.get("position_top_k", 0)
+    prompts_given = [given.get(name, "") for name in ("query_prompt", "document_prompt")]
+    if type(shift) not in (int, float) or type(most) is not int or not all(isinstance(one, str) for one in prompts_given):
+        raise InvalidFile(f"{folder}: config.json has a logit_shift, position_top_k or prefix of a wrong type")
+    return given | {"logit_shift": float(shift), "pool_prompts": False}
 
 
 def sparse_encoder_modules(folder: Path, *, documents_only: bool = False) -> list[Module]:
@@ -131,11 +171,41 @@ def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documen
         raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
     if (activation := pooling_config.get("activation_function", "relu")) not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    if any(prompts(folder).get(role) for role in ("query", "document")):
-        raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
     if optional_json(transformer / TRANSFORMER).get("do_lower_case"):
         raise CommandError(f"{folder}: it lower-cases texts ({TRANSFORMER}); leave that to the tokenizer")
-    return {"positions": "all", "activation": _ACTIVATIONS[activation], **_lengths(transformer, config)}
+    rules = {"positions": "all", "activation": _ACTIVATIONS[activation]}
+    return {**rules, **_prompt_settings(optional_json(folder / ABOUT)), **_lengths(transformer, config)}
+
+
+# ---- sparse_latent ---------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `sparse_latent` that a folder of sentence-transformers states, {} for another folder."""
+    kinds = [module.kind for module in modules(folder)]
+    if _AUTOENCODER not in kinds:
+        return {}
+    transformer, *between, autoencoder = modules(folder)
+    allowed = (["Pooling"], ["Pooling", "Normalize"])
+    if transformer.kind != "Transformer" or [one.kind for one in between] not in allowed or autoencoder.kind != _AUTOENCODER:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
+            f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
+        )
+    about, head = optional_json(folder / ABOUT), read_json(folder / autoencoder.subfolder / "config.json")
+    if (similarity := about.get("similarity_fn_name") or "dot") != "dot":
+        raise CommandError(f"{folder}: its similarity is {similarity!r} ({ABOUT}); engines of sparse vectors do 'dot'")
+    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(head.get("normalize"))
+    if len(scalings) > 1:
+        raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
+    return {
+        "pooling": pooling_mode(folder / between[0].subfolder),
+        "scaling": scalings[0] if scalings else "none",
+        "active": int(head["k"]),
+        **_prompt_settings(about),
+        **_lengths(folder / transformer.subfolder, config),
+    }
 
 
 # ---- dense -----------------------------------------------------------------------------------------------------------------
@@ -211,7 +281,9 @@ def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
     length = optional_json(transformer / TRANSFORMER).get("max_seq_length")
     if type(length) is not int:
         tokenizer = optional_json(transformer / "tokenizer_config.json")
-        limits = tokenizer.get("model_max_length"), config.get("max_position_embeddings")
+        positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id") or 0
+        longest = longest_text(positions if type(positions) is int else None, config.get("model_type"), pad)
+        limits = tokenizer.get("model_max_length"), longest
         length = min((limit for limit in limits if type(limit) is int), default=None)
     return {"query_length": length, "document_length": length} if length else {}
 

@@ -67,6 +67,8 @@ def use(encoder: Any, runtime: str) -> None:
     model, folder = encoder._document_model(), fetch(encoder.model, encoder.revision)  # noqa: SLF001 - not asked for elsewhere
     ids = torch.randint(5, 100, (2, 7))
     with_maxima = hasattr(model, "outputs")  # a masked-language model
+    if getattr(encoder, "position_top_k", 0):
+        raise LexbenchError(f"--with {runtime} takes models whose positions keep all terms, and this one has position_top_k")
     if with_maxima:
         module: nn.Module = _WithMaxima(load_masked_lm(masked_lm_files(folder), dtype=torch.float32, device=_CPU))
         given = [ids, torch.ones_like(ids), torch.ones_like(ids)]

@@ -26,7 +26,7 @@ from lexbench.lexmae.model import heads
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
 from lexbench.lexmae.recipe.settings import STAGES, ExactTerms, Paths, Recipe
 from lexbench.models import added_terms
-from lexbench.models.architectures import MASKED_LMS
+from lexbench.models.architectures import masked_lm_tensors
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
@@ -250,7 +250,7 @@ def pruned_model(model: Any, ids: NDArray[np.int64]) -> Any:
     for role in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id"):
         if (old := getattr(config, role, None)) is not None:
             setattr(config, role, new.get(old))
-    names = MASKED_LMS[config.model_type]
+    names = masked_lm_tensors(config.model_type)
     per_piece = {names.embedding, names.weight, names.weight.replace(".weight", ".bias"), *(names.biases or ())}
     rows = torch.from_numpy(ids)
     state = {key: value[rows] if key in per_piece else value for key, value in model.state_dict().items()}

@@ -1,28 +1,19 @@
-"""BERT and its tokenizer, without transformers, whose import takes two seconds.
+"""BERT (J. Devlin et al., NAACL 2019).
 
-The models compute in float32, bit for bit, what the classes of transformers compute (J. Devlin et al., NAACL 2019); modules and
-tensors have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, so that
-transformers is used instead. Used by `architectures`. For inference only: no dropout. Needs torch.
+The models compute in float32, bit for bit, what the classes of transformers compute; modules and tensors have the same names.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders
-from tokenizers.models import WordPiece as WordPieceModel
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.models.loading import WithoutValues, fill
-
-M = TypeVar("M", bound=nn.Module)
+from lexbench.models.loading import fill, without_values
+from lexbench.models.native import Architecture, MaskedLMNames
+from lexbench.models.native._attention import Logits, States, attend
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -58,12 +49,6 @@ class BertConfig:
     model_type: str = "bert"
 
 
-class States(NamedTuple):
-    """The output of the body, named as in transformers."""
-
-    last_hidden_state: Tensor  # (texts, length, width)
-
-
 class _Embeddings(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -78,20 +63,6 @@ class _Embeddings(nn.Module):
         states = self.word_embeddings(ids) + segments
         normed: Tensor = self.LayerNorm(states + self.position_embeddings.weight[: ids.shape[1]])
         return normed
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the attended values (texts, heads, length, width of a head); *mask* as in `Layer`.
-
-    On a processor, torch's function takes up to twice as long as plain steps in bfloat16, which round the scores.
-    """
-    if query.dtype != torch.bfloat16 or query.device.type != "cpu":
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-    if mask is not None:
-        scores += mask[:, :, :1].to(scores.dtype).log()  # all positions of a text see the same ones: 0, or minus infinity
-    attended: Tensor = scores.softmax(-1) @ value
-    return attended
 
 
 class _SelfAttention(nn.Module):
@@ -126,7 +97,7 @@ class _Residual(_Normed):
 
 
 class Layer(nn.Module):
-    """One layer: attention and the feed-forward network behind it. `int8` replaces it by a faster one."""
+    """One layer: attention and the feed-forward network behind it."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -140,6 +111,42 @@ class Layer(nn.Module):
         attended = self.attention["output"](self.attention["self"](states, mask), states)
         changed: Tensor = self.output(functional.gelu(self.intermediate["dense"](attended)), attended)
         return changed
+
+    def in_int8(self) -> "Int8Layer":
+        """Return the same layer with linear layers in int8."""
+        return Int8Layer(self)
+
+
+class Int8Layer(nn.Module):
+    """A layer with linear layers in int8; query, key and value are one of them. Attention stays in floats."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        from lexbench.models.int8 import Int8Linear  # it compiles loops, so only models in int8 import it
+
+        heads: Any = layer.attention["self"]
+        attended: Any = layer.attention["output"]
+        hidden: Any = layer.intermediate["dense"]
+        inputs = (heads.query, heads.key, heads.value)
+        self.heads = int(heads.heads)
+        self.inputs = Int8Linear(torch.cat([one.weight for one in inputs]), torch.cat([one.bias for one in inputs]))
+        self.attended, self.hidden, self.output = (
+            Int8Linear(dense.weight, dense.bias) for dense in (attended.dense, hidden, layer.output.dense)
+        )
+        self.attended_norm, self.output_norm = attended.LayerNorm, layer.output.LayerNorm
+
+    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the next states (texts, length, width); *mask* as in `Layer`."""
+        from lexbench.models.int8 import attention_dtype, quantised_states
+
+        texts, length, width = states.shape
+        before = states.view(-1, width)
+        inputs = self.inputs.product(quantised_states(before)).to(attention_dtype(length))
+        query, key, value = inputs.view(texts, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        gathered = attend(query, key, value, mask).transpose(1, 2).reshape(-1, width).float()
+        attended = self.attended.normalised(quantised_states(gathered), before, self.attended_norm)
+        hidden = self.hidden.quantised_gelu(quantised_states(attended))
+        return self.output.normalised(hidden, attended, self.output_norm).view(texts, length, width)
 
 
 class Bert(nn.Module):
@@ -190,16 +197,21 @@ class BertForMaskedLM(nn.Module):
         self.cls = nn.Module()
         self.cls.predictions = _Predictions(config)
 
+    @property
+    def body(self) -> Bert:
+        """The body."""
+        return self.bert
+
+    @property
+    def transform(self) -> nn.Module:
+        """The head up to the output projection."""
+        head: nn.Module = self.cls.predictions.transform  # type: ignore[union-attr,assignment]
+        return head
+
     def get_output_embeddings(self) -> nn.Linear:
         """Return the output projection."""
         projection: nn.Linear = self.cls.predictions.decoder  # type: ignore[union-attr,assignment]
         return projection
-
-
-class Logits(NamedTuple):
-    """The output of a classifier, named as in transformers."""
-
-    logits: Tensor  # (texts, classes)
 
 
 class BertForSequenceClassification(nn.Module):
@@ -214,24 +226,17 @@ class BertForSequenceClassification(nn.Module):
         return Logits(self.classifier(self.pooler(self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state)))
 
 
-def with_own_body(model: Any) -> Any:
-    """Return a classifier of transformers with our body instead of theirs, or *model* itself if it is no ordinary BERT."""
-    own = empty_model(Bert, model.config.to_dict()) if type(model).__name__ == "BertForSequenceClassification" else None
-    if own is None:
-        return model
+def classifier(model: Any) -> nn.Module | None:
+    """Return a classifier of transformers with our body instead of theirs; None if it is no ordinary BERT."""
+    config = configuration(model.config.to_dict())
+    if config is None:
+        return None
     tensors = {name: tensor for name, tensor in model.bert.state_dict().items() if not name.startswith("pooler.")}
-    body = fill(own, tensors, model.device)
+    body = fill(without_values(Bert, config), tensors, model.device)
     return BertForSequenceClassification(body, model.bert.pooler, model.classifier, model.config).eval()
 
 
-def empty_model(model_class: type[M], config: Mapping[str, Any]) -> M | None:
-    """Return the model that *config*, the content of config.json, describes, without values; None if it is not ordinary."""
-    ordinary = _ordinary(config)
-    with WithoutValues():
-        return None if ordinary is None else model_class(ordinary)
-
-
-def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
+def configuration(config: Mapping[str, Any]) -> BertConfig | None:
     """Return the configuration of a BERT whose settings are all known and usual.
 
     None for another kind of model, or if a setting is missing or unusual: then transformers loads it, or raises an error.
@@ -247,85 +252,14 @@ def _ordinary(config: Mapping[str, Any]) -> BertConfig | None:
     return BertConfig(**sizes, layer_norm_eps=epsilon, tie_word_embeddings=tied)
 
 
-# ---- the tokenizer ---------------------------------------------------------------------------------------------------------
-
-_SPECIAL = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
-_PARTS = ("normalizer", "pre_tokenizer", "post_processor", "added_tokens", "model")  # of tokenizer.json
-_MORE_SETTINGS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map")
-_SPECIAL_FILE = "special_tokens_map.json"
-
-
-@dataclass(frozen=True)
-class WordPiece:
-    """The attributes of a tokenizer that encoders use, with the names of transformers."""
-
-    backend_tokenizer: Tokenizer
-    unk_token_id: int
-    sep_token_id: int
-    pad_token_id: int
-    cls_token_id: int
-    mask_token_id: int
-    eos_token_id: ClassVar[None] = None
-    sep_token: ClassVar[str] = _SPECIAL["sep_token"]
-    truncation_side: ClassVar[str] = "right"
-
-    def get_vocab(self) -> dict[str, int]:
-        """Return the id of each token."""
-        return dict(self.backend_tokenizer.get_vocab())
-
-    def convert_tokens_to_ids(self, tokens: str | list[str]) -> Any:
-        """Return the id of a token, or the ids of several. A token outside the vocabulary has the id of [UNK]."""
-        if not isinstance(tokens, str):
-            return [self.convert_tokens_to_ids(token) for token in tokens]
-        number = self.backend_tokenizer.token_to_id(tokens)
-        return self.unk_token_id if number is None else number
-
-    def convert_ids_to_tokens(self, token: int) -> str | None:
-        """Return the token with that id, None if there is none."""
-        name: str | None = self.backend_tokenizer.id_to_token(token)
-        return name
-
-
-def read_wordpiece(folder: Path) -> WordPiece | None:
-    """Return the tokenizer in *folder*; None unless its files are exactly those that transformers writes for BERT.
-
-    transformers builds the tokenizer from the vocabulary and tokenizer_config.json, and so does this function. It returns
-    None if tokenizer.json describes another one.
-    """
-    if (folder / "added_tokens.json").exists():
-        return None
-    try:
-        content, config = (json.loads((folder / name).read_bytes()) for name in ("tokenizer.json", "tokenizer_config.json"))
-        special = json.loads((folder / _SPECIAL_FILE).read_bytes()) if (folder / _SPECIAL_FILE).exists() else _SPECIAL
-        usual = (
-            (config["tokenizer_class"], config.get("truncation_side", "right"), special) == ("BertTokenizer", "right", _SPECIAL)
-            and not any(map(config.get, _MORE_SETTINGS))
-            and all(config.get(role, token) == token for role, token in _SPECIAL.items())
-        )
-        ids = content["model"]["vocab"]
-        tokenizer = _bert_tokenizer(ids, config)
-        built = json.loads(tokenizer.to_str())
-    except Exception:  # noqa: BLE001 - damaged files: tokenizers raises plain Exception, and transformers has the error message
-        return None
-    if not usual or any(built[part] != content.get(part) for part in _PARTS):
-        return None
-    return WordPiece(tokenizer, **{f"{role}_id": ids[token] for role, token in _SPECIAL.items()})
-
-
-def _bert_tokenizer(ids: dict[str, int], config: Mapping[str, Any]) -> Tokenizer:
-    """Return the tokenizer that transformers builds from the *ids* of tokens and tokenizer_config.json."""
-    tokenizer = Tokenizer(WordPieceModel(ids, unk_token=_SPECIAL["unk_token"], max_input_chars_per_word=100))
-    tokenizer.normalizer = BertNormalizer(
-        handle_chinese_chars=config.get("tokenize_chinese_chars", True),
-        strip_accents=config.get("strip_accents"),
-        lowercase=config.get("do_lower_case", True),
-    )
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
-    )
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(sorted(_SPECIAL.values(), key=ids.__getitem__))
-    return tokenizer
+ARCHITECTURE = Architecture(
+    MaskedLMNames(
+        "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.weight",
+        ("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    ),
+    configuration,
+    Bert,
+    BertForMaskedLM,
+    classifier,
+)

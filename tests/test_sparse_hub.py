@@ -1,0 +1,64 @@
+"""From a name in the catalogue to a score: models laid out like the public ones come from a hub on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import checkpoints
+import pytest
+from hub import HubFolders
+from servers import serving
+from sparse_models import gte, slideon, sparseup
+
+import lexbench.catalog
+
+BREAD = Path(__file__).with_name("data") / "bread"
+NAMES = ("linkup_sparseup_v1", "slideon", "opensearch_doc_v3_gte", "granite_30m_sparse", "splade_code_600m")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """Make a hub with the models."""
+    path = tmp_path_factory.mktemp("hub")
+    table = gte(path / "gte", max_position_embeddings=512)
+    words = {word: 1.0 for word in checkpoints.VOCABULARY if len(word) == 1}
+    (table / "idf.json").write_text(json.dumps(words))
+    folders = {
+        "linkup_sparseup_v1": sparseup(path / "sparseup", scale=12.0, logit_shift=15, position_top_k=12),
+        "slideon": slideon(path / "slideon", model_type="slideon"),
+        "opensearch_doc_v3_gte": table,
+        "granite_30m_sparse": checkpoints.masked_lm(path / "granite", "roberta", form="sparse_encoder"),
+        "splade_code_600m": checkpoints.causal_lm(path / "code", "qwen3", max_position_embeddings=512),
+    }
+    assert tuple(folders) == NAMES
+    return HubFolders({str(lexbench.catalog.model(name).settings["model"]): folder for name, folder in folders.items()})
+
+
+@pytest.fixture
+def environment(hub, tmp_path):
+    """Serve the hub, and return the environment of a command that uses it."""
+    with serving(hub.answer) as server:
+        yield {
+            **os.environ,
+            "HF_HOME": str(tmp_path / "cache"),
+            "HF_ENDPOINT": server.url,
+            "LEXBENCH_STORE": str(tmp_path / "store"),
+        }
+
+
+def test_models_are_run_by_their_names(environment, hub):
+    """Download, vectors, index and score come from a name alone; no code of a model runs, and a note says so."""
+    typed = [name if name == "slideon" else f"{name}(dense_ok=True)" for name in NAMES]  # random weights give most terms
+    systems = [word for one in typed for word in ("-r", f"{one}@impact")]
+    command = [sys.executable, "-m", "lexbench", "run", "dataset", str(BREAD), *systems, "-m", "nDCG@10", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+    assert done.returncode == 0, done.stderr
+    results = {one["system"].partition("(")[0].partition("@")[0]: one for one in json.loads(done.stdout)["results"]}
+    assert set(results) == set(NAMES)
+    assert all(one["means"]["nDCG@10"] > 0 for one in results.values())
+    with_code = {name for name, one in results.items() if any("lexbench runs none of it" in note for note in one["notes"])}
+    assert with_code == {"linkup_sparseup_v1", "slideon", "opensearch_doc_v3_gte"}
+    assert not [name for name in hub.served if name.endswith(".py")]
