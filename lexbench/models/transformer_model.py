@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench import devices
+from lexbench.errors import LexbenchError
 from lexbench.models.checkpoint import check_length, longest_text
 from lexbench.models.token_batches import Batch, cutter
 
@@ -99,16 +100,7 @@ class ModelSpec(NamedTuple):
     @property
     def torch_device(self) -> torch.device:
         """The device. Raises CannotStart if this machine does not have it."""
-        devices = torch.cuda.device_count()
-        if self.device == "auto":
-            return torch.device("cuda" if devices else "cpu")
-        if self.device == "mps" and not torch.backends.mps.is_available():
-            raise CannotStart("device=mps: torch finds no Apple GPU here; type device=cpu")
-        if self.device.startswith("cuda") and int(self.device.partition(":")[2] or 0) >= devices:
-            raise CannotStart(
-                f"device={self.device}: torch {torch.__version__} finds {devices} CUDA devices here; type device=auto"
-            )
-        return torch.device(self.device)
+        return devices.torch_device(self.device)
 
 
 class TransformerModel:
