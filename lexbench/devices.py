@@ -96,6 +96,11 @@ def used_gpus() -> list[int]:
     return [number for number in range(torch.cuda.device_count()) if torch.cuda.max_memory_reserved(number)]
 
 
+def used_gpu_names() -> list[str]:
+    """Return the names of the GPUs on which this process has had tensors."""
+    return [str(sys.modules["torch"].cuda.get_device_name(number)) for number in used_gpus()]
+
+
 def wait_for_gpus() -> None:
     """Wait until the GPUs have finished what this process gave them: calls return earlier."""
     for number in used_gpus():

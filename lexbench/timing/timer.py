@@ -200,8 +200,8 @@ class _Measurement:
             "candidates": retriever.candidates,
             "queries": len(queries),
             "disk": _disk(self.made.index),
-            "fingerprint": fingerprint(),
-            "machine": performance() | pinned,
+            "fingerprint": fingerprint(facts.gpus),
+            "machine": performance() | pinned | ({"computed_on": facts.gpus} if facts.gpus else {}),
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         baseline = _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
