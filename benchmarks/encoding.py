@@ -65,8 +65,8 @@ def read(given: argparse.Namespace) -> list[str]:
     return [f"{row.get('title', '')} {row['text']}".strip() for row in chosen]
 
 
-def write_model(kind: str, folder: Path) -> None:
-    """Write a model with random weights and its tokenizer into *folder*."""
+def write_model(kind: str, folder: Path, sizes: dict[str, int] | None = None) -> None:
+    """Write a model with random weights and its tokenizer into *folder*; *sizes* are of a sparse one, by default BERT-base."""
     import torch
     import transformers
 
@@ -82,7 +82,7 @@ def write_model(kind: str, folder: Path) -> None:
         modules = [body, models.Pooling(MINILM["hidden_size"]), models.Normalize()]
         SentenceTransformer(modules=modules, device="cpu").save(str(folder))
         return
-    model = transformers.BertForMaskedLM(transformers.BertConfig(tie_word_embeddings=True)).eval()
+    model = transformers.BertForMaskedLM(transformers.BertConfig(tie_word_embeddings=True, **sizes or {})).eval()
     with torch.no_grad():  # random weights make every term active; the bias leaves ACTIVE of them
         rows = tokenizer(texts(8), truncation=True, max_length=LONGEST)["input_ids"]
         most = torch.stack([model(input_ids=torch.tensor([row])).logits[0].amax(0) for row in rows])
