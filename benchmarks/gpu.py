@@ -146,7 +146,8 @@ def write_dense(folder: Path, kind: str, sizes: dict[str, int]) -> str:
     import torch
     import transformers
     from encoding import vocabulary
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(2026)
@@ -155,7 +156,7 @@ def write_dense(folder: Path, kind: str, sizes: dict[str, int]) -> str:
     body = {"bert": transformers.BertModel, "modernbert": transformers.ModernBertModel}[kind]
     body(config(**sizes, **(special if kind == "modernbert" else {}))).save_pretrained(folder / "body")
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder / "body")
-    modules = [models.Transformer(str(folder / "body"), max_seq_length=512), models.Pooling(sizes.get("hidden_size", 768))]
+    modules = [Transformer(str(folder / "body"), max_seq_length=512), Pooling(sizes.get("hidden_size", 768))]
     SentenceTransformer(modules=modules, device="cpu").save(str(folder / "model"))
     return str(folder / "model")
 
@@ -193,7 +194,7 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
 
     for batch in PEER_BATCHES[:1] if bench.tiny else reversed(PEER_BATCHES):
         bench.contend(f"sentence-transformers bfloat16 {batch}", len(chosen), partial(theirs, batch))
-    one = texts(40, 12)
+    one = texts(bench.size(40, 3), 12)
     bench.contend("lexbench, queries alone", len(one), lambda: lambda: [ours.encode_query([text]) for text in one])
     bench.contend("lexbench, queries together", len(one), lambda: lambda: ours.encode_query(one))
     # Multiplications and additions: of the layers' weights, and of attention.

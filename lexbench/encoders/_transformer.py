@@ -20,7 +20,7 @@ from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import rows_of, stacked
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
-_LEAST_TOKENS = {"cuda": 8192}  # from so many on a batch of a GPU ends before it would have much padding
+_LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 

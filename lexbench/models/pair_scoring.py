@@ -19,7 +19,7 @@ from lexbench.models.token_batches import Tokens, batches, tokenise
 from lexbench.models.transformer_model import ModelSpec, TransformerModel
 from lexbench.types import Document
 
-_LEAST_TOKENS = {"cuda": 8192}  # from so many on a batch of a GPU ends before it would have much padding
+_LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
 _PAIRS = 4096  # pairs whose tokens are in memory at a time
 
 

@@ -60,6 +60,10 @@ def places(device: str, precision: str, size: int) -> list["torch.device"]:
     found = [devices.torch_device("cpu" if here else name) for name in device.split(",")]
     import torch
 
+    if precision == "bfloat16" and any(one.type == "cuda" for one in found) and "dtype" not in torch.ops.aten.mm.overloads():
+        raise CannotStart(
+            f"precision=bfloat16: torch {torch.__version__} rounds the sums too; type precision=tf32, or update torch"
+        )
     if precision == "tf32":
         for one in found:
             if one.type != "cuda" or torch.cuda.get_device_capability(one) < (8, 0):
