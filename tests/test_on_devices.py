@@ -92,21 +92,33 @@ def test_documents_without_tokens_only(tmp_path):
     assert (hits.docs == -1).all()
 
 
+@pytest.mark.parametrize("k", [3, 100])
 @pytest.mark.parametrize("order", ["ascending", "descending", "equal", "random"])
-def test_the_best_are_kept_in_any_order_of_scores(order):
-    """Where each score is better than all before, where all are equal, and with nan and infinities, the best k are right."""
-    scores = np.sort(RNG.standard_normal((5, 1280), np.float32), axis=1)
+def test_the_best_are_kept_in_any_order_of_scores(monkeypatch, order, k):
+    """Where each score is better than all before, where all are equal, and with nan and infinities, the best k are right.
+
+    In random order scores are compared with the bar after the first few hundred, and few become candidates.
+    """
+    scores = np.sort(RNG.standard_normal((5, 2560), np.float32), axis=1)
     scores = {"descending": scores[:, ::-1], "equal": scores * 0, "random": RNG.permuted(scores, axis=1)}.get(order, scores)
     scores = np.ascontiguousarray(scores)
-    scores[1, [3, 700, 1279]] = np.nan, np.inf, -np.inf
-    scores[2, ::2] = -0.0
+    scores[1, [2000, 2001, 2559]] = np.nan, np.inf, -np.inf  # the first two are in one group
+    scores[2, ::2], scores[2, 1::2] = -0.0, 0.0
     scores[3] = -np.inf
-    ours, theirs = on_devices._Best(5, 100, CPU), Best(5, 100)
-    for start in range(0, 1280, 320):
+    dense, add_all = [], on_devices._Best._add_all
+
+    def counted(self, some, position, rows):
+        dense.append(position)
+        add_all(self, some, position, rows)
+
+    monkeypatch.setattr(on_devices._Best, "_add_all", counted)
+    ours, theirs = on_devices._Best(5, k, CPU), Best(5, k)
+    for start in range(0, 2560, 320):
         ours.add(torch.tensor(scores[:, start : start + 320]), start, 0)
         theirs.add(np.ascontiguousarray(scores[:, start : start + 320]), start)
 
     assert all(map(np.array_equal, on_devices._hits_of(ours.keys()), theirs.hits()))
+    assert order != "random" or dense == [0]
 
 
 def test_blocks_that_fit_stay_on_the_device(tmp_path, monkeypatch):
@@ -248,6 +260,17 @@ def test_what_is_not_here_is_refused(tmp_path, expression):
 
     with pytest.raises(error, match=message):
         opened()
+
+
+def test_auto_takes_a_gpu_for_large_indexes(monkeypatch):
+    """64 MiB or more are searched on the first GPU; less on the processor, unless a precision was asked for."""
+    monkeypatch.setattr("lexbench.devices.has_gpu", lambda: True)
+    monkeypatch.setattr("lexbench.devices.torch_device", lambda name: torch.device("cuda" if name == "auto" else name))
+    assert on_devices.places("auto", "float32", (64 << 20) - 1) == []
+    assert on_devices.places("auto", "float32", 64 << 20) == [torch.device("cuda")]
+    assert on_devices.places("auto", "bfloat16", 1) == [torch.device("cuda")]
+    assert on_devices.places("cpu", "float32", 64 << 20) == []
+    assert on_devices.places("cuda:1,cuda:0", "float32", 1) == [torch.device("cuda:1"), torch.device("cuda:0")]
 
 
 def test_torch_is_not_loaded_where_no_gpu_is(tmp_path):

@@ -54,8 +54,9 @@ def places(device: str, precision: str, size: int) -> list["torch.device"]:
 
     Raises CannotStart if this machine lacks one of them, or if one cannot compute in *precision*.
     """
-    here = device == "cpu" or (device == "auto" and (size < _WORTH or not devices.has_gpu()))
-    if here and precision == "float32":
+    exact = precision == "float32"
+    here = device == "cpu" or (device == "auto" and ((exact and size < _WORTH) or not devices.has_gpu()))
+    if here and exact:
         return []
     found = [devices.torch_device("cpu" if here else name) for name in device.split(",")]
     import torch
@@ -121,7 +122,7 @@ class _Best:
             # Of documents in any order, twice as many as before have about 2 k scores above the bar, for which there is room.
             seen = int(self._seen[rows].min())
             width = min(2 * seen, scores.shape[1])
-            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 4 * _GROUP * self.k):
+            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 8 * _GROUP * self.k):
                 width = min(self._step, scores.shape[1])
                 self._add_all(scores[:, :width], position, rows)
             scores, position = scores[:, width:], position + width
@@ -139,7 +140,7 @@ class _Best:
             groups = scores.view(len(scores), -1, _GROUP)
             # The group of a NaN, whose largest is NaN, is looked at as well.
             row, group = torch.logical_not(groups.amax(2) <= bars).nonzero(as_tuple=True)
-            if len(row) * _GROUP > scores.numel() // 4:
+            if len(row) * _GROUP > scores.numel() // 2:
                 return False
             values = groups[row, group]
             pair, place = (values > bars[row]).nonzero(as_tuple=True)
