@@ -24,11 +24,12 @@ from lexbench.report.timings import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.search import read_run
+from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.timing import machine, measuring
 from lexbench.timing.protocol import SINGLE, STAGES, Settings, sample
 from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
-from lexbench.timing.timer import Timer, differing
+from lexbench.timing.timer import Timer, devices_of, differing
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
 
@@ -358,6 +359,18 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         assert timings[0]["folder"] == bm25.timings[0].folder
 
 
+def test_each_device_is_timed_itself(fruit):
+    """Systems that differ only in a device have one run, and a timing for each device."""
+    pytest.importorskip("torch")
+    systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
+    one, other = timed(fruit, *systems, offline=False)
+
+    assert one.made.folder == other.made.folder
+    assert one.result.timings[0].folder != other.result.timings[0].folder
+    assert devices_of(system("lexmae_nano@impact").retriever) == []
+    assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]
+
+
 def test_what_a_gpu_computes_is_timed_to_its_end(fruit, monkeypatch):
     """Each step waits for the GPU that it used; the timing names it, has its peak memory, and is compared within it only.
 
@@ -368,12 +381,15 @@ def test_what_a_gpu_computes_is_timed_to_its_end(fruit, monkeypatch):
     imitated |= {"wait_for_gpus": lambda: time.sleep(0.02), "reset_peak_gpu_memory": lambda: None}
     for name, value in imitated.items():
         monkeypatch.setattr(devices, name, value)
-    monkeypatch.setattr(
-        "lexbench.timing.protocol.run_task",
-        lambda task, _threads, advance=None: (
-            measuring.measure(msgspec.structs.replace(task, core=None), advance) if advance else measuring.measure_imports(task)
-        ),
-    )
+
+    def here(task, _threads, advance=None):
+        if advance is None:  # the memory of imports, which is not asked about
+            Path(task.out, "facts.json").write_text("{}")
+        else:
+            measuring.measure(msgspec.structs.replace(task, core=None), advance)
+
+    monkeypatch.setattr("lexbench.timing.protocol.run_task", here)
+    monkeypatch.setattr(machine, "model_bytes", lambda: 0)  # it looks at all objects, and some of torch's warn
     (outcome,) = timed(fruit, "bm25(k1=1.1)", offline=False)
     assert outcome.untimed is None
     (single,) = outcome.result.timings
