@@ -61,7 +61,7 @@ def places(device: str, precision: str, size: int) -> list["torch.device"]:
     found = [devices.torch_device("cpu" if here else name) for name in device.split(",")]
     import torch
 
-    if precision == "bfloat16" and any(one.type == "cuda" for one in found) and "dtype" not in torch.ops.aten.mm.overloads():
+    if precision == "bfloat16" and any(one.type == "cuda" for one in found) and not hasattr(torch.ops.aten.mm, "dtype"):
         raise CannotStart(
             f"precision=bfloat16: torch {torch.__version__} rounds the sums too; type precision=tf32, or update torch"
         )
