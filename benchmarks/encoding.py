@@ -70,8 +70,8 @@ def read(given: argparse.Namespace) -> list[str]:
     return [f"{row.get('title', '')} {row['text']}".strip() for row in chosen]
 
 
-def write_model(kind: str, architecture: str, folder: Path) -> None:
-    """Write a model with random weights and its tokenizer into *folder*."""
+def write_model(kind: str, folder: Path, architecture: str = "bert", sizes: dict[str, int] | None = None) -> None:
+    """Write a model with random weights and its tokenizer into *folder*; *sizes* are of a sparse one, by default BERT-base."""
     import torch
     import transformers
 
@@ -89,7 +89,9 @@ def write_model(kind: str, architecture: str, folder: Path) -> None:
         modules = [body, models.Pooling(config.hidden_size), models.Normalize()]
         SentenceTransformer(modules=modules, device="cpu").save(str(folder))
         return
-    config = transformers.ModernBertConfig(**SPECIAL) if architecture == "modernbert" else transformers.BertConfig()
+    config = (
+        transformers.ModernBertConfig(**SPECIAL) if architecture == "modernbert" else transformers.BertConfig(**sizes or {})
+    )
     config.tie_word_embeddings = True
     model = transformers.AutoModelForMaskedLM.from_config(config).eval()
     with torch.no_grad():  # random weights make every term active; the bias leaves ACTIVE of them
@@ -192,7 +194,7 @@ def main() -> None:
         given.folder = Path(folder)
         if not given.model:
             given.model = str(given.folder / "model")
-            write_model(given.kind, given.architecture, given.folder / "model")
+            write_model(given.kind, given.folder / "model", given.architecture)
         rounds = [{name: in_own_process(name, given) for name in contenders} for _ in range(given.repeats)]
         results = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in contenders}
         distances = {name: compared(name, given.folder) for name in contenders}

@@ -159,6 +159,11 @@ class Encoder(Model):
             advance(len(batch))
         return stacked(blocks)
 
+    @property
+    def shards_at_once(self) -> int:
+        """How many threads may call `encode_tokens` at the same time to keep a device busy."""
+        return 1
+
     def truncated(self, tokens: Any) -> int:
         """Return how many of the tokenised documents were cut to the encoder's length: the attribute `truncated`, if any."""
         return int(getattr(tokens, "truncated", 0))

@@ -3,14 +3,17 @@
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny import loaded_modules
 
 pytest.importorskip("transformers", reason="models are in the extra neural")
 
 import torch
+from checkpoints import colbert, cross_encoder, masked_lm
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
@@ -19,7 +22,10 @@ from lexbench.models.architectures import load_masked_lm, masked_lm_files, with_
 from lexbench.models.local_model import DTYPES
 from lexbench.models.native import bert
 from lexbench.models.wordpiece import read_wordpiece
+from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner.systems import describe, system
+from lexbench.types import Document
+from lexbench.vectors import stacked
 
 NANO = Path(lexbench.catalog.__file__).parent / "lexmae_nano"
 CONFIG = json.loads((NANO / "config.json").read_text())
@@ -129,3 +135,75 @@ def test_classifiers_have_the_bits_of_transformers():
     with torch.inference_mode():
         assert torch.equal(own(**given).logits, model(**given).logits)
         assert torch.equal(own.bert(**given).last_hidden_state[0], model.bert(**given).last_hidden_state[0])
+
+
+def looped(query, key, value, packing):
+    """Attend text by text: what flash attention computes on a GPU."""
+    bounds = packing.starts.tolist()
+    texts = [[one[None, start:stop].transpose(1, 2) for one in (query, key, value)] for start, stop in pairwise(bounds)]
+    return torch.cat([bert.attend(*text, None).transpose(1, 2)[0] for text in texts])
+
+
+@pytest.fixture
+def packed(monkeypatch):
+    """Compute without padding, as on a GPU; return the numbers of tokens that layers got."""
+    seen = []
+    forward = bert.Layer.forward
+    monkeypatch.setattr(bert, "packed_attention_works", lambda *_: True)
+    monkeypatch.setattr(bert, "attend_packed", looped)
+
+    def counted(self, states, mask):
+        seen.append(states.shape[:-1].numel())
+        return forward(self, states, mask)
+
+    monkeypatch.setattr(bert.Layer, "forward", counted)
+    return seen
+
+
+def test_without_padding_states_are_the_same(packed):
+    """Layers compute real tokens only, and their states are those of a padded batch; padding has 0."""
+    own = load_masked_lm(masked_lm_files(NANO), dtype=torch.float32).body
+    ids, mask = ids_and_mask(5, 40)
+    with torch.inference_mode():
+        expected = own(input_ids=ids, attention_mask=mask).last_hidden_state
+        assert set(packed) == {5 * 40}
+        packed.clear()
+        states = own(input_ids=ids, attention_mask=mask, padding=False).last_hidden_state
+
+    assert set(packed) == {int(mask.sum())}
+    assert torch.allclose(states[mask], expected[mask], atol=1e-5)
+    assert not states[~mask].any()
+
+
+TEXTS = ["apples", "apples and pears " * 5, "one two three", "pear " * 30]
+
+
+def test_encoders_and_rerankers_compute_without_padding(packed, tmp_path):
+    """Vectors and scores are those with padding. [MASK]s of late interaction, which no token sees, are computed as ever."""
+    given = f'model="{masked_lm(tmp_path / "mlm")}", device="cpu", query_length=32, document_length=32'
+    for rest in ("sparse_mlm({}, dense_ok=True)@csr", 'dense({}, pooling="mean")', 'dense({}, pooling="cls")'):
+        encoder = system(rest.format(given)).retriever.encoder
+        packed.clear()
+        alone = [encoder.encode_document([text]) for text in TEXTS]
+        tokens = sum(packed)
+        together = encoder.encode_document(TEXTS)
+        assert sum(packed) == 2 * tokens
+        assert np.abs(together - stacked(alone)).max() < 1e-4
+
+    given = f'model="{colbert(tmp_path / "colbert")}", device="cpu", query_length=32, document_length=32'
+    encoder = system(f"late_interaction({given})").retriever.encoder
+    packed.clear()
+    queries = stacked([encoder.encode_query([text]) for text in TEXTS])
+    assert np.abs(encoder.encode_query(TEXTS).values - queries.values).max() < 1e-4
+    assert set(packed) == {32, 32 * len(TEXTS)}
+
+    reranker = CrossEncoder(str(cross_encoder(tmp_path / "pairs")), device="cpu", length=64)
+    documents = [Document("", text) for text in TEXTS]
+    alone = [reranker.score([TEXTS[0]], [document])[0] for document in documents]
+    assert np.abs(reranker.score([TEXTS[0]] * len(TEXTS), documents) - alone).max() < 1e-5
+
+
+def test_packed_attention_is_tried_before_it_is_used():
+    """It is for GPUs in half precision; a processor, or float32, has the padded way."""
+    assert not bert.packed_attention_works(torch.device("cpu"), torch.bfloat16, 32)
+    assert not bert.packed_attention_works(torch.device("cuda:0"), torch.float32, 32)

@@ -320,7 +320,7 @@ handlers = logging.getLogger("ir_measures").handlers
 if len(sys.argv) > 1:
     handlers.append(logging.NullHandler())
 before = list(handlers)
-m.parse("Rprec")
+parse("Rprec")
 assert "ir_measures" in sys.modules and handlers == before
 """
     for arguments in ([], ["with a handler"]):

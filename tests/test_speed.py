@@ -7,7 +7,7 @@ from fruit import write
 from tiny import answer, ended
 
 from lexbench.runner.systems import encoded_leaves, system
-from lexbench.timing.encoding_speed import OTHERS, choices, with_settings
+from lexbench.timing.encoding_speed import OTHERS, choices, speeds, with_settings
 from lexbench.types import Document
 
 
@@ -54,21 +54,43 @@ def test_settings_are_those_that_the_encoder_has():
 @pytest.mark.parametrize("runtime", OTHERS)
 @pytest.mark.parametrize("model", ["lexmae_nano", "dense"])
 def test_other_runtimes_compute_the_same_vectors(runtime, model, tmp_path):
-    """OpenVINO and ONNX Runtime give our vectors in float32, so `--with` compares the same work."""
+    """Every other library gives our vectors in float32, so `--with` compares the same work."""
     for package in OTHERS[runtime].packages:
         pytest.importorskip(package)
     from lexbench.timing import other_runtimes
 
-    folder = masked_lm(tmp_path / "bert")
-    expression = (
-        f'dense(model="{folder}", pooling="mean", query_length=16, document_length=16, threads=1)'
-        if model == "dense"
-        else "lexmae_nano(threads=1)"
-    )
+    settings = f'model="{masked_lm(tmp_path / "bert")}", query_length=16, document_length=16, threads=1'
+    if model == "dense":
+        expression = f'dense({settings}, pooling="mean")'
+    elif runtime == "sentence-transformers":  # it does not have the exact terms of lexmae_nano
+        expression = f"sparse_mlm({settings}, dense_ok=True)@csr"
+    else:
+        expression = "lexmae_nano(threads=1)"
     (leaf,) = encoded_leaves(system(expression).retriever)
-    tokens = leaf.encoder.tokenise_documents([Document("", text) for text in ("apples and pears", "one", "pear " * 40)])
-    ours = leaf.encoder.encode_tokens(tokens)
-    other_runtimes.use(leaf.encoder, runtime)
-    theirs = leaf.encoder.encode_tokens(tokens)
+    documents = [Document("", text) for text in ("apples and pears", "one", "pear " * 40)]
+    ours = leaf.encoder.encode_tokens(leaf.encoder.tokenise_documents(documents))
+    other = other_runtimes.use(leaf.encoder, runtime, [document.text for document in documents])
+    theirs = other.encode_tokens(other.tokenise_documents(documents))
 
-    assert np.abs(ours - theirs).max() < 1e-4
+    assert np.abs(dense(ours) - dense(theirs)).max() < 1e-4
+    assert np.abs(dense(leaf.encoder.encode_query(["pears"])) - dense(other.encode_query(["pears"]))).max() < 1e-4
+
+
+def dense(vectors):
+    """Return vectors of any library as an array."""
+    return np.asarray(vectors.to_dense() if hasattr(vectors, "to_dense") else getattr(vectors, "toarray", lambda: vectors)())
+
+
+def test_a_device_is_a_setting_like_others(folder, capsys):
+    """`device` is tried and stated like a dtype; a device that is not here is a reason and no row."""
+    found = list(choices("lexmae_nano", {"dtype": ["float32"], "device": ["cpu", "cuda:99"]}))
+    assert found == [{"dtype": "float32", "device": device} for device in ("cpu", "cuda:99")]
+
+    texts = [Document("", "apples and pears")] * 3
+    rows = list(
+        speeds("lexmae_nano", {"dtype": ["float32"], "device": ["cpu", "cuda:99"]}, texts, ["pear"], lambda _line: None)
+    )
+    assert rows[0].speed.gpus == []
+    assert rows[0].speed.gpu_memory == 0
+    assert rows[0].speed.queries_per_second > 0
+    assert "type device=auto" in rows[1].refused

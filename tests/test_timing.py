@@ -10,23 +10,26 @@ import time
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import numpy as np
 import pytest
 from fruit import write
 from safetensors.numpy import load_file, save
 from tiny import answer, ended
 
+from lexbench import devices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.errors import LexbenchError
 from lexbench.report.timings import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.search import read_run
+from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.timing import machine
+from lexbench.timing import machine, measuring
 from lexbench.timing.protocol import SINGLE, STAGES, Settings, sample
 from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
-from lexbench.timing.timer import Timer, differing
+from lexbench.timing.timer import Timer, devices_of, differing
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
 
@@ -134,7 +137,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
     monkeypatch.setattr("lexbench.timing.timer.read_run", reversed_run)
-    monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda: "elsewhere")
+    monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda *_: "elsewhere")
     (outcome,) = timed(fruit, offline=False)
 
     timing = outcome.result.timings[0]
@@ -354,3 +357,59 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         timings = answer(capsys, *words, "--time", "--json", *more)["results"][0]["timings"]
         assert [timing["scenario"] for timing in timings] == scenarios
         assert timings[0]["folder"] == bm25.timings[0].folder
+
+
+def test_each_device_is_timed_itself(fruit):
+    """Systems that differ only in a device have one run, and a timing for each device."""
+    pytest.importorskip("torch")
+    systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
+    one, other = timed(fruit, *systems, offline=False)
+
+    assert one.made.folder == other.made.folder
+    assert one.result.timings[0].folder != other.result.timings[0].folder
+    assert devices_of(system("lexmae_nano@impact").retriever) == []
+    assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]
+
+
+def test_what_a_gpu_computes_is_timed_to_its_end(fruit, monkeypatch):
+    """Each step waits for the GPU that it used; the timing names it, has its peak memory, and is compared within it only.
+
+    The GPU is imitated: a call returns at once, and waiting for it takes 20 milliseconds.
+    """
+    card = "NVIDIA H100 80GB HBM3"
+    imitated = {"used_gpus": lambda: [0], "used_gpu_names": lambda: [card], "peak_gpu_memory": lambda: 1 << 30}
+    imitated |= {"wait_for_gpus": lambda: time.sleep(0.02), "reset_peak_gpu_memory": lambda: None}
+    for name, value in imitated.items():
+        monkeypatch.setattr(devices, name, value)
+
+    def here(task, _threads, advance=None):
+        if advance is None:  # the memory of imports, which is not asked about
+            Path(task.out, "facts.json").write_text("{}")
+        else:
+            measuring.measure(msgspec.structs.replace(task, core=None), advance)
+
+    monkeypatch.setattr("lexbench.timing.protocol.run_task", here)
+    monkeypatch.setattr(machine, "model_bytes", lambda: 0)  # it looks at all objects, and some of torch's warn
+    (outcome,) = timed(fruit, "bm25(k1=1.1)", offline=False)
+    assert outcome.untimed is None
+    (single,) = outcome.result.timings
+
+    assert all(single.stages[stage].p50 >= 0.02 for stage in ("encode_query", "search"))
+    assert single.memory["peak_gpu"] == 1 << 30
+    assert single.machine["computed_on"] == [card]
+    assert single.fingerprint == machine.fingerprint([card]) != machine.fingerprint()
+    assert "gpu" in single.flags
+    assert f"{card} computed: it is compared only with what the same GPU computed" in single.notes
+    assert "noisy" not in single.flags or not any("had its core" in note for note in single.notes)
+
+
+def test_a_card_is_stated_with_memory_clock_power_and_driver(tmp_path, monkeypatch):
+    """The facts of the machine have a line per card, from nvidia-smi; without it, or where it fails, what the kernel tells."""
+    smi = tmp_path / "nvidia-smi"
+    line = "NVIDIA H100 80GB HBM3, 81559 MiB, 1980 MHz, 700.00 W, 570.86.15"
+    smi.write_text(f"#!/bin/sh\ntest \"$2\" = --format=csv,noheader || exit 1\necho '{line}'\n", encoding="utf-8")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert machine._gpus() == [line]
+    smi.write_text("#!/bin/sh\nexit 9\n", encoding="utf-8")
+    assert machine._gpus() == [] or Path("/proc/driver/nvidia").exists()

@@ -8,11 +8,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy
 
+from lexbench import devices
 from lexbench.errors import CommandError, listed
 from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
-from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, plain_copy, token_spans, tokenise
+from lexbench.models.token_batches import (
+    Batch,
+    Input,
+    Tokens,
+    batches,
+    document_inputs,
+    halves,
+    plain_copy,
+    token_spans,
+    tokenise,
+)
 from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
@@ -21,6 +32,7 @@ from lexbench.vectors import rows_of, stacked
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _LISTED = 5  # unknown settings in one message
+_LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 
@@ -148,10 +160,16 @@ class Transformer(LocalModel, Encoder):
 
     def workers(self) -> list[Self]:
         """Return one copy for each device in `device`; copies on the processor share its cores."""
-        devices = self.device.split(",")
-        on_cores = devices.count("cpu")
+        names = self.device.split(",")
+        on_cores = names.count("cpu")
         share = max(1, len(cores()) // on_cores) if on_cores > 1 else 0
-        return [replace(self, device=device, threads=self.threads or (share if device == "cpu" else 0)) for device in devices]
+        return [replace(self, device=name, threads=self.threads or (share if name == "cpu" else 0)) for name in names]
+
+    @property
+    def shards_at_once(self) -> int:
+        """Two on a GPU, which then computes the one while the vectors of the other are copied and packed."""
+        first = self.device.partition(",")[0]
+        return 2 if first.startswith("cuda") or (first == "auto" and devices.has_gpu()) else 1
 
     def own_tokens(self) -> int:
         """Return the number of tokens of a document without text."""
@@ -201,15 +219,20 @@ class Transformer(LocalModel, Encoder):
             torch.set_num_threads(self.threads)
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         silent = self._silent(model) if silent is None else silent
-        cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent))
+        least = _LEAST_TOKENS.get(model.device.type)
+        cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent, least_tokens=least))
 
         def computed(batch: Batch) -> Any:
             try:
-                vectors = (vectors_of or self._vectors)(model, batch)
+                with model.own_stream():
+                    vectors = (vectors_of or self._vectors)(model, batch)
             except torch.OutOfMemoryError as error:
-                raise model.out_of_memory(batch.ids.size) from error
-            self._check(model, vectors)
-            return vectors
+                if self.batch_tokens or len(batch.texts) == 1:
+                    raise model.out_of_memory(batch.ids.size) from error
+            else:
+                self._check(model, vectors)
+                return vectors
+            return stacked([computed(half) for half in halves(batch)])
 
         blocks = []
         threads = torch.get_num_threads() if model.device.type == "cpu" else 1

@@ -1,5 +1,7 @@
 """Encodes shards: while the model encodes one shard, a thread tokenises the next and another one writes the last.
 
+An encoder may let two threads encode, each its own shard, so that a GPU has work while vectors are copied and packed.
+
 `lexbench.executors` decides where this runs, in this process or in workers. The content of a shard does not depend on it.
 """
 
@@ -10,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from lexbench.encodings.shards import packed, shard_file
@@ -38,18 +41,27 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
 
     Raises LexbenchError, with the id of the document, if one cannot be encoded.
     """
+    advance = counted(advance)
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
-        tokeniser = ThreadPoolExecutor(1)
+        at_once = encoder.shards_at_once
+        tokeniser, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(at_once)
         # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the present one.
-        stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
-        left, queue = iter(shards), deque[Future[Any]]()
+        for pool in (tokeniser, workers):
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+
+        def encode(tokens: Future[Any]) -> bytes:
+            return encode_tokens(encoder, tokens.result(), advance)
+
+        left, queue = iter(shards), deque[Callable[[], bytes]]()
         written: Future[None] | None = None
         for shard in shards:
-            for ahead in islice(left, _AHEAD - len(queue)):
-                queue.append(tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead))
+            for ahead in islice(left, _AHEAD + at_once - 1 - len(queue)):
+                tokens = tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead)
+                # One at a time is encoded in this thread, which Ctrl-C stops at once.
+                queue.append(workers.submit(encode, tokens).result if at_once > 1 else partial(encode, tokens))
             try:
-                content = encode_tokens(encoder, queue.popleft().result(), advance)
+                content = queue.popleft()()
             except Exception as error:
                 if (named := with_document_name(error, corpus, shard, partial(encoded_shard, encoder))) is error:
                     raise
@@ -59,6 +71,17 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
             written = writer.submit(atomic.write_bytes, shard_file(path, shard), content)
         if written:
             written.result()
+
+
+def counted(advance: Advance) -> Advance:
+    """Return *advance* for several threads, of which one calls it at a time."""
+    lock = Lock()
+
+    def one_at_a_time(count: int) -> None:
+        with lock:
+            advance(count)
+
+    return one_at_a_time
 
 
 def documents_at(corpus: Corpus, positions: range) -> list[Document]:

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
+from lexbench.engines.kernels.on_devices import DeviceVectors, check_settings, places
 from lexbench.errors import CommandError
 from lexbench.plugins import Engine, Index
+from lexbench.registry import optional_at_search, runtime
 from lexbench.types import Hits, Kind
 
 _STORAGE = ("float32", "float16")
@@ -26,18 +28,21 @@ class FlatIndex(Index):
     """Document vectors on disk, row i at position i."""
 
     vectors: NDArray[Any]  # (documents, dimensions), float32 or float16, memory-mapped
+    on: DeviceVectors | None = None  # the same vectors, for other devices than the processor
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, dimensions); float32 as BLAS adds them up.
 
         Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. Raises LexbenchError for queries of
-        another width, or with values that are not finite.
+        another width, or with values that are not finite, and the errors of `DeviceVectors`.
         """
         from lexbench.engines.kernels.dense import Best, tiles
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
         all_finite(queries, "a query vector")
+        if self.on:
+            return self.on.search(queries, None, k)
         hits = no_hits(len(queries), min(k, len(self.vectors)))
         for start in range(0, len(queries), _QUERIES):
             batch = slice(start, start + _QUERIES)
@@ -54,9 +59,15 @@ class Flat(Engine):
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums
     are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like).
+
+    *device*: "auto" searches an index of 64 MiB or more on the first GPU, if there is one; several, e.g. "cuda:0,cuda:1", share
+    the index. Scores differ between devices in the last digits. *precision* "tf32" and "bfloat16" are faster on GPUs: before
+    they are multiplied, numbers are rounded to 11 and to 8 significant bits.
     """
 
     storage: str = "float32"
+    precision: str = optional_at_search("float32")
+    device: str = runtime("auto")
 
     kind: ClassVar[Kind] = Kind.DENSE
     exact: ClassVar[bool] = True
@@ -64,16 +75,22 @@ class Flat(Engine):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for an unknown storage."""
+        """Raise CommandError for an unknown storage, device or precision."""
         check_storage("flat", self.storage)
+        check_settings("flat", self.device, self.precision)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write the vectors of *shards* (n, dimensions) into *path*. Raises LexbenchError as `write_matrix` does."""
         write_matrix("flat", self.storage, shards, path)
 
     def open(self, path: Path) -> FlatIndex:
-        """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
+        """Map the vectors into memory, and compile the search if it has not been compiled on this machine before.
+
+        Raises CannotStart if this machine lacks the device.
+        """
         vectors = map_matrix(path)
+        if found := places(self.device, self.precision, vectors.nbytes):
+            return FlatIndex(vectors, DeviceVectors(vectors, None, found, self.precision))
         if len(vectors):
             FlatIndex(vectors[:1]).search(np.zeros((1, vectors.shape[1]), np.float32), 1)
         return FlatIndex(vectors)

@@ -17,7 +17,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.encoding import culprit, document_name, documents_at, encode_tokens, encoded_shard, with_document_name
+from lexbench.encodings.encoding import (
+    counted,
+    culprit,
+    document_name,
+    documents_at,
+    encode_tokens,
+    encoded_shard,
+    with_document_name,
+)
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Encoder, Reranker
@@ -73,7 +81,8 @@ class EncodingQueue:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._tokeniser, self._worker = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._tokeniser, self._worker = ThreadPoolExecutor(1), ThreadPoolExecutor(encoder.shards_at_once)
+        self._advance = counted(self._count)
         self._shards: deque[Future[bytes]] = deque()
         self._encoded = 0  # documents
 
@@ -83,7 +92,7 @@ class EncodingQueue:
     def submit(self, documents: Sequence[Document]) -> None:
         """Queue the shard of *documents*."""
         tokens = self._tokeniser.submit(self._encoder.tokenise_documents, documents)
-        self._shards.append(self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._count)))
+        self._shards.append(self._worker.submit(lambda: encode_tokens(self._encoder, tokens.result(), self._advance)))
 
     def _count(self, documents: int) -> None:
         self._encoded += documents

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from lexbench import devices
 from lexbench.errors import CommandError, NotationError
 from lexbench.models.checkpoint import ADAPTER, CheckpointFiles, digests, fetch, optional_json, transformer_folder
 from lexbench.notation import Call, Expression, parse
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
 _SECOND = ("bfloat16", "int8")  # their answers changed once, with `bert.attend`; those in float32 did not
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 _SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 
 
@@ -51,10 +51,7 @@ class LocalModel(Model, ABC):
         for name in ("batch_tokens", "threads"):
             if (value := getattr(self, name)) < 0:
                 raise CommandError(f"{self.plugin}({name}={value}): give a number above 0, or 0 for what suits the device")
-        devices = self.device.split(",") if self.several_devices else [self.device]
-        if not all(map(_DEVICE.fullmatch, devices)) or "auto" in devices[1:]:
-            several = "; several as cpu,cpu" if self.several_devices else ""
-            raise CommandError(f"{self.plugin}(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps{several}")
+        devices.check_names(self.plugin, self.device, several=self.several_devices)
 
     @property
     def plugin(self) -> str:

@@ -3,7 +3,8 @@
 Used by the reranker `cross_encoder`. Needs torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -13,10 +14,11 @@ from torch import Tensor
 from lexbench.models.architectures import classifier_files, load_classifier, with_own_body
 from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
-from lexbench.models.token_batches import batches, tokenise
+from lexbench.models.token_batches import Tokens, batches, tokenise
 from lexbench.models.transformer_model import ModelSpec, TransformerModel
 from lexbench.types import Document
 
+_LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
 _PAIRS = 4096  # pairs whose tokens are in memory at a time
 
 
@@ -55,10 +57,10 @@ class CrossEncoderModel(TransformerModel):
         ]
         pairs = list(zip(queries, texts, strict=True))
         scores = torch.empty(len(pairs), device=self.device)
-        for start in range(0, len(pairs), _PAIRS):
+        for start, tokens in self._tokenised(cutter, pairs):
             block = scores[start : start + _PAIRS]
-            tokens = tokenise(cutter, pairs[start : start + _PAIRS], types=True)
-            for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self.pad, silent=()):
+            least = _LEAST_TOKENS.get(self.device.type)
+            for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self.pad, silent=(), least_tokens=least):
                 inputs = {"input_ids": batch.ids}
                 if self._takes_types and batch.types is not None:
                     inputs["token_type_ids"] = batch.types
@@ -68,3 +70,15 @@ class CrossEncoderModel(TransformerModel):
                 logits = self.body(**given).logits.float()
                 block[torch.from_numpy(batch.texts)] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
         return scores
+
+    def _tokenised(self, cutter: Tokenizer, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, Tokens]]:
+        """Yield the first pair of each block, and the tokens of the block; those of the next one are made while a GPU works."""
+        blocks = [pairs[start : start + _PAIRS] for start in range(0, len(pairs), _PAIRS)]
+        if self.device.type != "cuda":
+            yield from ((number * _PAIRS, tokenise(cutter, block, types=True)) for number, block in enumerate(blocks))
+            return
+        with ThreadPoolExecutor(1) as tokeniser:
+            coming = [tokeniser.submit(tokenise, cutter, block, types=True) for block in blocks[:1]]
+            for number in range(len(blocks)):
+                coming += [tokeniser.submit(tokenise, cutter, block, types=True) for block in blocks[number + 1 : number + 2]]
+                yield number * _PAIRS, coming.pop(0).result()

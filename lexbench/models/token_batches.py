@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Input: TypeAlias = "str | tuple[str, str]"  # a text, or a pair for longest-first truncation
 
 
+_PADDING = 0.1  # share of the tokens of a batch
+
+
 class Tokens(NamedTuple):
     """Tokenised texts, special tokens included; the ids of text i are ids[starts[i]:starts[i + 1]]."""
 
@@ -116,11 +119,14 @@ def ended(tokens: Tokens, token: int) -> Tokens:
     return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[1:][without], token), starts=starts)
 
 
-def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:
+def batches(
+    tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int], least_tokens: int | None = None
+) -> Iterator[Batch]:
     """Yield batches of all texts, the longest first and equally long ones in their order, so that there is little padding.
 
-    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. Padding is
-    not pooled, and neither are the ids in *silent*.
+    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. With
+    *least_tokens* it ends earlier if it has so many tokens and more texts would make a tenth of it padding. Padding is not
+    pooled, and neither are the ids in *silent*.
     """
     lengths = np.diff(tokens.starts)
     order = np.argsort(-lengths, kind="stable")
@@ -128,9 +134,24 @@ def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, sile
     while start < len(order):
         width = max(int(lengths[order[start]]), 1)
         texts = order[start : start + max(1, min(most_tokens // width, most_texts))]
+        if least_tokens is not None:
+            padded = width * np.arange(1, len(texts) + 1)
+            wasteful = (padded > least_tokens) & (np.cumsum(lengths[texts]) < (1 - _PADDING) * padded)
+            texts = texts[: max(1, int(wasteful.argmax()))] if wasteful.any() else texts
         real = np.arange(width) < lengths[texts, None]
         ids = np.full(real.shape, pad, np.int64)
         ids[real] = np.concatenate([tokens.ids[tokens.starts[text] : tokens.starts[text + 1]] for text in texts])
         types = None if tokens.second is None else (real & (np.arange(width) >= tokens.second[texts, None])).astype(np.int64)
         yield Batch(texts, ids, real, real & ~np.isin(ids, silent), types)
         start += len(texts)
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """Return the first and the second half of the texts of *batch*, which has two or more."""
+    middle = len(batch.texts) // 2
+
+    def part(rows: slice) -> Batch:
+        types = None if batch.types is None else batch.types[rows]
+        return Batch(batch.texts[rows], batch.ids[rows], batch.real[rows], batch.pools[rows], types)
+
+    return [part(slice(middle)), part(slice(middle, None))]

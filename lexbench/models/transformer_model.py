@@ -8,10 +8,10 @@ it first. Needs torch.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench import devices
+from lexbench.errors import LexbenchError
 from lexbench.models.checkpoint import check_length, longest_text
 from lexbench.models.token_batches import Batch, cutter
 
@@ -99,16 +100,7 @@ class ModelSpec(NamedTuple):
     @property
     def torch_device(self) -> torch.device:
         """The device. Raises CannotStart if this machine does not have it."""
-        devices = torch.cuda.device_count()
-        if self.device == "auto":
-            return torch.device("cuda" if devices else "cpu")
-        if self.device == "mps" and not torch.backends.mps.is_available():
-            raise CannotStart("device=mps: torch finds no Apple GPU here; type device=cpu")
-        if self.device.startswith("cuda") and int(self.device.partition(":")[2] or 0) >= devices:
-            raise CannotStart(
-                f"device={self.device}: torch {torch.__version__} finds {devices} CUDA devices here; type device=auto"
-            )
-        return torch.device(self.device)
+        return devices.torch_device(self.device)
 
 
 class TransformerModel:
@@ -129,6 +121,7 @@ class TransformerModel:
         self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
         self.pack(body)
         self._cutters: dict[int, Tokenizer] = {}
+        self._streams = local()
 
     def pack(self, module: nn.Module) -> None:
         """Replace the linear layers inside *module* by layers in int8 or packed layers, if the model uses them."""
@@ -156,6 +149,18 @@ class TransformerModel:
         if not np.isfinite(values).all():
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{self.name} in {self.dtype} gives {meaning} that are not numbers; {hint}")
+
+    def own_stream(self) -> AbstractContextManager[Any]:
+        """Return a context in which a GPU computes what this thread gives it beside the work of other threads.
+
+        Then copying vectors back waits for this thread's work only, and meanwhile the GPU computes that of another thread.
+        """
+        if self.device.type != "cuda":
+            return nullcontext()
+        if not hasattr(self._streams, "stream"):
+            torch.cuda.synchronize(self.device)  # the model was copied by another thread
+            self._streams.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        return torch.cuda.stream(self._streams.stream)
 
     def out_of_memory(self, tokens: int) -> LexbenchError:
         """Return the error for a batch of that many *tokens*, padding included, that does not fit into memory."""

@@ -66,9 +66,13 @@ class CrossEncoder(LocalModel, Reranker):
         cutter = model.cutter(min(self.length, model.longest or self.length), "length")
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         apart = self.titles == "string"
-        try:
-            scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
-        except torch.OutOfMemoryError as error:
-            raise model.out_of_memory(most_tokens) from error
+        scores = None
+        while scores is None:
+            try:
+                scores = model.scores(cutter, queries, documents, most_tokens, separated_titles=apart).cpu().numpy()
+            except torch.OutOfMemoryError as error:
+                if self.batch_tokens or most_tokens <= self.length:
+                    raise model.out_of_memory(most_tokens) from error
+                most_tokens //= 2
         model.check_finite(scores, "scores")
         return np.asarray(scores, np.float32)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lexbench import notation
+from lexbench import devices, notation
+from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.models.local_model import DTYPES
 from lexbench.notation import Value
@@ -28,15 +30,16 @@ _WARM_UP = 16  # documents
 
 
 class Runtime(NamedTuple):
-    """A library that can compute the layers of a model in place of ours."""
+    """A library that can compute the layers of a model, or all of it, in place of ours."""
 
     packages: tuple[str, ...]
-    dtypes: tuple[str, ...]  # on processors, without calibration texts
+    dtypes: tuple[str, ...]  # without calibration texts
 
 
 OTHERS = {
     "openvino": Runtime(("openvino",), ("float32", "bfloat16")),
     "onnx": Runtime(("onnx", "onnxscript", "onnxruntime"), ("float32", "int8")),
+    "sentence-transformers": Runtime(("sentence_transformers",), ("float32", "bfloat16", "float16")),
 }
 
 
@@ -46,15 +49,18 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     documents_per_second: float  # of the fastest round
     slowest: float  # documents per second of the slowest round
     query_seconds: float  # the median query, encoded alone
+    queries_per_second: float  # all queries, encoded together
     first_answer: float  # seconds from opening the model to the vector of the first query
     memory: int  # the most bytes that the process had, libraries included
+    gpu_memory: int = 0  # the most bytes of tensors on GPUs
+    gpus: list[str] = []  # the names of the GPUs that computed
 
 
 class Choice(NamedTuple):
     """One row: an expression with its settings, and its speed or why there is none."""
 
     expression: str
-    settings: Mapping[str, Value]  # dtype, threads and batch_tokens, as far as the encoder has them
+    settings: Mapping[str, Value]  # dtype, device, threads and batch_tokens, as far as the encoder has them
     speed: Speed | None
     refused: str = ""
     runtime: str = OWN  # OWN, or one of OTHERS
@@ -118,26 +124,36 @@ def measure(task: EncodingTask) -> None:
     if task.runtime != OWN:
         from lexbench.timing import other_runtimes
 
-        other_runtimes.use(encoder, task.runtime)
+        encoder = other_runtimes.use(encoder, task.runtime, [document.text for document in task.documents])
 
     def seconds(work: Callable[[], object]) -> float:
         began = time.perf_counter()
         work()
+        devices.wait_for_gpus()
         return time.perf_counter() - began
 
-    def encode(chosen: Sequence[Document]) -> object:
-        return encoder.encode_tokens(encoder.tokenise_documents(chosen), lambda _count: None)
+    def encode(chosen: Sequence[Document]) -> None:
+        """Encode documents like `lexbench run`, which tokenises shards while it encodes those before."""
+        shards = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
+        with ThreadPoolExecutor(1) as tokeniser:
+            for tokens in tokeniser.map(encoder.tokenise_documents, shards):
+                encoder.encode_tokens(tokens, lambda _count: None)
 
     encoder.encode_query(task.queries[:1])
+    devices.wait_for_gpus()
     first_answer = time.perf_counter() - start
-    encode(task.documents[:_WARM_UP])
+    encode(task.documents if devices.used_gpus() else task.documents[:_WARM_UP])  # a GPU also prepares each shape of batches
+    devices.reset_peak_gpu_memory()
     rounds = [len(task.documents) / seconds(lambda: encode(task.documents)) for _ in range(_ROUNDS)]
     single = median(seconds(lambda query=query: encoder.encode_query([query])) for query in task.queries)  # type: ignore[misc]
     speed = Speed(
         documents_per_second=max(rounds),
         slowest=min(rounds),
         query_seconds=single,
+        queries_per_second=len(task.queries) / min(seconds(lambda: encoder.encode_query(task.queries)) for _ in range(_ROUNDS)),
         first_answer=first_answer,
         memory=machine.peak_memory(),
+        gpu_memory=devices.peak_gpu_memory(),
+        gpus=devices.used_gpu_names(),
     )
     atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(speed))

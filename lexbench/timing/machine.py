@@ -7,8 +7,10 @@ import gc
 import os
 import platform
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -36,6 +38,7 @@ _LIMITS = {  # of the control group, versions 2 and 1
     "memory": ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 }
 _UNLIMITED = 1 << 60
+_PATIENCE = 30  # seconds for nvidia-smi, which may have to wake a card
 
 
 def _text(path: Path) -> str:
@@ -49,9 +52,12 @@ def _text(path: Path) -> str:
 # ---- the fingerprint -------------------------------------------------------------------------------------------------------
 
 
-def fingerprint() -> str:
-    """Return the digest of `performance()`. Speeds are comparable only between results with the same fingerprint."""
-    return digest(performance())
+def fingerprint(gpus: Sequence[str] = ()) -> str:
+    """Return the digest of `performance()`. Speeds are comparable only between results with the same fingerprint.
+
+    *gpus* are the names of those that computed: what a GPU computes is compared with what the same GPU computes.
+    """
+    return digest(performance() | ({"computed_on": list(gpus)} if gpus else {}))
 
 
 @cache
@@ -110,7 +116,12 @@ def _limit(paths: tuple[str, ...]) -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Return the model of each NVIDIA card, and the driver."""
+    """Return the name, memory, highest clock and power limit of each NVIDIA card, and the driver."""
+    if smi := shutil.which("nvidia-smi"):
+        command = [smi, "--query-gpu=name,memory.total,clocks.max.sm,power.limit,driver_version", "--format=csv,noheader"]
+        with suppress(OSError, subprocess.SubprocessError):
+            found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE).stdout
+            return [line.strip() for line in found.splitlines()]
     cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     lines = (line for card in cards for line in _text(card).splitlines())
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model")]

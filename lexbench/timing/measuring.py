@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from lexbench import devices
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
@@ -71,7 +72,8 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     memory["peak_open"] = machine.peak_memory()
 
     # Warm up, then run the timed passes between two readings of the machine's counters.
-    work, digests, answers = Work(encode, searcher.search, inputs, task.k), set[str](), list[Hits]()
+    encode, search = _to_the_end(encode), _to_the_end(searcher.search)
+    work, digests, answers = Work(encode, search, inputs, task.k), set[str](), list[Hits]()
 
     def keep_hits(timed: Pass) -> None:
         """Keep the hits of the first timed pass, and a digest of those of each pass, to see whether all are equal."""
@@ -80,6 +82,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
         report_pass()
 
     machine.reset_peak_memory()
+    devices.reset_peak_gpu_memory()
     warm = warm_up(work, report_pass)
     alone = own is None and not retriever.elsewhere
     memory |= machine.memory() | {"model": machine.model_bytes()} if alone else {}
@@ -89,6 +92,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     if transfer := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
         seconds["transfer"] = transfer
     memory["peak_search"] = machine.peak_memory()
+    memory["peak_gpu"] = devices.peak_gpu_memory()
 
     # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
     by_number = dict(enumerate(answers))
@@ -97,7 +101,9 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
     circumstances = dict(_circumstances(retriever, own=own is not None))
-    if task.single and not task.on and "elsewhere" not in circumstances and (crowded := machine.crowded(cpu_per_wall)):
+    gpus = devices.used_gpu_names()  # a thread that waits for one needs no core meanwhile
+    waits = task.on or gpus or "elsewhere" in circumstances
+    if task.single and not waits and (crowded := machine.crowded(cpu_per_wall)):
         noise.append(crowded)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
@@ -112,6 +118,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
         if task.on
         else "",
         circumstances=circumstances,
+        gpus=gpus,
         same=len(digests) == 1,
         modules=[name for name in sys.modules if not name.startswith(("__", "jnius"))],  # importing jnius starts Java
     )
@@ -139,8 +146,23 @@ def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
     """Yield flags that follow from the kind of system, each with the reason for it."""
     if own:
         yield "in process", "timed in the process that has the object, not in a fresh one"
+    if names := devices.used_gpu_names():
+        yield "gpu", f"{', '.join(names)} computed: it is compared only with what the same GPU computed"
     if who := ", ".join(sorted({one.elsewhere for one in systems.trained_members(retriever) if one.elsewhere})):
         yield "elsewhere", f"{who} answers: the round trip is included, and its processor time is not in CPU/wall"
+
+
+def _to_the_end(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *call*, or where GPUs have worked: a function that calls it and then waits until they have finished."""
+    if not devices.used_gpus():
+        return call
+
+    def finished(*arguments: Any) -> Any:
+        result = call(*arguments)
+        devices.wait_for_gpus()
+        return result
+
+    return finished
 
 
 def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:

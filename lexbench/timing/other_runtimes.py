@@ -1,10 +1,12 @@
-"""OpenVINO and ONNX Runtime in place of our own layers, so that `lexbench speed --with` compares them with ours.
+"""Other libraries in place of our own code, so that `lexbench speed --with` compares them with ours.
 
-Tokens, batches, pooling of dense models and all later steps stay ours. What is converted, from float32, is the body, and for
-sparse models also the maxima of the logits. Used by `encoding_speed` alone, in the measuring process. Needs torch.
+OpenVINO and ONNX Runtime replace layers: tokens, batches, pooling of dense models and all later steps stay ours. What is
+converted, from float32, is the body, and for sparse models also the maxima of the logits. sentence-transformers replaces
+everything. Used by `encoding_speed` alone, in the measuring process. Needs torch.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +24,7 @@ from lexbench.errors import LexbenchError
 from lexbench.models.architectures import LanguageModel, body_files, load_body, load_masked_lm, masked_lm_files
 from lexbench.models.checkpoint import fetch
 from lexbench.models.token_batches import Batch
+from lexbench.types import Document, Kind
 
 _PIECE = 1024  # terms projected at a time; all 30,522 at once take 94 MB for a batch of 768 tokens
 _CPU = torch.device("cpu")
@@ -59,12 +62,16 @@ class _WithMaxima(nn.Module):
         return states, torch.cat([functional.linear(pooled, *piece).amax(1) for piece in pieces], 1)
 
 
-def use(encoder: Any, runtime: str) -> None:
-    """Compute the layers of *encoder* by *runtime* ("openvino" or "onnx") in this process, in its dtype and threads.
+def use(encoder: Any, runtime: str, texts: Sequence[str]) -> Any:
+    """Return *encoder*, computed by *runtime* in this process, in its dtype and threads, or what has the same methods.
 
-    Raises LexbenchError for other models than masked-language models and bodies like BERT.
+    *texts* are samples of documents. Raises LexbenchError for other models than masked-language models and bodies like BERT.
     """
+    if runtime == "sentence-transformers":
+        return _SentenceTransformers(encoder, texts)
     model, folder = encoder._document_model(), fetch(encoder.model, encoder.revision)  # noqa: SLF001 - not asked for elsewhere
+    if model.device.type != "cpu":
+        raise LexbenchError(f"--with {runtime} computes on processors, and the device is {model.device}; type device=cpu")
     ids = torch.randint(5, 100, (2, 7))
     with_maxima = hasattr(model, "outputs")  # a masked-language model
     if getattr(encoder, "position_top_k", 0):
@@ -90,6 +97,59 @@ def use(encoder: Any, runtime: str) -> None:
         model.outputs = outputs
     else:
         model.states = lambda batch: outputs(batch)[0]
+    return encoder
+
+
+class _SentenceTransformers:
+    """The encoder of the same folder by sentence-transformers, with the methods that are timed.
+
+    Its batches have 32 texts, its default; on a GPU they have as many of 32, 128 and 512 as are fastest on *texts*.
+    """
+
+    def __init__(self, encoder: Any, texts: Sequence[str]) -> None:
+        import sentence_transformers
+
+        if encoder.query_model:
+            raise LexbenchError("--with sentence-transformers takes encoders with one model for documents and queries")
+        family = "SparseEncoder" if encoder.kind is Kind.SPARSE else "SentenceTransformer"
+        spec = encoder.spec(encoder.model, encoder.revision)
+        torch.set_num_threads(encoder.threads or torch.get_num_threads())
+        self._model: Any = getattr(sentence_transformers, family)(
+            str(fetch(encoder.model, encoder.revision)),
+            device=str(spec.torch_device),
+            model_kwargs={"dtype": spec.torch_dtype},
+            local_files_only=True,
+        )
+        self._model.max_seq_length = encoder.document_length
+        self._batch = 32
+        if spec.torch_device.type == "cuda":
+            self._batch = min((32, 128, 512), key=lambda batch: self._seconds(texts, batch))
+
+    def _seconds(self, texts: Sequence[str], batch: int) -> float:
+        """Return how long the second pass over *texts* takes; infinity if a batch does not fit into memory."""
+        self._batch = batch
+        try:
+            self.encode_tokens(texts)
+            begin = time.perf_counter()
+            self.encode_tokens(texts)
+        except torch.OutOfMemoryError:
+            return float("inf")
+        return time.perf_counter() - begin
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> list[str]:
+        """Return the texts: this library tokenises while it encodes."""
+        return [document.text for document in documents]
+
+    def encode_tokens(self, texts: Sequence[str], _advance: Callable[[int], None] | None = None) -> Any:
+        """Return the vectors of documents, on the processor."""
+        return self._on_cpu(self._model.encode_document(list(texts), batch_size=self._batch, show_progress_bar=False))
+
+    def encode_query(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of queries, on the processor."""
+        return self._on_cpu(self._model.encode_query(list(texts), batch_size=self._batch, show_progress_bar=False))
+
+    def _on_cpu(self, vectors: Any) -> Any:
+        return vectors.cpu() if isinstance(vectors, Tensor) else vectors
 
 
 def _openvino(program: ExportedProgram, dtype: str, threads: int) -> Network:

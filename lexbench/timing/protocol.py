@@ -91,6 +91,7 @@ class Facts(msgspec.Struct, kw_only=True):
     noise: list[str]  # what disturbed the measurement
     workers: str = ""  # where workers searched, and how long the way there took; "" if this process searched
     circumstances: dict[str, str] = {}  # other flags, each with the reason for it
+    gpus: list[str] = []  # the names of the GPUs that computed
     same: bool  # whether every timed pass returned the same documents
     modules: list[str]  # imported ones
 

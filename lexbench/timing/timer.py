@@ -12,11 +12,13 @@ from functools import cache, partial
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
+from lexbench.registry import replace_plugins
 from lexbench.results import Timing
 from lexbench.runner.jobs import Outcome, failure
 from lexbench.runner.plan import Job
@@ -141,7 +143,9 @@ class _Measurement:
 
     def key_facts(self, number: int) -> KeyFacts:
         """Return the key facts of the durations of one process."""
-        where = ({"on": self._on} if self._on else {}) | ({"here": True} if self.here else {})
+        where: dict[str, Any] = ({"on": self._on} if self._on else {}) | ({"here": True} if self.here else {})
+        if stated := devices_of(self.system.retriever):  # they change no answer, so the run's key has none of them
+            where["devices"] = stated
         return where | {
             "protocol": protocol.VERSION,
             "run": key_of(self.made.folder),
@@ -200,8 +204,8 @@ class _Measurement:
             "candidates": retriever.candidates,
             "queries": len(queries),
             "disk": _disk(self.made.index),
-            "fingerprint": fingerprint(),
-            "machine": performance() | pinned,
+            "fingerprint": fingerprint(facts.gpus),
+            "machine": performance() | pinned | ({"computed_on": facts.gpus} if facts.gpus else {}),
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         baseline = _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
@@ -216,6 +220,18 @@ class _Measurement:
         dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.system.retriever)}
         rounding = _HALF_ROUNDING if dtypes & {"bfloat16", "float16"} else _ROUNDING
         return differing(compared, read_run(self.made.folder).run, self.k - drop, rounding)
+
+
+def devices_of(retriever: Any) -> list[str]:
+    """Return the settings `device` of *retriever* and the plug-ins in it that are not "auto"."""
+    found: list[str] = []
+
+    def note(plugin: Any) -> Any:
+        found.append(str(getattr(plugin, "device", "auto")))
+        return plugin
+
+    replace_plugins(retriever, note)
+    return [device for device in found if device != "auto"]
 
 
 def differing(timed: Run, untimed: Run, k: int, rounding: float = _ROUNDING) -> int:

@@ -5,7 +5,8 @@ The models compute in float32, bit for bit, what the classes of transformers com
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -65,14 +66,63 @@ class _Embeddings(nn.Module):
         return normed
 
 
+class Packing(NamedTuple):
+    """Where the texts are in states (tokens, width) that have no padding."""
+
+    starts: Tensor  # (texts + 1,) int32
+    longest: int  # tokens of a text
+
+
+def attend_packed(query: Tensor, key: Tensor, value: Tensor, packing: Packing) -> Tensor:
+    """Return the attended values (tokens, heads, width of a head) of texts without padding, by torch's flash attention."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    attended: Tensor = varlen_attn(
+        query,
+        key,
+        value,
+        packing.starts,
+        packing.starts,
+        packing.longest,
+        packing.longest,  # type: ignore[assignment]
+    )
+    return attended
+
+
+@cache
+def packed_attention_works(device: torch.device, dtype: torch.dtype, width: int) -> bool:
+    """Return whether `attend_packed` works for heads of *width* here, and gives what `attend` gives.
+
+    torch has it from 2.10 on, for GPUs and in half precision.
+    """
+    if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
+        return False
+    states = torch.linspace(-1, 1, 5 * 2 * width, device=device).view(5, 2, width).to(dtype)
+    packing = Packing(torch.tensor([0, 2, 5], dtype=torch.int32, device=device), 3)
+    texts = [states[None, start:stop].transpose(1, 2) for start, stop in ((0, 2), (2, 5))]
+    try:
+        found = attend_packed(states, states, states, packing)
+    except (ImportError, AttributeError, NotImplementedError, RuntimeError, TypeError):  # this torch or this GPU lacks it
+        return False
+    right = torch.cat([attend(text, text, text, None).transpose(1, 2)[0] for text in texts])
+    return torch.allclose(found, right, rtol=0.02, atol=0.01)
+
+
 class _SelfAttention(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.heads = config.num_attention_heads
         self.query, self.key, self.value = (nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3))
 
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the attended states; position i sees position j if *mask* (texts, 1, length, length) is None or true there."""
+    def forward(self, states: Tensor, mask: Tensor | Packing | None) -> Tensor:
+        """Return the attended states; position i sees position j if *mask* (texts, 1, length, length) is None or true there.
+
+        With a `Packing` states are (tokens, width), and a position sees its text.
+        """
+        if isinstance(mask, Packing):
+            shape = len(states), self.heads, -1
+            query, key, value = (layer(states).view(shape) for layer in (self.query, self.key, self.value))
+            return attend_packed(query, key, value, mask).flatten(1)
         shape = (*states.shape[:2], self.heads, -1)
         query, key, value = (layer(states).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
         gathered = attend(query, key, value, mask)
@@ -106,8 +156,11 @@ class Layer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, config.intermediate_size)})
         self.output = _Residual(config.intermediate_size, config)
 
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the next states (texts, length, width); *mask* (texts, 1, length, length) is true where a position sees."""
+    def forward(self, states: Tensor, mask: Tensor | Packing | None) -> Tensor:
+        """Return the next states (texts, length, width); *mask* (texts, 1, length, length) is true where a position sees.
+
+        With a `Packing` states are (tokens, width).
+        """
         attended = self.attention["output"](self.attention["self"](states, mask), states)
         changed: Tensor = self.output(functional.gelu(self.intermediate["dense"](attended)), attended)
         return changed
@@ -158,10 +211,22 @@ class Bert(nn.Module):
         self.embeddings = _Embeddings(config)
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> States:
-        """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen."""
-        mask = None
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        padding: bool = True,
+    ) -> States:
+        """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen.
+
+        Without *padding* these positions, which are the last of a text, need no states. Some GPUs do not compute them.
+        """
+        mask: Tensor | None = None
         if attention_mask is not None:
+            if not padding and self._packs():
+                return States(self._packed(input_ids, attention_mask.bool(), token_type_ids))
             length = input_ids.shape[1]
             mask = attention_mask.bool()[:, None, None, :].expand(-1, 1, length, length)
         states: Tensor = self.embeddings(input_ids, token_type_ids)
@@ -169,6 +234,22 @@ class Bert(nn.Module):
         for layer in layers:
             states = layer(states, mask)
         return States(states)
+
+    def _packs(self) -> bool:
+        """Return whether states without padding can be computed."""
+        weight = self.embeddings.word_embeddings.weight
+        return packed_attention_works(weight.device, weight.dtype, self.config.hidden_size // self.config.num_attention_heads)
+
+    def _packed(self, ids: Tensor, real: Tensor, types: Tensor | None) -> Tensor:
+        """Return the last states (texts, length, width), computed without padding, where they are 0."""
+        lengths = real.sum(1, dtype=torch.int32)
+        packing = Packing(functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0)), ids.shape[1])
+        positions = real.flatten().nonzero().squeeze(1)
+        states: Tensor = self.embeddings(ids, types).flatten(0, 1).index_select(0, positions)
+        layers: Any = self.encoder["layer"]
+        for layer in layers:
+            states = layer(states, packing)
+        return states.new_zeros(real.numel(), states.shape[1]).index_copy_(0, positions, states).view(*ids.shape, -1)
 
 
 class _Transform(_Normed):
@@ -223,7 +304,8 @@ class BertForSequenceClassification(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> Logits:
         """Return the logits of ids (texts, length)."""
-        return Logits(self.classifier(self.pooler(self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state)))
+        states = self.bert(input_ids, attention_mask, token_type_ids, padding=False).last_hidden_state
+        return Logits(self.classifier(self.pooler(states)))
 
 
 def classifier(model: Any) -> nn.Module | None:
