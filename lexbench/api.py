@@ -966,6 +966,7 @@ def speed(
     model: str,
     *,
     dtypes: Sequence[str] = (),
+    devices: Sequence[str] = (),
     threads: Sequence[int] = (),
     batch: Sequence[int] = (),
     dataset: str = "pydoc/test",
@@ -989,6 +990,7 @@ def speed(
     return encoder_speed(
         _defined(model, place),
         dtypes=dtypes,
+        devices=devices,
         threads=threads,
         batch=batch,
         dataset=dataset,

@@ -25,6 +25,7 @@ from lexbench.timing.protocol import sample as spaced
 _QUERIES = 50
 _MEASURE = "nDCG@10"
 DTYPES = ("float32", "bfloat16", "int8")
+GPU_DTYPES = ("float32", "bfloat16", "float16")
 
 
 class EncoderSpeed(Answer, msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,7 @@ def encoder_speed(  # noqa: PLR0913 - what can be varied
     model: str,
     *,
     dtypes: Sequence[str],
+    devices: Sequence[str],
     threads: Sequence[int],
     batch: Sequence[int],
     dataset: str,
@@ -80,7 +82,9 @@ def encoder_speed(  # noqa: PLR0913 - what can be varied
     """
     by = [OWN, *_installed(runtimes, on_note)]
     expression = named_systems(model)[0][1]
-    wanted: dict[str, Any] = {"dtype": dtypes or DTYPES, "threads": threads or sorted({1, len(cores())})}
+    on_gpu = bool(devices) and all(name.startswith("cuda") for name in devices)
+    wanted: dict[str, Any] = {"dtype": dtypes or (GPU_DTYPES if on_gpu else DTYPES)}
+    wanted |= {"threads": threads or sorted({1, len(cores())}), **({"device": devices} if devices else {})}
     wanted |= {"batch_tokens": batch} if batch else {}
     kinds = list(dict.fromkeys(str(settings["dtype"]) for settings in choices(expression, wanted) if "dtype" in settings))
     data = open_dataset(*find_dataset(dataset))
@@ -129,6 +133,7 @@ def _differences(
 def _table(found: EncoderSpeed) -> Table:
     """Return one row per combination of settings."""
     names = list(dict.fromkeys(name for one in found.choices for name in one.settings))
+    gpus = next((", ".join(one.speed.gpus) for one in found.choices if one.speed and one.speed.gpus), "")
     several = any(one.runtime != OWN for one in found.choices)
     heads = [*(["by"] if several else []), *(name.replace("_", "\n") for name in names)]
     rows = []
@@ -138,12 +143,13 @@ def _table(found: EncoderSpeed) -> Table:
         if speed:
             hours = found.documents / speed.documents_per_second / 3600
             cells += [f"{speed.documents_per_second:,.1f}", f"{speed.query_seconds * 1000:.1f}", f"{speed.first_answer:.1f}"]
-            cells += [f"{speed.memory / 1e6:,.0f}", f"{hours:,.1f}"]
+            cells += [f"{speed.memory / 1e6:,.0f}", *([f"{speed.gpu_memory / 1e6:,.0f}"] if gpus else []), f"{hours:,.1f}"]
             cells += [] if found.price is None else [f"{hours * found.price:,.2f}"]
         if speed and test:
             cells += [f"{test.difference:+.4f}", interval_cell(test.interval), number(test.p)]
         rows.append(tuple(cells))
-    columns = ["docs/s", "query\nms", "first\nanswer", "memory\nMB", f"hours for\n{found.documents:,}"]
+    columns = ["docs/s", "query\nms", "first\nanswer", "memory\nMB", *(["GPU\nMB"] if gpus else [])]
+    columns.append(f"hours for\n{found.documents:,}")
     columns += [*([] if found.price is None else ["costs"])]
     columns += [_MEASURE, "95 %\ninterval", "p"] if found.differences else []
     filled = [(*row, *[number(None)] * (len(heads) + len(columns) - len(row))) for row in rows]
@@ -154,7 +160,7 @@ def _table(found: EncoderSpeed) -> Table:
         *([f"{_MEASURE}: difference to {first}; p: two-sided paired randomisation test"] if found.differences else []),
         *dict.fromkeys(f"not here: {one.expression}: {one.refused}" for one in found.choices if one.refused),
     ]
-    return Table(f"{found.model}: encoding on {facts()['processor']}", (*heads, *columns), tuple(filled), tuple(notes))
+    return Table(f"{found.model}: encoding on {gpus or facts()['processor']}", (*heads, *columns), tuple(filled), tuple(notes))
 
 
 def _advice(found: EncoderSpeed) -> str:

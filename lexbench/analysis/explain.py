@@ -4,7 +4,7 @@ For sparse vectors a term adds its weight in the query times its weight in the d
 frequency, counted as often as the query has the term, times the term frequency part. Dense vectors have no terms to explain.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from lexbench.trec.ids import encode, lookup
 from lexbench.types import Kind, Query
 
 _BY_ID = "qid:"
+_WORDS = 3  # of a feature
 _BEGINNING = 160  # characters of a document to show
 
 
@@ -37,6 +38,8 @@ class Term(NamedTuple):
     term: str
     query: float  # its weight in the query; for BM25 its idf times how often the query has it
     document: float = 0.0  # its weight in the document; for BM25 the term frequency part, below 1
+
+    words: tuple[str, ...] = ()  # of a feature without a name of its own: the words of the document that give it
 
     @property
     def contribution(self) -> float:
@@ -208,7 +211,17 @@ def _explain_vectors(
         path = runner.artifacts.encodings(retriever.encoder).path
         stored = [_weights(retriever.as_documents(read_rows(path, docs[[at]]))) for at in range(len(docs))]
         shown = _documents(runner, docs, scores, terms, ([row.get(number, 0.0) for number in weights] for row in stored))
+        if hasattr(retriever.encoder, "firing"):
+            numbers = {retriever.encoder.token(number): number for number in weights}
+            shown = tuple(_with_words(one, retriever.encoder, numbers) for one in shown)
     return Explanation(explained.name, query.text, _heaviest_first(terms), shown)
+
+
+def _with_words(shown: ExplainedDocument, encoder: Any, numbers: Mapping[str, int]) -> ExplainedDocument:
+    """Return the document with the words that give it its features, whose names say nothing."""
+    found = encoder.firing([numbers[term.term] for term in shown.terms], [shown.text], _WORDS)
+    named = ((term, dict.fromkeys(one.word for one in found[numbers[term.term]])) for term in shown.terms)
+    return shown._replace(terms=tuple(term._replace(words=tuple(words)) for term, words in named))
 
 
 def _heaviest_first(terms: Sequence[Term]) -> tuple[Term, ...]:
@@ -236,7 +249,7 @@ def _explain_terms(explained: System, query: Query, runner: DatasetRunner, docum
 def _document_table(rank: int, shown: ExplainedDocument, most: int) -> Table:
     rows = [
         (
-            term.term,
+            f"{term.term} ({', '.join(term.words)})" if term.words else term.term,
             *map(_weight, (term.query, term.document, term.contribution)),
             f"{term.contribution / shown.total:.0%}" if shown.total else "—",
         )

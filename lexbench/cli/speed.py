@@ -13,6 +13,9 @@ from lexbench.cli._progress import shown
 @click.command(help=described(lexbench.speed))
 @click.argument("model", metavar="MODEL")
 @click.option("--dtype", "dtypes", multiple=True, help="Only this dtype; repeatable. Default: float32, bfloat16, int8.")
+@click.option(
+    "--device", "devices", multiple=True, metavar="NAME", help="Only it, e.g. cuda; repeatable. Default: the model's."
+)
 @click.option("--threads", type=COUNT, multiple=True, help="Threads; repeatable. Default: 1 and all cores.")
 @click.option("--batch", type=COUNT, multiple=True, help="Tokens computed at once; repeatable. Default: what suits the device.")
 @click.option("-d", "--dataset", default="pydoc/test", show_default=True, metavar="ID|FOLDER", help="Texts and judgements.")
@@ -20,7 +23,7 @@ from lexbench.cli._progress import shown
 @click.option("--documents", default=1_000_000, show_default=True, type=COUNT, help="Your documents: for hours and costs.")
 @click.option("--price", type=click.FloatRange(min=0), help="Costs of this machine per hour.")
 @click.option(
-    "--with", "others", default="", metavar="NAMES", help="Also by openvino, onnx (ONNX Runtime), or both: openvino,onnx."
+    "--with", "others", default="", metavar="NAMES", help="Also by openvino, onnx, sentence-transformers; separate with commas."
 )
 @click.option("--scores/--no-scores", default=True, help="Run the whole dataset in each dtype, and test the difference.")
 @json_option
