@@ -99,7 +99,7 @@ class ForeignSearcher(Searcher):
         try:
             pairs = _scored(answer)
             ids, given = [str(doc_id) for doc_id, _ in pairs], [float(score) for _, score in pairs]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:  # float(10**400) overflows
             why = f" ({shortened(one_line(str(error)), _SHOWN)})" if str(error) else ""
             form = "write {document id: score}, (document id, score) pairs, or a list of ids, best first"
             raise self._error(query, f"it answered {echoed(str(answer))}{why}; {form}") from None

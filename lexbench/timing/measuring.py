@@ -52,7 +52,9 @@ def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], 
             torch.set_num_threads(threads)
 
 
-def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = None) -> None:
+def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on its order
+    task: protocol.Task, report_pass: Callable[[], None], own: Any = None
+) -> None:
     """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass.
 
     *own* is a retriever that only this process has. Memory is measured if the process has nothing but the system.
