@@ -8,18 +8,9 @@ from lexbench import registry
 from lexbench.errors import LexbenchError
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import indexed, vectors
-from lexbench.types import Kind
 
-ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
-
-
-class TestQdrant(EngineContract):
-    """Qdrant, on the kinds of vectors that it does not take by default."""
-
-    @pytest.fixture(params=[Kind.DENSE, Kind.MULTI], ids=str)
-    def engine(self, request):
-        """Make the engine for one kind."""
-        return workbench.engine("qdrant").for_kind(request.param)
+# tests/test_outside_engines.py, tests/test_pgvector.py, tests/test_sharded.py
+ELSEWHERE = ("elasticsearch", "opensearch", "pgvector", "qdrant", "sharded")
 
 
 class TestEngines(EngineContract):
