@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -31,11 +32,17 @@ def programs():
 
 
 class Postgres:
-    """A server in a new folder, or in *folder*, that listens on the loopback device only. It does not run as root."""
+    """A server in a new folder that listens on the loopback device only. It does not run as root.
 
-    def __init__(self, folder=None):
+    With a *disk*, e.g. "100m", the folder is a disk in memory of that size. If this process may not mount one, the test skips.
+    """
+
+    def __init__(self, disk=""):
         self._programs = programs()
-        self._folder = Path(folder or tempfile.mkdtemp(prefix="lexbench-postgres-"))
+        self._folder, self._disk = Path(tempfile.mkdtemp(prefix="lexbench-postgres-")), disk
+        if disk and not self.mount(disk):
+            self._folder.rmdir()
+            pytest.skip("a small disk needs root and the right to mount")
         self._data = self._folder / "data"
         self._process = None
         # PostgreSQL refuses root.
@@ -92,19 +99,62 @@ class Postgres:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def mount(self, size, option="nodev"):
+        """Mount a disk in memory of that *size*; return whether that worked."""
+        words = ["mount", "-t", "tmpfs", "-o", f"{option},size={size}", "tmpfs", str(self._folder)]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
     def close(self):
         """Stop the server and remove its folder."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
+        if self._disk:
+            subprocess.run(["umount", "--lazy", str(self._folder)], capture_output=True, check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @contextmanager
-def running(folder=None):
+def running(disk=""):
     """Yield a server that runs; its `url` is that of a database."""
-    server = Postgres(folder)
+    server = Postgres(disk)
     try:
         yield server.start()
     finally:
         server.close()
+
+
+@contextmanager
+def proxy(port, cut, times, delay):
+    """Pass bytes on to *port* after a *delay*; cut the first *times* connections after *cut* bytes. Yields a port."""
+    listener, left = socket.create_server(("127.0.0.1", 0)), iter([cut] * times)
+
+    def passed(source, target, count):
+        with suppress(OSError):
+            while piece := source.recv(4096):
+                time.sleep(delay)
+                target.sendall(piece)
+                count[0] -= len(piece)
+                if count[0] < 0:
+                    break
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def served(client):
+        with client, socket.create_connection(("127.0.0.1", port)) as server:
+            count = [next(left, 1 << 60)]
+            back = threading.Thread(target=passed, args=(server, client, count))
+            back.start()
+            passed(client, server, count)
+            back.join()
+
+    def accept():
+        with suppress(OSError), listener:
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=served, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)

@@ -14,6 +14,7 @@ from platform import node
 from threading import Condition
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class Pgvector(Engine):
 
     *index* is "exact" (every vector is read), "hnsw" (a graph with *m* and *ef_construction*) or "ivfflat" (*lists*).
     Sparse vectors take "exact" and "hnsw". A search with an index looks at *ef_search* candidates or *probes* lists. With
-    *iterative_scan* "strict_order" or "relaxed_order" (pgvector 0.8) it goes on until the list is full; with "off" it stops, and
+    *iterative_scan* "strict_order" or "relaxed_order" (pgvector 0.8) it goes on until the list is full. With "off",
     hnsw refuses to find more than *ef_search* documents. *storage* of dense vectors is "full" (float32), "half" (float16), or
     "bit" (the sign of each dimension; scores are products of signs).
     """
@@ -311,6 +312,12 @@ def _connected(url: str) -> Any:
     return psycopg.connect(url, autocommit=True, connect_timeout=10, keepalives_idle=30, application_name="lexbench")
 
 
+def _close(connections: list[Any]) -> None:
+    """Close *connections* and forget them."""
+    while connections:
+        connections.pop().close()
+
+
 class _Table:
     """A table of ours. While the server is away, what it should do is tried again for half a minute."""
 
@@ -318,7 +325,8 @@ class _Table:
         self.name, self._url, self._form = name, url, form
         self.settings: list[tuple[str, str]] = []  # of each connection
         self._place = _place(url)
-        self._connection: Any = None
+        self._open: list[Any] = []  # the connection, if there is one
+        finalize(self, _close, self._open)
         self._locks = False
         self._known = False  # whether the server has ever answered
 
@@ -329,20 +337,20 @@ class _Table:
         with _one_line(self._place):
             for wait in (*_WAITS, None):
                 try:
-                    if self._connection is None or self._connection.closed:
-                        self._connection = self._connect()
-                    with self._connection.transaction(), self._connection.cursor(binary=True) as cursor:
+                    if not self._open:
+                        self._open.append(_connected(self._url))
+                        self._prepare(self._open[0])
+                    with self._open[0].transaction(), self._open[0].cursor(binary=True) as cursor:
                         return act(cursor)
                 except psycopg.Error as error:
                     if wait is None or not self._known or not _is_away(error):
                         raise
-                    self._connection = None
+                    _close(self._open)
                     time.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    def _connect(self) -> Any:
-        """Return a connection with the settings and, while building, the lock."""
-        connection = _connected(self._url)
+    def _prepare(self, connection: Any) -> None:
+        """Give a new connection the settings and, while building, the lock."""
         self._known = True
         connection.execute("SELECT NULL::vector")  # loads pgvector, which then knows its settings
         for name, value in self.settings:
@@ -354,7 +362,6 @@ class _Table:
             if wait is None:
                 raise CannotStart(f"another client builds {self.name} on {self._place}; wait until it is done")
             time.sleep(wait)
-        return connection
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -368,9 +375,7 @@ class _Table:
             yield
         finally:
             self._locks = False
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            _close(self._open)
 
     def make(self, width: int) -> None:
         """Make the table, if an interrupted build has not left it. Drop one of another type, and its index."""
@@ -385,7 +390,6 @@ class _Table:
             if found and found[0] != column:
                 cursor.execute(f"DROP TABLE {self.name}, {self.name}_blocks")
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self.name} (id integer NOT NULL, v {column} NOT NULL)")
-            cursor.execute(f"ALTER TABLE {self.name} ALTER COLUMN v SET STORAGE PLAIN")
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self.name}_blocks (first integer PRIMARY KEY, digest text)")
             cursor.execute(f"DROP INDEX IF EXISTS {self.name}_index")
 
@@ -620,8 +624,12 @@ class RunningPgvector(RunningIndex):
         chosen = (
             f"SELECT {self._id_sql}::text, {self._column_sql}{cast} FROM {self._table} WHERE {self._column_sql} IS NOT NULL"
         )
-        with _one_line(self._place), _connected(self._url) as connection, connection.transaction():
-            cursor = connection.cursor("lexbench_vectors", binary=True)
+        with (
+            _one_line(self._place),
+            _connected(self._url) as connection,
+            connection.transaction(),
+            connection.cursor("lexbench_vectors", binary=True) as cursor,
+        ):
             cursor.execute(chosen)
             while rows := cursor.fetchmany(_ROWS):
                 values = [row for _, row in rows]

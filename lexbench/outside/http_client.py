@@ -178,7 +178,7 @@ class HttpClient:
         text = bytearray()
         try:
             pieces = response.stream(_PIECE)
-            while len(text) <= self._largest and (piece := next(pieces, b"")):
+            while len(text) <= self._largest and (piece := next(pieces, None)) is not None:
                 text += piece
         finally:
             response.close()  # a no-op after the last piece; a connection with the rest of an answer in it is of no use
