@@ -15,7 +15,7 @@ from servers import serving
 from lexbench.engines.opensearch import OpenSearch, RunningOpenSearch
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.outside import http_client
-from lexbench.outside.http_client import HttpClient, bearer
+from lexbench.outside.http_client import HttpClient, key_header
 from lexbench.probing.probe import probe
 from lexbench.probing.targets import opened
 
@@ -140,7 +140,7 @@ def test_no_redirect_is_followed(monkeypatch, status):
     with serving(lambda *request: asked.append(request) or (200, {}, {})) as other:
         answer = (status, {}, {"Location": f"{other.url}/\x1b[31m"})
         with serving(lambda *_: answer) as server:
-            client = HttpClient(server.url, secrets=bearer("MY_KEY"), variable="MY_KEY")
+            client = HttpClient(server.url, secrets=key_header("MY_KEY"), variable="MY_KEY")
             with pytest.raises(
                 LexbenchError, match=f"status {status}: it redirects to '{other.url}/.*'; give that address"
             ) as error:
@@ -156,7 +156,7 @@ def test_a_key_needs_encryption_or_permission(monkeypatch, allowed, says):
     monkeypatch.setenv("LEXBENCH_PLAIN_HTTP", allowed)
     if says:
         with pytest.raises(CannotStart, match=r"the key in MY_KEY would go to example\.org without encryption") as error:
-            HttpClient("http://example.org", secrets=bearer("MY_KEY"), variable="MY_KEY").ask("GET", "/")
+            HttpClient("http://example.org", secrets=key_header("MY_KEY"), variable="MY_KEY").ask("GET", "/")
         assert "sesame" not in str(error.value)
     else:
         http_client.check_encrypted("http://example.org", "MY_KEY")
@@ -171,7 +171,7 @@ def test_a_key_with_the_end_of_a_line_is_one_line(monkeypatch):
     """A key cannot add headers."""
     monkeypatch.setenv("MY_KEY", "sesame\r\nX-Evil: 1")
     with pytest.raises(CannotStart, match="characters that a header cannot have"):
-        HttpClient("http://localhost:9", secrets=bearer("MY_KEY"), variable="MY_KEY").ask("GET", "/")
+        HttpClient("http://localhost:9", secrets=key_header("MY_KEY"), variable="MY_KEY").ask("GET", "/")
 
 
 def test_a_server_of_the_user_gets_no_key_of_opensearch(monkeypatch, tmp_path):

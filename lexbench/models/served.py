@@ -16,10 +16,11 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from lexbench.errors import CommandError, LexbenchError, shortened
-from lexbench.outside.http_client import MISSING, HttpClient, bearer, checked_address
+from lexbench.outside.http_client import MISSING, HttpClient, checked_address, key_header
 from lexbench.plugins import Model
 from lexbench.registry import runtime
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _SESSION = uuid4().hex
@@ -29,13 +30,14 @@ _SESSION = uuid4().hex
 class ServedModel(Model):
     """Base class of plug-ins whose model a server at *url* runs.
 
-    *key* names the environment variable with the key of an account. Requests are sent up to *retries* times again if the server
-    is busy or cannot be reached; an answer may take *timeout* seconds.
+    *key* names the environment variable with the key of an account, and *header* how it is sent. Requests are sent up to
+    *retries* times again if the server is busy or cannot be reached; an answer may take *timeout* seconds.
     """
 
     url: str = field(metadata={"runtime": True})  # `identity` describes what runs there
     _: KW_ONLY
     key: str = runtime("")
+    header: str = runtime("Authorization: Bearer {key}")
     retries: int = runtime(5)
     timeout: float = runtime(60.0)
 
@@ -52,6 +54,8 @@ class ServedModel(Model):
         checked_address(self.url, name)
         if min(getattr(self, count) for count in self.counts) < 1 or self.retries < 0 or self.timeout <= 0:
             raise CommandError(f"{name}: {', '.join(self.counts)} from 1 up, retries from 0 up, timeout above 0")
+        if "{key}" not in self.header.partition(":")[2] or not self.header.partition(":")[0].replace("-", "").isalnum():
+            raise CommandError(f'{name}(header={self.header!r}): write it like header="X-API-Key: {{key}}"')
         if self.servers and (server := getattr(self, "server", "")) not in self.servers:
             raise CommandError(f"{name}(server={server!r}): there is {', '.join(self.servers)}")
 
@@ -87,16 +91,20 @@ class ServedModel(Model):
     @property
     def client(self) -> HttpClient:
         """The connections to the server."""
-        return _client(self.url, self.key, self.timeout, self.retries)
+        return self.client_of(self.url)
+
+    def client_of(self, url: str) -> HttpClient:
+        """Return the connections to *url*, e.g. a part of the address."""
+        return _client(url, self.key, self.header, self.timeout, self.retries)
 
 
 @lru_cache  # outside of the object, which travels to other processes
-def _client(url: str, key: str, timeout: float, retries: int) -> HttpClient:
+def _client(url: str, key: str, header: str, timeout: float, retries: int) -> HttpClient:
     """Return a client that sends the key in the environment variable *key*."""
-    return HttpClient(url, secrets=bearer(key), variable=key, timeout=timeout, retries=retries)
+    return HttpClient(url, secrets=key_header(key, header), variable=key, timeout=timeout, retries=retries)
 
 
-def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callable[[list[str]], T]) -> list[T]:
+def in_batches(texts: Sequence[S], batch: int, parallel: int, request: Callable[[list[S]], T]) -> list[T]:
     """Return the answers of *request* to *texts* in batches of *batch*, in order; *parallel* requests run at a time."""
     batches = [list(texts[at : at + batch]) for at in range(0, len(texts), batch)]
     with ThreadPoolExecutor(parallel) as pool:

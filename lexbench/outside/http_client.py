@@ -78,13 +78,14 @@ def no_secrets() -> Mapping[str, str]:
     return {}
 
 
-def bearer(variable: str) -> Callable[[], Mapping[str, str]]:
-    """Return a function that reads a key from the environment *variable* and returns its header; "" stands for no key."""
+def key_header(variable: str, form: str = "Authorization: Bearer {key}") -> Callable[[], Mapping[str, str]]:
+    """Return a function that reads a key from the environment *variable* and returns its header of that *form*; "": no key."""
+    name, _, value = form.partition(":")
 
     def header() -> Mapping[str, str]:
         if variable not in os.environ:
             raise CannotStart(f'the server wants a key, and the environment has no {variable}; set it, or key=""')
-        return {"Authorization": f"Bearer {os.environ[variable]}"}
+        return {name.strip(): value.strip().replace("{key}", os.environ[variable])}
 
     return header if variable else no_secrets
 
