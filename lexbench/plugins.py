@@ -289,7 +289,7 @@ class RunningIndex:
         """Return the number of documents with each value of a field."""
         raise CommandError("the index does not count values; write filters without {} and without --selectivity")
 
-    def plan(self, k: int, settings: Mapping[str, Any], where: str) -> str:
+    def plan(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> str:
         """Return how the server carries a search out, in a few words; "" if it does not say."""
         return ""
 

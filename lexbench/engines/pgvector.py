@@ -258,7 +258,7 @@ def _packed(block: Any, first: int, form: str) -> bytes:
             values = block.astype(parts[-1][1])
         if not np.isfinite(values).all():
             raise LexbenchError('pgvector: a value is too large for storage="half"; use storage="full"')
-    layout = np.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("bytes", ">i4"), *parts])  # type: ignore[list-item]
+    layout = np.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("bytes", ">i4"), *parts])
     rows_ = np.zeros(count, layout)
     rows_["fields"], rows_["id_bytes"], rows_["id"] = 2, 4, np.arange(first, first + count)
     rows_["bytes"], rows_["width"], rows_["values"] = layout.itemsize - 14, width, values
@@ -588,29 +588,23 @@ class RunningPgvector(RunningIndex):
             f"ORDER BY {self._column_sql} {operator} %(query)s::{form} LIMIT %(k)s"
         )
 
+    def _text(self, query: Any) -> str:
+        """Return a query as PostgreSQL reads it."""
+        row = query if self._facts.form == "sparsevec" else np.atleast_2d(query)
+        return next(_texts(row, self._facts.form)) or f"{{}}/{row.shape[1]}"
+
     def search(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> Sequence[str]:
         """Return the ids of the best *k* rows."""
-        row = query if self._facts.form == "sparsevec" else np.atleast_2d(query)
-        text = next(_texts(row, self._facts.form)) or f"{{}}/{row.shape[1]}"
+        values = {"query": self._text(query), "k": k}
         with self._connection(settings) as connection:
-            found = connection.execute(self._sql(where), {"query": text, "k": k}, prepare=False).fetchall()
+            found = connection.execute(self._sql(where), values, prepare=False).fetchall()
         return [name for (name,) in found]
 
-    def plan(self, k: int, settings: Mapping[str, Any], where: str) -> str:
+    def plan(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> str:
         """Return the scan that PostgreSQL chooses, e.g. "Index Scan using docs_v_idx"."""
-        facts = self._facts
-        text = next(
-            _texts(
-                csr_rows([(np.zeros(1), np.ones(1))], facts.width or 1)
-                if facts.form == "sparsevec"
-                else np.ones((1, facts.width)),
-                facts.form,
-            )
-        )
+        values = {"query": self._text(query), "k": k}
         with self._connection(settings) as connection:
-            (found,) = connection.execute(
-                f"EXPLAIN (FORMAT JSON) {self._sql(where)}", {"query": text, "k": k}, prepare=False
-            ).fetchone()
+            (found,) = connection.execute(f"EXPLAIN (FORMAT JSON) {self._sql(where)}", values, prepare=False).fetchone()
         node_ = found[0]["Plan"]
         while node_.get("Plans"):
             node_ = node_["Plans"][0]

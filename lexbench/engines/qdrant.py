@@ -288,8 +288,8 @@ class RunningQdrant(RunningIndex):
         with client_errors(self._place):
             self._client: Any = connect(base, _SECONDS) if address.netloc else QdrantClient(path=folder)
         with client_errors(self._place):
-            params = self._client.get_collection(self._name).config.params
-        dense = params.vectors.get(self._using) if isinstance(params.vectors, dict) else params.vectors
+            params: Any = self._client.get_collection(self._name).config.params
+        dense: Any = params.vectors.get(self._using) if isinstance(params.vectors, dict) else params.vectors
         self._sparse = dense is None and self._using in (params.sparse_vectors or {})
         if dense is None and not self._sparse:
             known = [*(params.vectors if isinstance(params.vectors, dict) else ()), *(params.sparse_vectors or {})]

@@ -282,7 +282,7 @@ class _Response(HTTPResponse):
 
     def __init__(self, seconds: float, socket: Any, *arguments: Any, **settings: Any) -> None:
         super().__init__(socket, *arguments, **settings)
-        self.fp = io.BufferedReader(_BoundedSocket(self.fp.detach(), socket, seconds))  # type: ignore[attr-defined]
+        self.fp = io.BufferedReader(_BoundedSocket(self.fp.detach(), socket, seconds))
 
 
 class _Connection(HTTPConnection):

@@ -26,6 +26,11 @@ def similarity_called(name: str) -> str:
     return found
 
 
+def is_sparse(vectors: Any) -> bool:
+    """Return whether *vectors* are sparse."""
+    return bool(sparse.issparse(vectors))
+
+
 def csr_rows(rows: Sequence[tuple[NDArray[Any], NDArray[np.float32]]], width: int = 0) -> sparse.csr_array:
     """Return sparse vectors (n, *width*) from the terms and weights of each; without a width it is that of the highest term."""
     offsets = np.cumsum([0, *(len(terms) for terms, _ in rows)])

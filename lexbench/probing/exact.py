@@ -10,6 +10,7 @@ from scipy import sparse
 
 from lexbench.datasets.digests import drawn_number
 from lexbench.errors import CannotStart, CommandError
+from lexbench.outside.running import is_sparse
 from lexbench.probing.targets import Block
 from lexbench.vectors import stacked
 
@@ -67,12 +68,12 @@ def exact_answers(
 
 def _fitting(rows: Any, queries: Any) -> Any:
     """Return *rows* of documents as wide as *queries*. Raises CommandError if they are of another kind or width."""
-    if sparse.issparse(rows) != sparse.issparse(queries):
-        kinds = ["sparse" if sparse.issparse(one) else "dense" for one in (queries, rows)]
+    if is_sparse(rows) != is_sparse(queries):
+        kinds = ["sparse" if is_sparse(one) else "dense" for one in (queries, rows)]
         raise CommandError(f"queries are {kinds[0]} vectors, and documents are {kinds[1]}")
-    if sparse.issparse(rows) and rows.shape[1] < queries.shape[1]:  # the server does not say how wide they are
+    if is_sparse(rows) and rows.shape[1] < queries.shape[1]:  # the server does not say how wide they are
         return sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], queries.shape[1]))
-    if rows.shape[1] != queries.shape[1] and not sparse.issparse(rows):
+    if rows.shape[1] != queries.shape[1] and not is_sparse(rows):
         raise CommandError(f"queries have {queries.shape[1]} dimensions, documents {rows.shape[1]}")
     return rows
 
@@ -80,7 +81,7 @@ def _fitting(rows: Any, queries: Any) -> Any:
 def _scores(queries: Any, rows: Any, similarity: str) -> NDArray[np.float32]:
     """Return the scores (queries, documents); of sparse vectors without a common term -inf."""
     rows = _unit(rows) if similarity == "cosine" else rows
-    if not sparse.issparse(rows):
+    if not is_sparse(rows):
         scores: NDArray[np.float32] = queries @ rows.T
         return 2 * scores - (rows**2).sum(1) - (queries**2).sum(1, keepdims=True) if similarity == "l2" else scores
     if queries.shape[1] < rows.shape[1]:
@@ -94,9 +95,10 @@ def _scores(queries: Any, rows: Any, similarity: str) -> NDArray[np.float32]:
 
 def _unit(rows: Any) -> Any:
     """Return *rows* (n, width) of length 1."""
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         lengths = np.sqrt((rows**2).sum(1))
-        return sparse.csr_array(sparse.diags_array(1 / np.maximum(lengths, np.finfo(np.float32).tiny)) @ rows, dtype=np.float32)
+        scaled: Any = sparse.diags_array(1 / np.maximum(lengths, np.finfo(np.float32).tiny)) @ rows
+        return sparse.csr_array(scaled).astype(np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
 
@@ -116,4 +118,4 @@ def recall(exact: Exact, found: Iterable[str]) -> float:
 
 def rows_of(queries: Any) -> Iterator[Any]:
     """Yield each query: a row (width,) of dense vectors, a matrix (1, width) of sparse ones."""
-    return (queries[[at]] if sparse.issparse(queries) else queries[at] for at in range(queries.shape[0]))
+    return (queries[[at]] if is_sparse(queries) else queries[at] for at in range(queries.shape[0]))

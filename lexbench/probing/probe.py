@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -161,7 +162,7 @@ def _settings(texts: Sequence[str], index: RunningIndex) -> list[dict[str, Value
         if not sign or not name.strip() or not values or name.strip() in named:
             raise CommandError(f"--knob {text}: write each setting once, with its values, e.g. --knob hnsw_ef=16,64,256")
         numbers = all(type(value) in (int, float) for value in values)
-        named[name.strip()] = sorted(set(values), key=float) if numbers else list(dict.fromkeys(values))  # type: ignore[arg-type]
+        named[name.strip()] = sorted(set(values), key=float) if numbers else list(dict.fromkeys(values))
     return [dict(zip(named, chosen, strict=True)) for chosen in product(*named.values())]
 
 
@@ -221,7 +222,8 @@ def _share(text: str, ids: Collection[str] | None, documents: int) -> FilterShar
 # ---- measuring -------------------------------------------------------------------------------------------------------------
 
 
-class _Ask(NamedTuple):
+@dataclass(frozen=True)
+class _Ask:
     """How queries are asked."""
 
     index: RunningIndex
@@ -282,7 +284,7 @@ def _measure(ask: _Ask, cases: Sequence[_Case], load: float, seconds: float) -> 
         loads[at].append(offered(lambda number, case=case: ask(number % count, case), rate, seconds / _ROUNDS, threads))  # type: ignore[misc]
     idle = latency(offered(lambda _: None, rate, min(seconds, 1.0), threads)[0][np.newaxis])
     notes = [f"this machine alone adds {idle.p50 * 1000:.2f} ms (p50, the same load without a search)"]
-    found = [
+    measured = [
         _Found(
             one,
             float(taken),
@@ -291,7 +293,7 @@ def _measure(ask: _Ask, cases: Sequence[_Case], load: float, seconds: float) -> 
         )
         for one, taken, parts in zip(lists, alone, loads, strict=True)
     ]
-    return _Measured(found, rate, notes)
+    return _Measured(measured, rate, notes)
 
 
 def _check_ids(cases: Sequence[_Case], lists: Sequence[Sequence[Sequence[str]]]) -> None:
@@ -347,7 +349,7 @@ def _point(ask: _Ask, case: _Case, found: _Found) -> Point:
         alone=found.alone,
         load=found.load,
         achieved=found.achieved,
-        plan=ask.index.plan(ask.k, case.settings, case.filter.text),
+        plan=ask.index.plan(ask.queries[0], ask.k, case.settings, case.filter.text),
     )
 
 
@@ -386,7 +388,8 @@ def _dead(
     settings: Sequence[Mapping[str, Value]], cases: Sequence[_Case], found: Sequence[_Found]
 ) -> tuple[list[str], list[str]]:
     """Return the settings whose values change no answer; those under which all answers are complete anyway come separately."""
-    unread, unknown = [], []
+    unread: list[str] = []
+    unknown: list[str] = []
     for name in settings[0]:
         groups: dict[Any, list[tuple[Any, bool]]] = {}
         for case, one in zip(cases, found, strict=True):

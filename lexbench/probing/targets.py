@@ -16,10 +16,10 @@ from lexbench.encodings.shards import Encodings
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.outside.http_client import HttpClient
 from lexbench.outside.programs import Program
-from lexbench.outside.running import repeated_note
+from lexbench.outside.running import is_sparse, repeated_note
 from lexbench.plugins import Engine, RunningIndex
-from lexbench.types import Kind
-from lexbench.vectors import canonical, kind_of
+from lexbench.types import MultiVectors
+from lexbench.vectors import canonical
 
 Block: TypeAlias = tuple[Sequence[str], Any]  # ids and vectors (documents, width), dense or sparse
 
@@ -54,12 +54,12 @@ def opened(target: str) -> RunningIndex:
 def _attaches(name: str) -> bool:
     """Return whether an engine can open indexes that others built."""
     found = registry.find(f"engines/{name}")
-    return found is not None and found.attach.__func__ is not Engine.attach.__func__
+    return found is not None and any("attach" in vars(cls) for cls in found.__mro__ if cls is not Engine)
 
 
 def _listed(vector: Any) -> Any:
     """Return a query as JSON: a list of numbers, or the terms and weights of a sparse one."""
-    if sparse.issparse(vector):
+    if is_sparse(vector):
         return {"indices": vector.indices.tolist(), "values": vector.data.tolist()}
     return vector.tolist()
 
@@ -128,11 +128,11 @@ def file_blocks(path: Path, ids: Path | None) -> Callable[[], Iterator[Block]]:
         start = 0
         for matrix in matrices():
             stop = start + matrix.shape[0]
-            if kind_of(matrix) is Kind.MULTI:
+            if isinstance(matrix, MultiVectors):
                 raise InvalidFile(f"{path}: probe takes one vector per document, and these are per token")
             if names and stop > len(names):
                 raise InvalidFile(f"{ids} has {len(names):,} ids, and {path} has more vectors")
-            rows = matrix if sparse.issparse(matrix) else np.asarray(matrix, np.float32)
+            rows = matrix if is_sparse(matrix) else np.asarray(matrix, np.float32)
             yield names[start:stop] if names else [str(row) for row in range(start, stop)], rows
             start = stop
         if names and start < len(names):
@@ -150,7 +150,7 @@ def read_matrix(path: Path) -> Any:
         shards = list(Encodings(path).shards())
         if not shards:
             raise InvalidFile(f"{path}: no encodings in this folder")
-        return sparse.csr_array(sparse.vstack(shards)) if sparse.issparse(shards[0]) else np.concatenate(shards)
+        return sparse.csr_array(sparse.vstack(shards)) if is_sparse(shards[0]) else np.concatenate(shards)
     try:
         if path.suffix == ".npz":
             return canonical(sparse.csr_array(sparse.load_npz(path)))
