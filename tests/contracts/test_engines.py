@@ -9,8 +9,8 @@ from lexbench.errors import LexbenchError
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import indexed, vectors
 
-# tests/test_outside_engines.py, tests/test_pgvector.py, tests/test_sharded.py
-ELSEWHERE = ("elasticsearch", "opensearch", "pgvector", "qdrant", "sharded")
+# tests/test_outside_engines.py, tests/test_milvus.py, tests/test_pgvector.py, tests/test_sharded.py
+ELSEWHERE = ("elasticsearch", "milvus", "opensearch", "pgvector", "qdrant", "sharded")
 
 
 class TestEngines(EngineContract):
