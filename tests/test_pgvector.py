@@ -58,7 +58,8 @@ def found(engine, tmp_path, documents=DOCUMENTS, queries=QUERIES, k=10):
     tmp_path.mkdir(exist_ok=True)
     half = documents.shape[0] // 2
     engine.build(iter([documents[:half], documents[half:]]), tmp_path)
-    return engine.open(tmp_path).search(queries, k), json.loads((tmp_path / "table.json").read_text())
+    facts = json.loads((tmp_path / "table.json").read_text())
+    return engine.open(tmp_path).search(queries, k), facts | {"bytes": int((tmp_path / "bytes_on_server").read_text())}
 
 
 def flat(tmp_path, documents=DOCUMENTS, queries=QUERIES, k=10):
@@ -107,6 +108,7 @@ def test_short_forms_have_the_scores_of_short_vectors(server, tmp_path):
         ({"storage": "int8"}, "there is full, half, bit"),
         ({"ef_search": 100}, "does not use ef_search"),
         ({"index": "ivfflat", "m": 8}, "does not use m"),
+        ({"index": "ivfflat", "iterative_scan": "strict_order"}, "lists are sorted anyway"),
         ({"index": "hnsw", "m": 0}, "numbers from 1 up"),
         ({"url": "http://localhost"}, "write it like"),
         ({"url": "postgresql://me:secret@localhost/db"}, "set PGPASSWORD"),
@@ -170,6 +172,19 @@ def test_an_interrupted_build_goes_on_with_the_missing_blocks(server, tmp_path, 
     assert before[0] == after[0]
     assert before[1] != after[1]
     assert np.array_equal(hits.docs, flat(tmp_path / "flat", other).docs)
+
+
+def test_a_run_reports_the_size_on_the_server(server, bread, store, capsys):
+    """The size of the index is that of the table and its index on the server; the lists are those of csr."""
+    path = str(bread / "qrels" / "test.tsv")
+    systems = ["-r", f'there = lexmae_nano@pgvector(url="{server.url}")', "-r", "here = lexmae_nano@csr"]
+    there, here = answer(capsys, "run", "dataset", path, *systems, "-m", "nDCG@10", "--json")["results"]
+    with server.connect() as connection:
+        (size,) = connection.execute(
+            "SELECT pg_total_relation_size(oid) FROM pg_class WHERE relname ~ '^lexbench_[0-9a-f]*$' ORDER BY oid DESC LIMIT 1"
+        ).fetchone()
+    assert there["sizes"]["index"] == size
+    assert there["per_query"] == here["per_query"]
 
 
 # ---- a server that dies ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from lexbench.outside.running import similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest
+from lexbench.storage.artifact_folder import digest, write_server_bytes
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "MILVUS_TOKEN"
@@ -80,6 +80,7 @@ class Milvus(Engine):
                 client.load_collection(name)
                 if (there := _count(client, name)) != documents:
                     raise LexbenchError(f"milvus has {there:,} of the {documents:,} documents that it was sent; run it again")
+        write_server_bytes(path, 0)
         atomic.write_json(path / _FACTS, {"collection": name, "documents": documents, "width": width})
 
     def _make(self, client: Any, name: str, width: int) -> None:

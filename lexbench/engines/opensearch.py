@@ -22,7 +22,7 @@ from lexbench.outside.running import as_json, csr_rows, repeated_note, similarit
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest
+from lexbench.storage.artifact_folder import digest, write_server_bytes
 from lexbench.types import Hits, Kind
 
 _MOST = 512  # Lucene keeps 9 significant bits of a feature: up to here every whole number is exact
@@ -80,6 +80,7 @@ class OpenSearch(Engine):
         if (there := _count(client, name)) != facts["sent"]:
             raise LexbenchError(f"{self.url} has {there:,} of the {facts['sent']:,} documents that it was sent; run it again")
         np.save(path / _LARGEST, largest)
+        write_server_bytes(path, 0)
         atomic.write_json(path / _FACTS, facts)
 
     def _definition(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from lexbench.outside.running import SIMILARITIES, csr_rows
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest
+from lexbench.storage.artifact_folder import digest, write_server_bytes
 from lexbench.types import Hits, Kind
 from lexbench.vectors import canonical
 
@@ -77,7 +77,7 @@ class Pgvector(Engine):
     lists: int = 100
     ef_search: int = at_search(40)
     probes: int = at_search(1)
-    iterative_scan: str = at_search("strict_order")
+    iterative_scan: str = at_search("relaxed_order")
 
     kind: ClassVar[Kind] = Kind.DENSE  # an instance has its own, see `for_kind`
     kinds: ClassVar[tuple[Kind, ...]] = (Kind.DENSE, Kind.SPARSE)
@@ -99,6 +99,10 @@ class Pgvector(Engine):
         for name in (*numbers, "iterative_scan"):
             if name not in _USED[self.index] and getattr(self, name) != defaults[name]:
                 raise CommandError(f'pgvector: index="{self.index}" does not use {name}; leave it out')
+        if self.index == "ivfflat" and self.iterative_scan == "strict_order":
+            raise CommandError(
+                'pgvector: index="ivfflat" has iterative_scan="off" and "relaxed_order"; lists are sorted anyway'
+            )
         object.__setattr__(self, "exact", self.index == "exact")
         object.__setattr__(self, "compressed", self.storage != "full")
 
@@ -130,7 +134,8 @@ class Pgvector(Engine):
                     table.load(documents + start, _packed(block, documents + start, self.format))
                 documents += rows.shape[0]
             size = table.finish(documents, self._definition(table.name)) if width else 0
-        facts = {"table": table.name, "documents": documents, "width": width, "bytes": size}
+        facts = {"table": table.name, "documents": documents, "width": width}
+        write_server_bytes(path, size)
         atomic.write_json(path / _FACTS, facts)
 
     def _definition(self, table: str) -> str:
@@ -160,14 +165,12 @@ class PgvectorIndex(Index):
     def __init__(self, settings: Pgvector, path: Path) -> None:
         facts = json.loads((path / _FACTS).read_bytes())
         self._settings, self._name = settings, str(facts["table"])
-        self._documents, self._width, self.bytes = int(facts["documents"]), int(facts["width"]), int(facts["bytes"])
+        self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._table = _Table(settings.url, self._name, settings.format)
         self._changed = [("enable_seqscan", "off")] if settings.index != "exact" else []
         for name in _USED[settings.index]:
             if name in {"ef_search", "probes", "iterative_scan"}:
                 self._changed.append((f"{settings.index}.{name}", str(getattr(settings, name))))
-        if settings.index == "ivfflat" and settings.iterative_scan == "strict_order":
-            self._changed[-1] = ("ivfflat.iterative_scan", "relaxed_order")  # all that it has
         self._table.settings = self._changed
         if self._documents and (there := self._table.count()) != self._documents:
             raise MissingData(
@@ -187,7 +190,7 @@ class PgvectorIndex(Index):
         if made.index == "hnsw" and made.iterative_scan == "off" and hits.docs.shape[1] > made.ef_search:
             raise LexbenchError(
                 f"pgvector finds at most ef_search={made.ef_search} documents, and {hits.docs.shape[1]:,} are asked for; "
-                'type a larger ef_search, or iterative_scan="strict_order"'
+                'type a larger ef_search, or iterative_scan="relaxed_order"'
             )
         if not hits.docs.size:
             return hits

@@ -38,7 +38,7 @@ from lexbench.outside.running import as_json, csr_rows, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest
+from lexbench.storage.artifact_folder import digest, write_server_bytes
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"
@@ -137,6 +137,7 @@ class Qdrant(Engine):
                 raise LexbenchError(f"qdrant has {there:,} of the {sent:,} points that it was sent; give the command again")
         facts |= {"points": sent, "collection": name}
         np.save(path / _LARGEST, largest)
+        write_server_bytes(path, 0)
         atomic.write_json(path / _FACTS, facts)
 
     def open(self, path: Path) -> "QdrantIndex":
