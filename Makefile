@@ -69,12 +69,11 @@ golden: .venv/.dev build/minilm  ## compare the results of 12 systems with the r
 test-slow: .venv/.dev  ## the checks that take longer: a kill at every flush, every kind of fault
 	$(PYTEST) -m slow
 
-test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install
-	@$(PIP) --editable '.[qdrant,ray]'
+test-cluster: .venv/.dev  ## Ray with two workers, which `make install` does not install, and Qdrant's client
+	@$(PIP) --editable '.[ray]'
 	$(BIN)/pytest -q -m 'slow or not slow' tests/contracts/test_executors.py tests/test_workers.py tests/test_outside_engines.py
 	$(BIN)/pytest -q -m 'slow or not slow' tests/test_sharded.py -k workers
 	$(BIN)/pytest -q -m slow tests/test_rerank.py -k executors
-	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
 test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulated: on Debian or Ubuntu, with qemu-user-static
 	$(BIN)/python tools/aarch64.py build/aarch64 -q -m 'not slow' -k 'not published_scores' $(addprefix tests/test_,$(addsuffix .py, \
@@ -142,4 +141,5 @@ clean:           ## remove what was built and installed here
 .venv/.dev: .venv/.neural
 	@echo 'Installing what the tests need (a few minutes the first time) ...'
 	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-deps --require-hashes -r tests/postgres-requirements.txt || echo 'No PostgreSQL for this Python: its tests will skip.'
 	@touch $@

@@ -27,18 +27,19 @@ This is version 1 of the interface (`API_VERSION`). Within a version no required
 meaning changes. The changelog names what will be removed one minor release before it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from sys import maxsize
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from urllib.parse import SplitResult
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.contracts import Contract
-from lexbench.errors import NotationError, echoed
+from lexbench.errors import CommandError, NotationError, echoed
 from lexbench.fusion import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
@@ -245,6 +246,14 @@ class Engine(Plugin):
         """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""
         return self
 
+    @classmethod
+    def attach(cls, address: SplitResult) -> "RunningIndex":
+        """Open an index that others built, e.g. at NAME://HOST:6333/COLLECTION, where NAME is that of the engine.
+
+        Raises CommandError for an address of another form, CannotStart if nothing answers there.
+        """
+        raise NotImplementedError
+
 
 class Index:
     """Vectors made searchable: what an engine opens."""
@@ -254,6 +263,47 @@ class Index:
     def search(self, queries: Any, k: int) -> Hits:
         """Return the *k* largest dot products of each query vector; of equal ones the lower position first."""
         raise NotImplementedError
+
+
+class RunningIndex:
+    """An index that others built, on a server or in a program. `lexbench probe` searches it one query at a time.
+
+    Define `search`. Vectors are rows (n, dimensions) of float32, or sparse rows (n, vocabulary). A filter is a text in the
+    language of the server. Methods raise CommandError if the server cannot do what they ask.
+    """
+
+    similarity: str = ""  # "dot", "cosine" or "l2"; "": unknown
+    knob: str = ""  # the usual setting of a search
+    values: Sequence[int] = (16, 32, 64, 128, 256)  # of that setting
+    parallel: bool = True  # whether it takes several queries at a time
+    short_advice: str = ""  # what helps if answers under a filter are too short
+
+    def search(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> Sequence[str]:
+        """Return the ids of the best *k* documents that pass the filter *where* ("": all), best first. Threads may call it."""
+        raise NotImplementedError
+
+    def vectors(self) -> Iterator[tuple[Sequence[str], Any]]:
+        """Yield the ids and vectors of all documents, block by block."""
+        raise CommandError("the index gives no vectors; type --vectors FILE.npy and --ids FILE")
+
+    def passing(self, where: str) -> Collection[str]:
+        """Return the ids of all documents that pass a filter."""
+        raise CommandError("the index does not list the documents that pass a filter; give their ids with --passing FILE")
+
+    def counts(self, field: str) -> Mapping[Any, int]:
+        """Return the number of documents with each value of a field."""
+        raise CommandError("the index does not count values; write filters without {} and without --selectivity")
+
+    def plan(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> str:
+        """Return how the server carries a search out, in a few words; "" if it does not say."""
+        return ""
+
+    def notes(self) -> Sequence[str]:
+        """Return notes for readers of the measurements, one line each, when these are finished."""
+        return ()
+
+    def close(self) -> None:
+        """Close connections and end programs."""
 
 
 # ---- retrievers ------------------------------------------------------------------------------------------------------------

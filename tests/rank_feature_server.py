@@ -18,6 +18,8 @@ class _Answers:
 
     def __init__(self):
         self.asked, self.indexes = [], {}
+        self.full = False  # whether there is room only for every third document of a request
+        self.refuse = ""  # the error of every document
 
     def __call__(self, method, path, body, headers):
         """Answer one request."""
@@ -35,8 +37,22 @@ class _Answers:
             asked = zip(lines[::2], lines[1::2], strict=True)
             return 200, {"took": 0, "responses": [self._found(head["index"], request) for head, request in asked]}, {}
         elif action == "_bulk":
-            self.indexes[name][1].update((head["index"]["_id"], one) for head, one in zip(lines[::2], lines[1::2], strict=True))
+            return 200, self._stored(name, zip(lines[::2], lines[1::2], strict=True)), {}
         return 200, {"acknowledged": True, "errors": False}, {}
+
+    def _stored(self, name, documents):
+        """Keep the documents for which there is room, and say what happened to each."""
+        items = []
+        for number, (head, one) in enumerate(documents):
+            item = {"_id": head["index"]["_id"], "status": 201}
+            if self.refuse:
+                item |= {"status": 400, "error": {"type": self.refuse}}
+            elif self.full and number % 3:
+                item |= {"status": 429, "error": {"type": "es_rejected_execution_exception"}}
+            else:
+                self.indexes[name][1][item["_id"]] = one
+            items.append({"index": item})
+        return {"errors": any("error" in item["index"] for item in items), "items": items}
 
     def _found(self, name, request):
         settings, documents = self.indexes[name]
@@ -58,5 +74,5 @@ def running():
     """Yield a server that runs; its `url` says where, `asked` what it was asked, `indexes` what it has."""
     answers = _Answers()
     with serving(answers) as server:
-        server.asked, server.indexes = answers.asked, answers.indexes
+        server.answers, server.asked, server.indexes = answers, answers.asked, answers.indexes
         yield server

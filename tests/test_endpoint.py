@@ -19,7 +19,7 @@ TEXTS = [f"text {number}" for number in range(7)]
 def serve(monkeypatch):
     """Return a function that starts a server; all servers are stopped at the end."""
     servers = []
-    monkeypatch.setattr("lexbench.models.served.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("lexbench.outside.http_client.time.sleep", lambda _seconds: None)
 
     def start(**settings):
         servers.append(ModelServer(**settings))
@@ -56,7 +56,7 @@ def test_an_unreachable_server_is_one_line(serve):
     """A server that cannot be reached is an error of one line."""
     server = serve()
     server.close()
-    with pytest.raises(CannotStart, match=r"Connection refused, 2 times"):
+    with pytest.raises(CannotStart, match=r"does not answer \(Connection refused\); is it running\?"):
         Endpoint(server.url, "m", retries=1).encode_query(["a"])
 
 

@@ -138,7 +138,7 @@ CANNOT_BE = {  # exit code 2
     "run dataset good -r 'command(\"\")'": "there is no program ''",
     'run dataset good -r "command(\\"cat \'x\\")"': "No closing quotation",
     "run dataset good -r 'command(\"cat\", timeout=0)'": "the timeout is a number of seconds above 0",
-    "run dataset good -r 'url(\"nothing\")'": 'write url="http://localhost:8080"',
+    "run dataset good -r 'url(\"nothing\")'": 'write it like "http://localhost:8080"',
     **{f"encode suite pydoc -r bm25 --part {part}": f"--part {part}" for part in ("16/16", "1", "0/0", "slurm", "a/b")},
     "encode suite pydoc -r bm25": "bm25 has no encoder; name a system that has one, e.g. lexmae_nano@impact",
     "run suite pydoc -r 'lexmae_nano|top_k([])@impact'": "an empty list names no system",

@@ -16,8 +16,10 @@ from workbench import built, engine
 from lexbench import registry
 from lexbench.engines import qdrant
 from lexbench.engines.csr import Csr
+from lexbench.engines.elasticsearch import Elasticsearch
 from lexbench.engines.kernels.java import java_class
 from lexbench.engines.opensearch import OpenSearch
+from lexbench.engines.qdrant import Qdrant
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import learned
@@ -59,22 +61,29 @@ class TestRealOpenSearch(EngineContract):
         return OpenSearch(url_of("LEXBENCH_OPENSEARCH_URL"), shards=2)
 
 
-@pytest.mark.slow
+@pytest.fixture
+def local_qdrant(monkeypatch):
+    """Let the engine use the client's local mode in place of a server, unless the environment names one; return the engine."""
+    client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed; pip install 'lexbench[qdrant]'")
+    if url := os.environ.get("LEXBENCH_QDRANT_URL"):
+        return engine("qdrant", url=url)
+    local = client.QdrantClient(":memory:")
+    monkeypatch.setattr(qdrant, "connect", lambda _url: local)
+    return engine("qdrant")
+
+
 @pytest.mark.filterwarnings("ignore:Local mode:UserWarning")
-class TestQdrantServer(EngineContract):
+class TestQdrant(EngineContract):
     """The requests to a server, real or the client's local mode."""
 
     if not os.environ.get("LEXBENCH_QDRANT_URL"):
         test_an_index_opens_in_another_process = None  # the local mode lives in this process
+    test_vectors_like_learned_sparse_ones = pytest.mark.slow(EngineContract.test_vectors_like_learned_sparse_ones)
 
     @pytest.fixture(params=Kind, ids=str)
-    def engine(self, request, monkeypatch):
-        """Name the server."""
-        made = engine("qdrant", url=os.environ.get("LEXBENCH_QDRANT_URL") or "http://local").for_kind(request.param)
-        if made.url == "http://local":
-            client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
-            monkeypatch.setattr(qdrant, "connect", lambda _url: client)
-        return made
+    def engine(self, request, local_qdrant):
+        """Make the engine for one kind."""
+        return local_qdrant.for_kind(request.param)
 
 
 def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
@@ -131,14 +140,15 @@ def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypat
     assert {headers["Authorization"] for _, _, headers in search_server.asked} == {"ApiKey c2VjcmV0"}
     assert "c2VjcmV0" not in str(registry.settings(made))
     assert not any(b"c2VjcmV0" in file.read_bytes() for file in tmp_path.iterdir())
-    for name in ("opensearch", "qdrant"):
+    for made in (OpenSearch, Elasticsearch, Qdrant):
         with pytest.raises(CommandError, match="no name and no key in it"):
-            engine(name, url="https://me:secret@localhost:9200")
+            made(url="https://me:secret@localhost:9200")
 
 
-def test_sums_that_float32_cannot_hold_are_refused(tmp_path):
+@pytest.mark.filterwarnings("ignore:Local mode:UserWarning")
+def test_sums_that_float32_cannot_hold_are_refused(local_qdrant, tmp_path):
     """One more than 2**24 could be rounded: the query is refused; at 2**24 it is answered."""
-    index = built(engine("qdrant"), tmp_path, sparse.csr_array(np.array([[4096.0, 1.0]], np.float32)))
+    index = built(local_qdrant, tmp_path, sparse.csr_array(np.array([[4096.0, 1.0]], np.float32)))
 
     assert index.search(sparse.csr_array(np.array([[4096.0, 0.0]], np.float32)), 1).scores.tolist() == [[2**24]]
     with pytest.raises(LexbenchError, match=r"a score could be 16,777,217, and above 16,777,216 .* quantise more coarsely"):

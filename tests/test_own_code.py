@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import numpy as np
@@ -474,6 +475,92 @@ def test_a_server_searches(server, tmp_path):
     server.answer = lambda queries, k: {"q1": {"d9": 1}}
     with pytest.raises(LexbenchError, match=f"^{server.url}: query 'q1': document 'd9' is not in the corpus$"):
         found(f'url("{server.url}")', tmp_path / "d")
+
+
+ELASTIC = (
+    'url("{url}/idx/_search?size={k}", body=\'{"query": {"match": {"text": "{query}"}}}\', documents="hits.hits", '
+    'id="_source.id", score="_score", parallel=3)'
+)
+RANKS = (
+    'url("{url}/indexes/idx/search", body=\'{"q": "{query}", "limit": {k}}\', documents="hits.0.list", score="", '
+    'key="MY_KEY", header="X-API-Key: {key}")'
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "form"),
+    [
+        ('url("{url}/v1/idx/search?query={query}&hits={k}", documents="candidates", id="docid")', "anserini"),
+        (ELASTIC, "elasticsearch"),
+        (RANKS, "ranks"),
+    ],
+)  # fmt: skip
+def test_other_servers_are_asked_by_templates(tmp_path, monkeypatch, template, form):
+    """A query with the characters of URLs, JSON and templates arrives unchanged, and the server's own form is read."""
+    monkeypatch.setenv("MY_KEY", "sesame")
+    odd = 'a&b="c" {k} {query} #?ü\\'
+    asked = []
+
+    def answer(method, path, body, headers):
+        parts = urlsplit(path)
+        words = dict(parse_qsl(parts.query))
+        if form == "anserini":
+            asked.append((method, words["query"], int(words["hits"])))
+            found = sorted(count(words["query"], CORPUS).items(), key=lambda one: -one[1])
+            return 200, {"candidates": [{"docid": name, "score": score, "rank": 1} for name, score in found]}, {}
+        sent = json.loads(body)
+        if form == "elasticsearch":
+            asked.append((method, sent["query"]["match"]["text"], int(words["size"])))
+            found = count(sent["query"]["match"]["text"], CORPUS)
+            return 200, {"hits": {"hits": [{"_source": {"id": name}, "_score": score} for name, score in found.items()]}}, {}
+        asked.append((method, sent["q"], sent["limit"]))
+        assert headers["X-API-Key"] == "sesame"
+        found = sorted(count(sent["q"], CORPUS).items(), key=lambda one: (-one[1], -int(one[0][1:])))
+        return 200, {"hits": [{"list": [{"id": name} for name, _ in found]}]}, {}
+
+    with serving(answer) as server:
+        made = template.replace("{url}", server.url)
+        lists = found(made, tmp_path / "a")
+        system(made).retriever.asker()({"odd": odd}, 7)
+        assert "sesame" not in str(system(made).recipe)
+    if form == "ranks":
+        expected = {query: [(name, -float(rank)) for rank, (name, _) in enumerate(best)] for query, best in FOUND.items()}
+        assert lists == expected
+    else:
+        assert lists == FOUND
+    method = "GET" if form == "anserini" else "POST"
+    assert asked[-1] == (method, odd, 7)
+    assert sorted(query for _, query, _ in asked[:-1]) == ["fox", "green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ('documents="hits"', "documents describe another server's form"),
+        ('score="s", id="x"', "id, score describe another server's form"),
+        ("body='{'", "body is no JSON"),
+        ("body='{\"q\": 1}'", "write {query} where the query belongs"),
+        ('header="X"', 'write it like header="X-API-Key: {key}"'),
+        ("parallel=0", "from 1 up"),
+    ],
+)
+def test_a_wrong_template_is_one_line(settings, says):
+    """Each setting is obeyed or refused by name."""
+    with pytest.raises(LexbenchError) as raised:
+        system(f'url("http://localhost:9/x", {settings})')
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"hits": 3}, {"hits": [3]}, {"hits": [{"id": "d1"}]}, {"hits": [{"id": None, "score": 1}]}, [],
+                {"hits": [{"id": "d1", "score": "x"}]}, {"hits": [{"id": "d1", "score": 10**400}]}]
+)  # fmt: skip
+def test_an_answer_of_another_form_is_one_line(content, tmp_path):
+    """The line says which form was expected and shows the answer."""
+    with serving(lambda *_: (200, content, {})) as server:
+        made = f'url("{server.url}/s?q={{query}}", documents="hits")'
+        with pytest.raises(LexbenchError, match="the answer is not a list at 'hits' of documents with 'id' and 'score': "):
+            found(made, tmp_path)
 
 
 # ---- timing ----------------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Endpoint(ServedModel, Encoder):
             rows = _in_order(self.post("/v1/embeddings", {"model": self.model, "input": texts, "encoding_format": "float"}))
         try:
             vectors = np.array(rows, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():  # noqa: PLR2004
             raise LexbenchError(f"{self.url}: expected the vectors of {len(texts)} texts, but the answer is something else")

@@ -51,9 +51,9 @@ class EndpointSparse(ServedModel, Encoder):
         answer = self.post("/embed_sparse", {"inputs": texts, "truncate": True})
         try:
             rows = [sorted((int(entry["index"]), float(entry["value"])) for entry in row) for row in answer]
-        except (TypeError, KeyError, ValueError):
-            rows = []
-        terms = np.array([term for row in rows for term, _ in row], np.int64)
+            terms = np.array([term for row in rows for term, _ in row], np.int64)
+        except (TypeError, KeyError, ValueError, OverflowError):
+            rows, terms = [], np.zeros(0, np.int64)
         weights = np.array([weight for row in rows for _, weight in row], np.float32)
         if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or not (weights > 0).all():
             raise LexbenchError(

@@ -1,4 +1,4 @@
-"""Qdrant on vectors of any kind, exactly: inside this process (Qdrant Edge), or on a server or cluster (qdrant-client).
+"""Qdrant on vectors of any kind, exactly, on a server or cluster; and collections on a server that others built.
 
 A document's id is its position. Scores are Qdrant's own exact ones. If documents tie at the end of a list, Qdrant is asked
 again for all of that score, so that lists equal those of our own exact engines.
@@ -7,7 +7,8 @@ again for all of that score, so that lists equal those of our own exact engines.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar, Self
+from urllib.parse import SplitResult, parse_qs
 
 import numpy as np
 
@@ -25,22 +27,26 @@ from lexbench.engines.kernels.checks import (
     largest_weights,
     no_hits,
     one_width,
-    quiet,
     same_width,
     sums_fit,
     whole_weights,
 )
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require
-from lexbench.plugins import Engine, Index
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, echoed, one_line, require, shortened
+from lexbench.outside.filters import Condition, conditions
+from lexbench.outside.http_client import check_encrypted, checked_address
+from lexbench.outside.running import as_json, csr_rows, similarity_called
+from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest
+from lexbench.storage.artifact_folder import digest, write_server_bytes
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"
 _FACTS, _LARGEST = "collection.json", "largest_weight.npy"  # the largest weight of each term is of sparse vectors
 _NAME = "v"  # of the one vector of a point
 _POINTS = 1000  # sent at a time
+_SECONDS = 60  # that a server has to answer one query
+_RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _WAIT = 3600.0  # seconds in which a server must have indexed what it was sent
 
 Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
@@ -50,9 +56,8 @@ Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
 class Qdrant(Engine):
     """Search is exact: no graph is used.
 
-    *url* is the address of a server or cluster, e.g. "http://localhost:6333"; with "" the index is in the store and searched in
-    this process. An API key is only read from the environment variable QDRANT_API_KEY. *shards* of a collection on a server are
-    set when it is made.
+    *url* is the address of a server or cluster. An API key is only read from the environment variable QDRANT_API_KEY. *shards*
+    of a collection are set when it is made.
 
     Sparse vectors have whole weights: their sums are the same in every engine, so the lists are those of `csr`. Weights above
     65,535, and queries whose scores could be above 2**24, are refused. Dense vectors and vectors per token (MaxSim) are
@@ -60,7 +65,7 @@ class Qdrant(Engine):
     found.
     """
 
-    url: str = ""
+    url: str = "http://localhost:6333"
     shards: int = runtime(1)
 
     kind: ClassVar[Kind] = Kind.SPARSE  # an instance has its own, see `for_kind`
@@ -68,13 +73,12 @@ class Qdrant(Engine):
     impacts: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     remote: ClassVar[bool] = True
-    requires: ClassVar[tuple[str, ...]] = ("qdrant_edge",)
+    requires: ClassVar[tuple[str, ...]] = ("qdrant_client",)
     extra: ClassVar[str] = "qdrant"
 
     def __post_init__(self) -> None:
-        """Raise CommandError for an address with a key in it, because results show it, and for a number of shards below 1."""
-        if "@" in self.url:
-            raise CommandError(f"results show the url of qdrant, so write no name and no key in it; set {KEY_VARIABLE}")
+        """Raise CommandError for a malformed address, one with a key in it, and for a number of shards below 1."""
+        checked_address(self.url, "qdrant")
         if self.shards < 1:
             raise CommandError("qdrant: shards is 1 or more")
 
@@ -118,35 +122,36 @@ class Qdrant(Engine):
                 yield from ((position, vector) for position, vector in vectors if vector is not None)
                 facts["documents"] += shard.shape[0]
 
-        backend: Edge | Server | None = None  # made when the width is known
+        name = f"lexbench-{digest([node(), str(path.resolve())])}"  # the same if building is started again
+        server, made = Server(self.url, name, self.kind), False
         sent, waiting = 0, points()
         while block := list(islice(waiting, _POINTS)):
-            backend = backend or self._make(int(facts["width"]), path)
-            backend.add(block)
+            if not made:  # the width is known now
+                server.make(int(facts["width"]), self.shards)
+                made = True
+            server.add(block)
             sent += len(block)
-        if backend is not None:
-            backend.finish()
-            if (there := backend.count()) != sent:
+        if made:
+            server.finish()
+            if (there := server.count()) != sent:
                 raise LexbenchError(f"qdrant has {there:,} of the {sent:,} points that it was sent; give the command again")
-        facts |= {"points": sent, "collection": self._collection(path) if self.url else ""}
+        facts |= {"points": sent, "collection": name}
         np.save(path / _LARGEST, largest)
+        write_server_bytes(path, 0)
         atomic.write_json(path / _FACTS, facts)
 
     def open(self, path: Path) -> "QdrantIndex":
-        """Open the folder, or the collection on the server. Raises MissingData if the server has lost it."""
+        """Open the collection on the server. Raises MissingData if the server has lost it."""
         return QdrantIndex(self, path)
 
-    def _collection(self, path: Path) -> str:
-        """Return the name of the collection for *path*: the same if building is started again."""
-        return f"lexbench-{digest([node(), str(path.resolve())])}"
+    @classmethod
+    def attach(cls, address: SplitResult) -> RunningIndex:
+        """Open the collection at qdrant://HOST:6333/COLLECTION, or in a folder of the client: qdrant:///FOLDER/COLLECTION.
 
-    def _make(self, width: int, path: Path) -> "Edge | Server":
-        """Make and return a new, empty collection."""
-        if self.url:
-            server = Server(self.url, self._collection(path), self.kind)
-            server.make(width, self.shards)
-            return server
-        return Edge(path / "edge", self.kind, width)
+        ?vector=NAME names one of several vectors.
+        """
+        require("probing Qdrant", cls.requires, cls.extra)
+        return RunningQdrant(address)
 
 
 class QdrantIndex(Index):
@@ -157,11 +162,11 @@ class QdrantIndex(Index):
         self._settings = settings
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._largest = np.load(path / _LARGEST)  # (vocabulary,) of sparse vectors
-        self._backend: Edge | Server | None = None  # if there is no point
+        self._server: Server | None = None  # if there is no point
         if facts["points"]:
-            name, kind = facts["collection"], settings.kind
-            self._backend = Server(settings.url, name, kind) if settings.url else Edge(path / "edge", kind)
-            if (there := self._backend.count()) != facts["points"]:
+            name = facts["collection"]
+            self._server = Server(settings.url, name, settings.kind)
+            if (there := self._server.count()) != facts["points"]:
                 raise MissingData(
                     f"{settings.url} has {there:,} of the {facts['points']:,} points of {name}: "
                     f"remove {path.parent}, and the command that made it makes it again"
@@ -178,8 +183,8 @@ class QdrantIndex(Index):
             sums_fit(whole_weights(queries, "qdrant"), self._largest, "qdrant")
         hits = no_hits(queries.shape[0], min(k, self._documents))
         for row, vector in enumerate(self._settings.rows(queries, "a query vector")):
-            if self._backend is not None and vector is not None and hits.docs.shape[1]:
-                fill_exactly(hits, row, partial(self._backend.search, vector), self._documents)
+            if self._server is not None and vector is not None and hits.docs.shape[1]:
+                fill_exactly(hits, row, partial(self._server.search, vector), self._documents)
         return hits
 
 
@@ -192,59 +197,6 @@ def _found(points: Sequence[Any]) -> Found:
 def _below(least: float | None) -> float | None:
     """Return a threshold that keeps a score of *least*: Qdrant's is exclusive in some versions and inclusive in others."""
     return None if least is None else float(np.nextafter(np.float32(least), np.float32(-np.inf)))
-
-
-class Edge:
-    """A collection in a folder, searched in this process."""
-
-    def __init__(self, path: Path, kind: Kind, width: int = 0) -> None:
-        import qdrant_edge
-
-        self._edge: Any = qdrant_edge
-        self._kind = kind
-        with quiet():
-            if not width:
-                self._shard = qdrant_edge.EdgeShard.load(str(path))
-                return
-            form: dict[str, Any] = {"sparse_vectors": {_NAME: qdrant_edge.EdgeSparseVectorParams()}}
-            if kind is not Kind.SPARSE:
-                many = qdrant_edge.MultiVectorConfig(qdrant_edge.MultiVectorComparator.MaxSim) if kind is Kind.MULTI else None
-                params: dict[str, Any] = {"size": width, "distance": qdrant_edge.Distance.Dot, "multivector_config": many}
-                form = {"vectors": {_NAME: qdrant_edge.EdgeVectorParams(**params)}}
-            # Without a log, which would keep others from opening it: an unfinished index is built again.
-            self._shard = qdrant_edge.EdgeShard.create(str(path), qdrant_edge.EdgeConfig(wal_enabled=False, **form))
-
-    def _vector(self, vector: Any) -> Any:
-        """Return Qdrant's object for a vector."""
-        return self._edge.SparseVector(*vector) if self._kind is Kind.SPARSE else vector
-
-    def add(self, points: Sequence[Point]) -> None:
-        """Add points."""
-        edge = self._edge
-        ready = [edge.Point(position, {_NAME: self._vector(vector)}) for position, vector in points]
-        with quiet():
-            self._shard.update(edge.UpdateOperation.upsert_points(ready))
-
-    def finish(self) -> None:
-        """Optimise the index, and write it to disk."""
-        with quiet():
-            self._shard.optimize()
-            self._shard.flush()
-
-    def count(self) -> int:
-        """Return the number of points."""
-        return int(self._shard.count(self._edge.CountRequest()))
-
-    def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Return the best *limit* points for a query *vector*, exactly, none with a score below *least*."""
-        edge = self._edge
-        request = edge.QueryRequest(
-            limit=limit,
-            query=edge.Query.Nearest(self._vector(vector), using=_NAME),
-            score_threshold=_below(least),
-            params=edge.SearchParams(exact=True),
-        )
-        return _found(self._shard.query(request))
 
 
 class Server:
@@ -316,23 +268,137 @@ class Server:
         return _found(answer.points)
 
 
+# ---- a collection that others built ----------------------------------------------------------------------------------------
+
+
+class RunningQdrant(RunningIndex):
+    """A collection on a server, or in a folder of the client, which is searched exactly.
+
+    Filters are those of the server in JSON, or simple ones, e.g. "tenant = 7".
+    """
+
+    def __init__(self, address: SplitResult) -> None:
+        from qdrant_client import QdrantClient, models
+
+        folder, _, self._name = address.path.rpartition("/")
+        base = f"{address.scheme.partition('+')[2] or 'http'}://{address.netloc}"
+        self._using = parse_qs(address.query).get("vector", [""])[0]
+        if not address.netloc and not Path(folder).is_dir():  # the client would make it
+            raise CannotStart(f"{folder} is no folder; write qdrant:///FOLDER/COLLECTION, or qdrant://HOST:6333/COLLECTION")
+        self._models, self._place = models, address.netloc or folder
+        with client_errors(self._place):
+            self._client: Any = connect(base, _SECONDS) if address.netloc else QdrantClient(path=folder)
+        with client_errors(self._place):
+            params: Any = self._client.get_collection(self._name).config.params
+        dense: Any = params.vectors.get(self._using) if isinstance(params.vectors, dict) else params.vectors
+        self._sparse = dense is None and self._using in (params.sparse_vectors or {})
+        if dense is None and not self._sparse:
+            known = [*(params.vectors if isinstance(params.vectors, dict) else ()), *(params.sparse_vectors or {})]
+            raise CommandError(
+                f"{self._name} has the vectors {', '.join(known)}; name one: ?vector={known[0] if known else 'NAME'}"
+            )
+        self.similarity = "dot" if self._sparse else similarity_called(str(dense.distance.value))
+        self.parallel = bool(address.netloc)
+        self.knob = "hnsw_ef" if address.netloc and not self._sparse else ""
+
+    def _vector(self, query: Any) -> Any:
+        if not self._sparse:
+            return query.tolist()
+        return self._models.SparseVector(indices=query.indices.tolist(), values=query.data.tolist())
+
+    def search(self, query: Any, k: int, settings: Mapping[str, Any], where: str) -> Sequence[str]:
+        """Return the ids of the best *k* points."""
+        with client_errors(self._place):
+            answer = self._client.query_points(
+                self._name,
+                query=self._vector(query),
+                using=self._using or None,
+                limit=k,
+                query_filter=self._filter(where),
+                search_params=self._models.SearchParams(**settings) if settings else None,
+                with_payload=False,
+            )
+        return [str(point.id) for point in answer.points]
+
+    def _pages(self, **settings: Any) -> Iterator[list[Any]]:
+        """Yield all points, in blocks."""
+        offset: Any = None
+        while True:
+            with client_errors(self._place):
+                points, offset = self._client.scroll(self._name, limit=_POINTS, offset=offset, **settings)
+            yield points
+            if offset is None:
+                return
+
+    def vectors(self) -> Iterator[tuple[Sequence[str], Any]]:
+        """Yield the ids and vectors of all points."""
+        for points in self._pages(with_payload=False, with_vectors=True):
+            found = [(str(one.id), one.vector[self._using] if self._using else one.vector) for one in points]
+            rows = [row for _, row in found]
+            sparse_rows = [(np.array(row.indices), np.array(row.values, np.float32)) for row in rows] if self._sparse else []
+            yield [name for name, _ in found], csr_rows(sparse_rows) if self._sparse else np.array(rows, np.float32)
+
+    def passing(self, where: str) -> Collection[str]:
+        """Return the ids of the points that pass a filter."""
+        pages = self._pages(with_payload=False, with_vectors=False, scroll_filter=self._filter(where))
+        return {str(one.id) for points in pages for one in points}
+
+    def counts(self, field: str) -> Mapping[Any, int]:
+        """Return the number of points with each value of a field of the payload."""
+        pages = self._pages(with_payload=[field], with_vectors=False)
+        return Counter((one.payload or {}).get(field) for points in pages for one in points)
+
+    def _filter(self, where: str) -> Any:
+        """Return a filter as the client's object."""
+        if not where:
+            return None
+        made = self._models
+        try:
+            if where.lstrip().startswith("{"):
+                return made.Filter(**as_json(where))
+            known = conditions(where)
+            wanted = {"must": [_clause(made, one) for one in known if one.operator != "!="]}
+            return made.Filter(**wanted, must_not=[_clause(made, one) for one in known if one.operator == "!="])
+        except (TypeError, ValueError) as error:
+            raise CommandError(f"filter {echoed(where)}: {shortened(one_line(str(error)), 150)}") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+def _clause(models: Any, condition: Condition) -> Any:
+    """Return a condition as the client's object."""
+    field, operator, value = condition
+    if operator in _RANGES:
+        return models.FieldCondition(key=field, range=models.Range(**{_RANGES[operator]: value}))
+    return models.FieldCondition(key=field, match=models.MatchValue(value=value))
+
+
 @contextmanager
-def client_errors(place: str, *more: type[Exception]) -> Iterator[None]:
-    """Turn errors of the client, and those of the types *more*, into one line that names the server or folder *place*."""
+def client_errors(place: str) -> Iterator[None]:
+    """Turn errors of the client into one line that names the server or folder *place*."""
     try:
         yield
     except Exception as error:
         package = type(error).__module__.partition(".")[0]
-        if package not in {"qdrant_client", "httpx", "httpcore"} and not isinstance(error, more):
+        if package not in {"qdrant_client", "httpx", "httpcore", "pydantic_core"} and not isinstance(
+            error, ValueError | RuntimeError
+        ):
             raise
         hint = f"is it running, is the name right, is {KEY_VARIABLE} set?"
         raise CannotStart(f"qdrant at {place}: {type(error).__name__}: {one_line(str(error))[:200]}; {hint}") from None
 
 
 def connect(url: str, timeout: int = 600) -> Any:
-    """Return a client of the server at *url*, which may take *timeout* seconds for an answer."""
-    require("engine 'qdrant' with a url", ("qdrant_client",), "qdrant")
+    """Return a client of the server at *url*, which may take *timeout* seconds for an answer.
+
+    Raises CannotStart if the key would be sent to another machine without encryption.
+    """
     from qdrant_client import QdrantClient
 
+    key = os.environ.get(KEY_VARIABLE) or None
+    if key:
+        check_encrypted(url, KEY_VARIABLE)
     with client_errors(url):
-        return QdrantClient(url=url, api_key=os.environ.get(KEY_VARIABLE) or None, timeout=timeout)
+        return QdrantClient(url=url, api_key=key, timeout=timeout, check_compatibility=False)

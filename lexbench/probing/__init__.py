@@ -1,1 +1,1 @@
-"""Recall of exact and latency of a running index for each value of a knob, for `lexbench probe`."""
+"""Recall of exact and latency of a running index for each setting of its search and each filter, for `lexbench probe`."""

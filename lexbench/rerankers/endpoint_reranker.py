@@ -56,7 +56,7 @@ class EndpointReranker(ServedModel, Reranker):
             scores = np.full(len(texts), np.nan, np.float32)
             for entry in entries or ():
                 scores[int(entry["index"])] = float(entry[value])
-        except (TypeError, KeyError, ValueError, IndexError):
+        except (TypeError, KeyError, ValueError, IndexError, OverflowError):
             scores = np.full(1, np.nan, np.float32)
         if not np.isfinite(scores).all():
             raise LexbenchError(f"{self.url}: expected the scores of {len(texts)} documents, but the answer is something else")

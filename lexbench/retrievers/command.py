@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from lexbench.errors import CommandError, echoed
 from lexbench.foreign import Ask, ForeignRetriever
-from lexbench.programs import Program
+from lexbench.outside.programs import Program
 from lexbench.registry import runtime
 from lexbench.storage.reading import file_digest
 

@@ -38,7 +38,7 @@ from lexbench.runner.scoring import noted, score_ranked, unknown_documents, with
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
-from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_notes, size
+from lexbench.storage.artifact_folder import VECTORS_FILE, KeyFacts, index_size, key_of, own_folders, read_notes, size
 from lexbench.storage.code import code_facts
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
@@ -267,7 +267,7 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     steps = [read_measurement(index), read_measurement(run_dir), result.measured]
     seconds = {name: spent for step in steps for name, spent in step.seconds.items()}
     vectors = index / VECTORS_FILE
-    built = sum(size(folder, ENGINE_DIR) for folder in own_folders(index))  # 0 if the index is elsewhere
+    built = sum(map(index_size, own_folders(index)))  # 0 if the index is elsewhere
     work = json.loads((run_dir / "work.json").read_bytes())  # empty if the retriever counts nothing
     return msgspec.structs.replace(
         result,

@@ -19,6 +19,7 @@ KeyFacts = Mapping[str, Any]  # everything that can change the content of an art
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine, which differ from run to run, so they are in no manifest and no key
 ENGINE_DIR = "engine"  # an engine's own files: what counts as the size of an index
+_SERVER_BYTES = "bytes_on_server"  # in that folder, if a server has the index
 VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.Vectors`
 _REFERENCES = "parts.json"  # e.g. ["indexes/<key>", "encodings/<key>"]
 _NOTES = "remarks.json"
@@ -137,6 +138,17 @@ def size(folder: Path, part: str = "") -> int:
     The manifest and the measurement do not count.
     """
     return sum(sizes(folder, part).values())
+
+
+def write_server_bytes(index: Path, count: int) -> None:
+    """Write into the folder of an engine how many bytes its server keeps, 0 if that is unknown."""
+    (index / _SERVER_BYTES).write_text(f"{count}\n", encoding="utf-8")
+
+
+def index_size(folder: Path) -> int:
+    """Return the bytes of an index, in its folder or on a server; 0 if it is elsewhere and its size is unknown."""
+    stated = folder / ENGINE_DIR / _SERVER_BYTES
+    return int(stated.read_text(encoding="utf-8")) if stated.exists() else size(folder, ENGINE_DIR)
 
 
 def sizes(folder: Path, part: str = "") -> dict[str, int]:

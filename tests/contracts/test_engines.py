@@ -9,19 +9,11 @@ from lexbench import registry
 from lexbench.errors import LexbenchError
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import DOCUMENTS, QUERIES, check, check_form, indexed, vectors
-from lexbench.types import Hits, Kind
+from lexbench.types import Hits
 
-# tests/test_outside_engines.py, tests/test_plaid.py (its vectors have length 1 and some width), tests/test_sharded.py
-ELSEWHERE = ("opensearch", "plaid", "sharded")
-
-
-class TestQdrant(EngineContract):
-    """Qdrant, on the kinds of vectors that it does not take by default."""
-
-    @pytest.fixture(params=[Kind.DENSE, Kind.MULTI], ids=str)
-    def engine(self, request):
-        """Make the engine for one kind."""
-        return workbench.engine("qdrant").for_kind(request.param)
+# test_outside_engines.py, test_milvus.py, test_pgvector.py, test_sharded.py, test_plaid.py (its vectors have length 1 and some
+# width): each in tests/
+ELSEWHERE = ("elasticsearch", "milvus", "opensearch", "pgvector", "plaid", "qdrant", "sharded")
 
 
 class TestEngines(EngineContract):

@@ -47,10 +47,18 @@ class Program:
 
         Raises LexbenchError if there is no answer in time, or if it is no JSON of the *form* that *read* takes.
         """
+        self.send(question)
+        return self.receive(form, read, about)
+
+    def send(self, question: Mapping[str, Any]) -> None:
+        """Write a line that needs no answer, or whose answer `receive` returns."""
         assert self._process.stdin is not None
         with suppress(OSError):  # if it has ended, there is no answer
             self._process.stdin.write(f"{json.dumps(question, ensure_ascii=False)}\n".encode())
             self._process.stdin.flush()
+
+    def receive(self, form: str, read: Callable[[Any], T], about: str = "") -> T:
+        """Return what *read* makes of the next line. Raises the errors of `ask`."""
         try:
             said = self._lines.get(timeout=self._timeout)
         except Empty:

@@ -1,0 +1,56 @@
+"""What the indexes of several servers share when `lexbench probe` searches them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import CommandError, echoed
+
+_SPACES = {  # the names of Qdrant, OpenSearch, Elasticsearch and Milvus
+    "dot": ("dot", "innerproduct", "dot_product", "max_inner_product", "ip"),
+    "cosine": ("cosine", "cosinesimil"),
+    "l2": ("euclid", "l2", "l2_norm"),
+}
+SIMILARITIES = tuple(_SPACES)
+
+
+def similarity_called(name: str) -> str:
+    """Return the one of SIMILARITIES that a server calls *name*. Raises CommandError for any other."""
+    found = next((ours for ours, theirs in _SPACES.items() if name.lower() in theirs), None)
+    if found is None:
+        raise CommandError(f"the index compares vectors by {name!r}; lexbench knows: {', '.join(SIMILARITIES)}")
+    return found
+
+
+def is_sparse(vectors: Any) -> bool:
+    """Return whether *vectors* are sparse."""
+    return bool(sparse.issparse(vectors))
+
+
+def csr_rows(rows: Sequence[tuple[NDArray[Any], NDArray[np.float32]]], width: int = 0) -> sparse.csr_array:
+    """Return sparse vectors (n, *width*) from the terms and weights of each; without a width it is that of the highest term."""
+    offsets = np.cumsum([0, *(len(terms) for terms, _ in rows)])
+    terms = np.concatenate([np.zeros(0, np.int64), *(terms for terms, _ in rows)]).astype(np.int64)
+    weights = np.concatenate([np.zeros(0, np.float32), *(weights for _, weights in rows)]).astype(np.float32)
+    made = sparse.csr_array((weights, terms, offsets), shape=(len(rows), width or int(terms.max(initial=-1)) + 1))
+    made.sort_indices()
+    return made
+
+
+def as_json(text: str) -> Any:
+    """Return the JSON of a filter. Raises CommandError if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"filter {echoed(text)} is no JSON: {error}") from None
+
+
+def repeated_note(repeated: int) -> list[str]:
+    """Return a note about requests that were sent again, if there are any."""
+    return (
+        [f"{repeated:,} requests were sent again because the server was busy; their waits are in the times"] if repeated else []
+    )

@@ -1,0 +1,127 @@
+"""Search tools for agents: a real server of the package mcp, and programs that break the protocol."""
+
+import json
+import sys
+
+import pytest
+
+from lexbench.errors import LexbenchError
+from lexbench.runner.systems import system
+from lexbench.testing.retrievers import artifacts
+from lexbench.types import Query
+
+CORPUS = {"d1": "red fox", "d2": "red car", "d3": "blue car", "d4": "blue fox fox"}
+SERVER = '''
+from mcp.server import MCPServer
+
+server = MCPServer("docs")
+TEXTS = {texts}
+
+@server.tool()
+def search_docs(q: str, limit: int = 2) -> str:
+    """Search the documents."""
+    if q == "crash":
+        raise ValueError("no such word")
+    counts = {{name: sum(text.split().count(word) for word in q.split()) for name, text in TEXTS.items()}}
+    best = [name for name in sorted(counts, key=lambda one: (-counts[one], one)) if counts[name]][:limit]
+    passage = "## Passage of {{0}}\\nSource: {{0}}\\nScore: {{1}}.5\\n"
+    return "\\n".join(passage.format(name, counts[name]) * 2 for name in best) or "No results."
+
+server.run()
+'''
+# The same protocol without a package, which starts at once: its answer is always of two documents
+SMALL = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        tool = {"name": "search_docs", "inputSchema": {"properties": {"q": {}, "limit": {}}}}
+        text = "## Passage of d1\\nSource: d1\\n" * 2 + "## Passage of d2\\nSource: d2\\n" * 2
+        print(json.dumps({"method": "notifications/progress"}), flush=True)
+        result = {"tools": [tool], "content": [{"type": "text", "text": text}]}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+SETTINGS = 'tool="search_docs", query="q", k="limit", id="Source: (.+)"'
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Write a server; return the command that starts it."""
+    pytest.importorskip("mcp", reason="mcp is not installed; pip install mcp")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.py").write_text(SERVER.format(texts=json.dumps(CORPUS)))
+    return f"{sys.executable} server.py"
+
+
+def found(expression, path, queries, k=10):
+    """Return the ids and scores that a system finds for *queries*, texts."""
+    plugin = system(expression).retriever
+    context = artifacts(path, CORPUS)
+    searcher = plugin.open(context.index(plugin))
+    hits = searcher.search(searcher.encode_queries([Query(text, text) for text in queries]), k)
+    names = context.corpus.doc_ids.astype(str)
+    return [
+        [(str(names[doc]), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
+        for docs, scores in zip(hits.docs.tolist(), hits.scores.tolist(), strict=True)
+    ]
+
+
+def test_a_tool_is_searched(program, tmp_path):
+    """By hand: the documents with the query's words, by their number. A document that comes twice counts once."""
+    made = f'mcp("{program}", {SETTINGS}, score="Score: (.+)", nothing="No results")'
+    assert found(made, tmp_path / "a", ["red", "fox", "green"]) == [
+        [("d2", 1.5), ("d1", 1.5)], [("d4", 2.5), ("d1", 1.5)], [],
+    ]  # fmt: skip
+    ranks = f'mcp("{program}", {SETTINGS}, nothing="No results")'
+    assert found(ranks, tmp_path / "b", ["fox"]) == [[("d4", 0.0), ("d1", -1.0)]]
+    assert found(ranks, tmp_path / "c", ["fox"], 1) == [[("d4", 0.0)]]
+    for query, says in (("green", "no id like 'Source: (.+)' in 'No results.'"), ("crash", "the tool failed")):
+        with pytest.raises(LexbenchError) as raised:
+            found(f'mcp("{program}", {SETTINGS})', tmp_path / query, [query])
+        assert says in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("", "name the tool and a pattern of ids"),
+        ('tool="search_docs", id="("', "is no regular expression"),
+        ('tool="search_docs", id="Source: .+"', "needs one group"),
+        ('tool="search", id="(.+)"', "it has no tool 'search'; there is: search_docs"),
+        ('tool="search_docs", id="(.+)"', "has no argument 'query'; there is: q, limit"),
+        ('tool="search_docs", query="q", k="top", id="(.+)"', "has no argument 'top'"),
+        ('tool="search_docs", query="q", id="(## .+)"', "is not in the corpus"),
+        ('tool="search_docs", query="q", id="Source: (.+)", score="Passage of (.+)"', "is no number"),
+        ('tool="search_docs", query="q", id="Source: (.+)", score="Passage of (d1)"', "4 ids and 2 scores"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, settings, says):
+    """Each setting is obeyed or refused by name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.py").write_text(SMALL)
+    with pytest.raises(LexbenchError) as raised:
+        found(f'mcp("{sys.executable} small.py"{", " if settings else ""}{settings})', tmp_path / "a", ["red"])
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[]", "it must write"),
+        ("{}", "messages"),
+        ('{"id": "initialize", "error": {"code": 1, "message": "too old"}}', "initialize failed: too old"),
+        ('{"id": "initialize", "result": 3}', "initialize failed"),
+        ("[" * 100_000, "it must write"),
+    ],
+)
+def test_a_program_that_breaks_the_protocol_is_one_line(tmp_path, monkeypatch, line, says):
+    """No answer of a program is a traceback."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "line").write_text(line + "\n")
+    (tmp_path / "server.py").write_text(
+        "import sys\nline = open('line').read().strip()\nfor _ in range(2000): print(line, flush=True)\n"
+    )
+    with pytest.raises(LexbenchError) as raised:
+        found(f'mcp("{sys.executable} server.py", {SETTINGS})', tmp_path / "a", ["red"])
+    assert says in str(raised.value)
