@@ -1,6 +1,7 @@
 """Training sets: queries, relevant documents, corpora that stay on disk, and examples with negatives drawn anew each time."""
 
 import pickle
+import random
 import shutil
 from collections import Counter
 from itertools import chain
@@ -14,6 +15,7 @@ from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
 from lexbench.errors import CannotStart, InvalidFile, MissingData
+from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_training_set
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
@@ -119,6 +121,35 @@ def test_queries_of_nearly_the_same_words(texts, near):
     """
     similar = SimilarQueries([*TESTED, ""])
     assert [similar.has_similar(text) for text in texts] == [near] * len(texts)
+
+
+def test_similar_queries_are_those_of_the_definition():
+    """The index of rare words finds what comparing with every query finds, for queries of 1 to 14 words."""
+    rng = random.Random(1)
+    tested = [" ".join(rng.choices("abcdefghijklmnop", k=rng.randrange(1, 15))) for _ in range(300)]
+    asked = [" ".join([*text.split()[rng.randrange(3) :], *rng.choices("abcxyz", k=rng.randrange(3))]) for text in tested]
+    sets = [set(text.split()) for text in tested]
+    similar, found = SimilarQueries(tested), []
+    for text in asked:
+        words = set(text.split())
+        expected = any(len(words & other) >= 0.8 * len(words | other) for other in sets if words)
+        found.append(expected)
+        assert similar.has_similar(text) == expected, text
+    assert 50 < sum(found) < 250
+
+
+def test_the_store_keeps_which_queries_are_nearly_tested(tmp_path, store, monkeypatch):
+    """The second of three openings compares no query; with other test queries they are compared again."""
+    path, asked = write(tmp_path / "fruit"), []
+    for texts in (["apple pie"], ["apple pie"], ["apple"]):
+        index = SimilarQueries(texts)
+        monkeypatch.setattr(collections, "tested_queries", lambda index=index: index)
+        monkeypatch.setattr(index, "has_similar", lambda text, real=index.has_similar: asked.append(text) or real(text))
+        queries = [query.text for query in opened(path, store).queries]
+    once = asked[: len(asked) // 2]
+    assert {"apple", "fig", "pear"} <= set(once)
+    assert asked == once * 2
+    assert queries == ["fig", "pear"]
 
 
 def test_a_tested_query_is_left_out_of_training(tmp_path, store):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.contracts import Contract
+from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart
@@ -21,6 +22,8 @@ from lexbench.storage.store import Store
 from lexbench.trec.ids import lookup
 from lexbench.trec.runs import Run
 from lexbench.types import Query
+
+_NEAR = "near.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +81,9 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
         raise CannotStart(
             f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
         )
-    near = [collections.tested_queries().has_similar(query.text) for query in dataset.queries]
-    if any(near):
-        progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are left out: nearly the same as test queries")
+    near = _nearly_tested(dataset, store)
+    if near.any():
+        progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
     if not counts.any():
@@ -88,8 +91,20 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     ids = "\n".join(query.query_id for query in queries)
-    part = hashlib.sha256(ids.encode()).hexdigest()[:16] if any(near) else ""
+    part = hashlib.sha256(ids.encode()).hexdigest()[:16] if near.any() else ""
     return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part)
+
+
+def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
+    """Return which queries of *dataset* are nearly the same as a test query (queries,). The store keeps the answer."""
+    tested = collections.tested_queries()
+    facts = {"tested": tested.digest, "queries": digests.queries_sha256(dataset.queries)}
+
+    def work(draft: Path) -> None:
+        np.save(draft / _NEAR, np.array([tested.has_similar(query.text) for query in dataset.queries], bool))
+
+    near: NDArray[np.bool_] = np.load(store.produce("near-tests", dataset.contract.id, facts, work) / _NEAR)
+    return near
 
 
 def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
