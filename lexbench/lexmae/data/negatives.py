@@ -9,8 +9,10 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +22,12 @@ from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training
 from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.progress import Progress
+from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
+from lexbench.storage.environment import cores
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
@@ -32,6 +36,7 @@ from lexbench.vectors import offsets_of
 _FORMAT = 1  # increase it when the same settings would give other negatives
 _FACTS = "facts.json"
 _QUERIES = 40_000  # searched as one run (released code): bounds memory, to about 2 GB at a depth of 1000
+_FEW_THREADS = (0, 1)  # what plug-ins have by default
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -60,11 +65,41 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     folders = []
-    for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
-        for name in settings.queries:
-            folders.append(folder(stage, name))
-            _mine(folders[-1], open_training_set(name, store, progress), mining, store, progress)
+    with _own_threads():
+        for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
+            for name in settings.queries:
+                folders.append(folder(stage, name))
+                _mine(folders[-1], open_training_set(name, store, progress), mining, store, progress)
     return folders
+
+
+def on_whole_machine(system: System) -> System:
+    """Return *system* with every GPU and core of this machine, unless its expression says otherwise.
+
+    One process mines while the others wait, and torchrun gives each process a single thread.
+    """
+    import torch  # late, because the command line imports this module
+
+    gpus = torch.cuda.device_count()
+
+    def widened(plugin: Any) -> Any:
+        if has_threads(plugin) and plugin.threads in _FEW_THREADS:
+            plugin = replace(plugin, threads=len(cores()))
+        if gpus > 1 and getattr(plugin, "device", None) == "auto":
+            plugin = replace(plugin, device=",".join(f"cuda:{number}" for number in range(gpus)))
+        return plugin
+
+    return replace(system, retriever=replace_plugins(system.retriever, widened))
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    """Restore the number of torch's threads after the block."""
+    import torch
+
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 def teaching_system(teacher: str | None) -> System | None:
@@ -81,7 +116,7 @@ def teaching_system(teacher: str | None) -> System | None:
 
 def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> None:
     """Write the lists of one training set, unless they exist and were made from the same settings and data."""
-    system, contract = mining.system, training_set.contract
+    system, contract = on_whole_machine(mining.system), training_set.contract
     made_from = {
         "format": _FORMAT,
         "system": digest(system.recipe),
@@ -98,7 +133,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
             return
         progress.note(f"{folder} has other settings than the recipe; its negatives are mined again")
         shutil.rmtree(folder)
-    lists = _lists(training_set, mining, store, progress)
+    lists = _lists(training_set, mining._replace(system=system), store, progress)
     with provenance.drafted(folder) as draft:
         for name in ("offsets", "docs", "scores"):
             np.save(draft / f"{name}.npy", getattr(lists, name))

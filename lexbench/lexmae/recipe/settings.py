@@ -170,12 +170,13 @@ class Selection(Strict, frozen=True, kw_only=True):
 
 
 class Hardware(Strict, frozen=True, kw_only=True):
-    """The devices. In-batch negatives and FLOPS are computed per piece, so the number of pieces changes results a little."""
+    """The devices. Losses and gradients are those of the whole batch, however many devices and pieces compute it."""
 
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     device: Literal["auto", "cpu"] = "auto"
-    accumulate: Positive = 1  # pieces in which a device computes its share of a batch
+    accumulate: Positive = 1  # pieces in which a device computes its share of a batch, each twice: memory is that of one piece
     threads: Count = 0  # of the processor; 0: all
+    workers: Count | None = None  # processes per device that prepare batches; None: up to 4 with a GPU, else 0
 
 
 class Recipe(Strict, frozen=True, kw_only=True):
