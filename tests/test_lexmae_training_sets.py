@@ -9,14 +9,18 @@ from itertools import chain
 import numpy as np
 import pytest
 import tiny
+import tiny_recipes
 from fruit import ids, write
 
 from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
-from lexbench.errors import CannotStart, InvalidFile, MissingData
-from lexbench.lexmae.data import collections
-from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_training_set
+from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
+from lexbench.lexmae.data import collections, negatives
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_texts, open_training_set
+from lexbench.lexmae.recipe.settings import Encoding
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
@@ -165,6 +169,57 @@ def test_a_tested_query_is_left_out_of_training(tmp_path, store):
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
     with pytest.raises(CannotStart, match="nearly the same as a test query"):
         opened(tiny.write(folder, {"d1": "a text"}, texts, judged[:1], "train"), store)
+
+
+def test_documents_that_a_test_judges_are_left_out(store, bert):
+    """No positive, negative, or text to pretrain on is judged in a dataset of leave_out that searches the same corpus."""
+    judged = {row.doc_id for row in find_source(contract_of("pydoc/test")).judgements()}
+    progress = RecordedProgress()
+    whole = open_training_set("pydoc/dev", store, Progress())
+    found = open_training_set("pydoc/dev", store, progress, ["pydoc/test", "cranfield"])
+    names = {query: set(docs) for query, docs in positives(found).items()}
+    left_out = ids(found.corpus, found.left_out)
+
+    assert set(left_out) == judged & set(found.corpus.doc_ids.astype(str))
+    assert any(docs & judged for docs in positives(whole).values())
+    assert names == {query: kept for query, docs in positives(whole).items() if (kept := docs - judged)}
+    assert any(f"{len(left_out):,} documents are left out: judged in" in note for note in progress.notes)
+    stage = tiny_recipes.stage(steps=1, queries=("pydoc/dev",), depth=20)
+    asked = tiny_recipes.recipe(stage1=stage, leave_out=("pydoc/test",))
+    mined = [
+        set(ids(found.corpus, negatives.read(negatives.mine(one, 1, Progress())[0]).docs))
+        for one in (
+            tiny_recipes.recipe(output="whole", stage1=stage),
+            asked,
+        )
+    ]
+    assert mined[0] & judged
+    assert mined[1]
+    assert not mined[1] & judged
+
+    reader = TextReader(load_tokenizer(bert), Encoding(titles="off", document_length=8))
+    (texts,) = open_texts(["pydoc/dev"], ["pydoc/test"], reader, store, Progress())
+    kept = [position for position in range(len(found.corpus)) if position not in set(found.left_out.tolist())]
+    tokens = reader.corpus(found.corpus, store, Progress())
+    assert len(texts) == len(texts.lengths) == len(kept)
+    assert all((texts[at] == tokens[position]).all() for at, position in enumerate(kept))
+
+
+def test_judgements_of_the_same_corpus_are_needed(tmp_path, monkeypatch):
+    """leave_out needs the judgements of datasets with the trained corpus. Those of the untitled passages serve the titled."""
+    tiny.enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
+    titled, names = contract_of("msmarco-passage-titled/train/judged"), ["msmarco-passage-titled/trec-dl-2019/judged"]
+    collections.check_left_out(contract_of("cranfield"), names)
+    with pytest.raises(
+        MissingData, match=r"^leave_out: msmarco-passage-titled/trec-dl-2019/judged is not here.*leave_out=\[\]"
+    ):
+        collections.check_left_out(titled, names)
+    with pytest.raises(UnknownName, match="dataset in leave_out"):
+        collections.check_left_out(titled, ["msmarco-passage/dl"])
+    tiny.write(tmp_path / "msmarco-passage", {"7": "a"}, {"1": "b"}, [("1", "7", 2), ("1", "8", 0)], "trec-dl-2019")
+    assert collections.judged_documents(titled, names) == {"7", "8"}
 
 
 MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}

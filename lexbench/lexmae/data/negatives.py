@@ -69,7 +69,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
         for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
             for name in settings.queries:
                 folders.append(folder(stage, name))
-                _mine(folders[-1], open_training_set(name, store, progress), mining, store, progress)
+                _mine(folders[-1], open_training_set(name, store, progress, recipe.leave_out), mining, store, progress)
     return folders
 
 
@@ -126,6 +126,8 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
         **training_set.dataset.digests,
         "part": training_set.part,
     }
+    if len(training_set.left_out):
+        made_from["left_out"] = digest(training_set.left_out.tolist())
     if system.retriever.finished:
         made_from["file"] = system.retriever.file_identity(contract.id)
     if folder.exists():
@@ -163,7 +165,7 @@ def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Pr
         codes = lookup(known_ids, encode(run.query_ids))
         query = np.repeat(np.where(codes >= 0, len(known_ids) - 1 - codes, -1), np.diff(run.offsets))
         doc = lookup(corpus.doc_ids, run.table)[run.docs]
-        keep = (query >= 0) & (doc >= 0)
+        keep = (query >= 0) & (doc >= 0) & ~np.isin(doc, training_set.left_out)
         if not mining.keeps_relevant:
             entries = query * len(corpus) + doc  # each pair (query, document) as one number
             keep &= np.append(relevant, -1)[np.searchsorted(relevant, entries)] != entries

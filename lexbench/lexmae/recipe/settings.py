@@ -189,6 +189,9 @@ class Recipe(Strict, frozen=True, kw_only=True):
     output: str  # folder for models, negatives and logs
     seed: Count = 42
     license: str = ""  # of the trained weights, for the model card
+    leave_out: tuple[
+        str, ...
+    ] = ()  # datasets for testing: nothing is trained on their judged documents, if the corpus is theirs
     encoding: Encoding = Encoding()
     start: Start
     exact_terms: ExactTerms | None = None

@@ -115,7 +115,7 @@ class StageData:
             paths = negatives.mine(recipe, number, progress)
         sources, self.taught = list[Source](), list[Lists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress)
+            training_set = open_training_set(name, store, progress, recipe.leave_out)
             held_out = selection.held_out_ids(training_set, recipe.selection.held_out, recipe.seed)
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
@@ -139,7 +139,8 @@ class StageData:
         share, rng = most // (2 * len(self.corpora)), np.random.default_rng(seed)
         drawn = [(one.queries, rng.permutation(len(one.queries))[:share].tolist()) for one in self.training_sets]
         queries = [queries[index].text for queries, indices in drawn for index in indices]
-        return [*heads.sample_texts(self.corpora, seed, share * len(self.corpora)), *self.reader.queries(queries)]
+        texts = [corpus.without(one.left_out) for corpus, one in zip(self.corpora, self.training_sets, strict=True)]
+        return [*heads.sample_texts(texts, seed, share * len(texts)), *self.reader.queries(queries)]
 
     def draw(self, example: int, rng: np.random.Generator) -> Example:
         """Return example number *example* with its negatives drawn."""
@@ -210,8 +211,12 @@ class StageData:
     def data(self) -> Iterator[Data]:
         """Yield the collections that the stage learns from, for the model card."""
         for name, source in zip(self.stage.queries, self.examples.sources, strict=True):
-            queries = len(source.training_set.queries) - len(source.left_out)
-            yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
+            trained = source.training_set
+            counts = {
+                "queries": len(trained.queries) - len(source.left_out),
+                "documents": len(trained.corpus) - len(trained.left_out),
+            }
+            yield Data(dataset=name, use="training", counts=counts)
 
 
 def _key(source: int, number: int) -> int:

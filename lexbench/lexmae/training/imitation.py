@@ -20,7 +20,7 @@ from lexbench.errors import CommandError
 from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.lexmae.data.training_sets import open_corpus
+from lexbench.lexmae.data.training_sets import open_texts
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder, max_pool
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
@@ -56,8 +56,8 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = [open_corpus(name, store, progress) for name in settings.corpora]
-    texts = _Texts([reader.corpus(corpus, store, progress) for corpus in corpora], settings, recipe.seed)
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)

@@ -171,11 +171,13 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
         _check_model(teacher)
     if task.stage:
         chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
-        for name in (*_stage(recipe, task).queries, *chosen_by):
+        for name in chosen_by:
             collections.find_dataset(name)
+        for name in _stage(recipe, task).queries:
+            collections.check_left_out(collections.find_dataset(name).contract, recipe.leave_out)
     section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
     for name in section.corpora if section else ():
-        collections.find_corpus(name)
+        collections.check_left_out(collections.find_corpus(name).contract, recipe.leave_out)
 
 
 def _check_model(model: str, revision: str | None = None) -> None:
