@@ -126,6 +126,28 @@ def test_a_system_teaches_by_what_it_finds(place, contrast):
     assert 0 < np.mean(np.array(expected) > 0) < 1
 
 
+def test_a_file_of_scores_teaches_as_it_is(place):
+    """With "given" scores differ as in the file, for a query's own documents; one that the file lacks has the lowest score."""
+    stage = ranking(place)
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30)]
+    (training_set,) = stage.training_sets
+    names = training_set.corpus.doc_ids.astype(str)
+    rows, expected = [], []
+    for one in drawn:
+        query = training_set.queries[one.query].query_id
+        first, second, *missing = one.documents
+        rows += [(query, names[first], 7.5), (query, names[second], -2.5), (query, "elsewhere", -4.5)]
+        expected.append([10.0, 0.0, *([0.0] * len(missing))])
+    lines = (f"{query} Q0 {name} {1 + number % 3} {score} other" for number, (query, name, score) in enumerate(rows))
+    (place / "scores.trec").write_text("".join(f"{line}\n" for line in lines))
+    settings = ["stage1.teacher=run_file(path='scores.trec')", "stage1.teacher_scores=given", "stage1.contrast=in_batch"]
+    taught = ranking(place, *settings)
+    batch = taught.collate(drawn)
+    found = FineTuner(None, taught.stage, 1).taught(batch["keys"], batch["keys"], batch["lists"])
+
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("teacher", "is_system"),
     [("bm25", True), ("cross-encoder/ms-marco-MiniLM-L-6-v2", False), ("a-name-that-nobody-has", False), (None, False)],

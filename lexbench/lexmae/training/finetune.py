@@ -58,7 +58,9 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     examples = StageData(recipe, number, reader, store, progress)
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
-    fit = trainer.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, ramps=True)
+    fit = trainer.Fit(
+        f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
+    )
     tuned = FineTuner(encoder, stage, steps, examples.teacher_scores if examples.teacher else None)
     draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
     candidates = selection.gather(recipe, examples.training_sets, store, progress)
@@ -171,7 +173,7 @@ class StageData:
     def taught_lists(self, examples: Sequence[Example]) -> dict[str, NDArray[Any]]:
         """Return the lists of the teaching system: the keys of queries and documents (pairs, 2), and their scores (pairs,).
 
-        The scores of a list are scaled to 0 for its last document and 1 for its first one.
+        The last document of a list has the score 0, and the first one 1, or what it has more in the file (`teacher_scores`).
         """
         scores = [np.zeros(0, np.float32)]
         for example in examples:
@@ -179,7 +181,9 @@ class StageData:
             assert lists.scores is not None
             values = lists.scores[slice(*lists.offsets[example.query : example.query + 2].tolist())]
             if len(values):
-                spread = max(float(values.max() - values.min()), float(np.finfo(np.float32).tiny))
+                # Only differences count in the divergence, so a file's scores can begin at 0, like those of missing documents.
+                whole = max(float(values.max() - values.min()), float(np.finfo(np.float32).tiny))
+                spread = 1.0 if self.stage.teacher_scores == "given" else whole
                 scores.append(((values - values.min()) / spread).astype(np.float32))
         return {"pairs": self._pairs(examples, self.taught), "scores": np.concatenate(scores)}
 
@@ -330,7 +334,7 @@ class FineTuner(Learner):
         if lists is None:
             return None
         scores = table_of(of_all, gathered(lists["pairs"]), gathered(lists["scores"]))
-        if self.stage.contrast == "in_batch":
+        if self.stage.contrast == "in_batch" and self.stage.teacher_scores == "scaled":
             return scores
         queries = len(scores)
         return scores.view(queries, queries, -1)[torch.arange(queries), torch.arange(queries)]

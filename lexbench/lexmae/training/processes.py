@@ -6,16 +6,18 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Literal
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import distributed
 
 from lexbench.errors import CommandError
-from lexbench.lexmae.recipe.settings import Fitting, Hardware
-from lexbench.models.dtype_speed import slow_note
+from lexbench.lexmae.recipe.settings import Fitting, Hardware, Recipe
+from lexbench.models.dtype_speed import fastest, slow_note
 from lexbench.storage.environment import cores
 
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}  # torch's names
 _WORKERS = 4  # at most, per GPU: one masks a text in the time that an A100 takes for it
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 
@@ -37,6 +39,22 @@ def device(hardware: Hardware) -> Literal["cpu", "cuda", "mps"]:
     return "mps" if hardware.device == "auto" and torch.backends.mps.is_available() else "cpu"
 
 
+def resolved(recipe: Recipe) -> Recipe:
+    """Return *recipe* with the precision that "auto" stands for: a half-precision type where it is faster on every process.
+
+    The processes must be connected.
+    """
+    if recipe.hardware.precision != "auto":
+        return recipe
+    kind, dtype = device(recipe.hardware), "fp32"
+    if kind == "cuda":
+        dtype = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    elif kind == "cpu" and not added_up(np.array([float(fastest() != "bfloat16")], np.float32))[0]:
+        dtype = "bf16"
+    hardware = msgspec.structs.replace(recipe.hardware, precision=dtype)
+    return msgspec.structs.replace(recipe, hardware=hardware)
+
+
 def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError if the device does not have the precision, or if the batch cannot be divided evenly."""
     if hardware.precision == "fp16" and device(hardware) == "cpu":
@@ -46,7 +64,7 @@ def check(fitting: Fitting, hardware: Hardware) -> None:
 
 def precision_note(hardware: Hardware) -> str:
     """Return a note if the precision is slow on this machine, else ""."""
-    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[hardware.precision]
+    dtype = DTYPES[hardware.precision]
     return slow_note(dtype, torch.device(device(hardware)), "type --set hardware.precision=fp32")
 
 

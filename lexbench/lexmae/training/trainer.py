@@ -49,6 +49,7 @@ class Fit:
     steps: int
     folder: Path  # with the state, see `resuming`
     every: int = 0  # steps between selections
+    published: float = 0.0  # what the authors report of the measure of selections, on other queries; 0: nothing
     ramps: bool = False  # pass `step`, the number of optimiser steps so far, to the model's forward
 
     @property
@@ -120,12 +121,7 @@ def fit(
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.hardware.threads:
         torch.set_num_threads(settings.hardware.threads)
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel) and processes.device(settings.hardware) == "cpu":
-            module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
-        if isinstance(module, nn.Dropout) and settings.fitting.dropout is not None:
-            module.p = settings.fitting.dropout  # attention reads it from here too
-    model.pieces = settings.hardware.accumulate
+    prepare(model, settings.fitting, settings.hardware)
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
     trainer.score, trainer.settings = score, settings
     trainer.remove_callback(PrinterCallback)
@@ -145,6 +141,16 @@ def fit(
     best = resuming.load_best(settings.folder, model) if score else None
     log = [*_log(trainer.state), *resuming.selections(settings.folder)]
     return Fitted(log, time.perf_counter() - start, resumed, best)
+
+
+def prepare(model: Learner, fitting: Fitting, hardware: Hardware) -> None:
+    """Change *model* in place to compute as the settings say: its attention, dropout and number of pieces."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and processes.device(hardware) == "cpu":
+            module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
+        if isinstance(module, nn.Dropout) and fitting.dropout is not None:
+            module.p = fitting.dropout  # attention reads it from here too
+    model.pieces = hardware.accumulate
 
 
 class LexMAETrainer(Trainer):
@@ -267,7 +273,8 @@ class ProgressCallback(TrainerCallback):
         """Report the score."""
         del args, control
         name, value = next(iter(metrics.items()))
-        self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}")
+        published = f" (published: {self.settings.published:.4f}, on other queries)" if self.settings.published else ""
+        self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}{published}")
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Mark the checkpoint as complete when every process has written its part, and report the loss."""
