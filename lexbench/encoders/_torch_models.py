@@ -168,14 +168,39 @@ class MaskedLMModel(VocabularyModel):
 
     @torch.inference_mode()
     def vectors(
-        self, batch: Batch, activation: str, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
+        self,
+        batch: Batch,
+        activation: str,
+        *,
+        whole_counts: bool = False,
+        text_terms: int = 0,
+        most_terms: int = 0,
+        with_means: bool = False,
     ) -> sparse.csr_array:
         """Return the vectors (n, dimensions), float32; NaN stays, so that it can be found.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
         within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head.
+        *with_means* puts the mean of the last states, with length 1, behind all of them (n, dimensions + width).
         """
         states, maxima = self.outputs(batch)
+        terms = self._terms(batch, states, maxima, activation, whole_counts, text_terms, most_terms)
+        if not with_means:
+            return terms
+        mean = means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy()
+        return sparse.csr_array(sparse.hstack([terms, sparse.csr_array(mean)], format="csr"))
+
+    def _terms(
+        self,
+        batch: Batch,
+        states: Tensor,
+        maxima: Tensor,
+        activation: str,
+        whole_counts: bool,  # noqa: FBT001 - as in `vectors`
+        text_terms: int,
+        most_terms: int,
+    ) -> sparse.csr_array:
+        """Return the weights of terms (n, dimensions), from the last *states* and the largest logits, see `vectors`."""
         if self.exact_terms is None and self.text_head is None and not text_terms:
             return _sparse(maxima, _ACTIVATIONS[activation])
         weights = _ACTIVATIONS[activation](maxima.clamp(min=0))

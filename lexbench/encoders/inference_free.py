@@ -48,6 +48,8 @@ class InferenceFree(SparseMLM):
             raise CommandError(
                 'inference_free(query_model=…): no model encodes queries; type sparse_mlm, or query_weights="FILE"'
             )
+        if self.means:
+            raise CommandError("inference_free(means=True): no model encodes queries, so they have no means; type sparse_mlm")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:

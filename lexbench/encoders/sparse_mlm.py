@@ -9,20 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
 
 from lexbench.encoders._transformer import SparseTransformer, no_progress
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
-if TYPE_CHECKING:
-    import scipy
-
+TERMS, MEANS = "terms", "means"  # the parts of vectors with both
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
@@ -37,6 +38,8 @@ class SparseMLM(SparseTransformer):
     terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
     *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
     terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+    *means* adds a second output of the same pass behind the terms: the mean of the last states, a dense vector of length 1. The
+    retriever `with_means` sets it, and searches both.
     """
 
     query_length: int = at_search(256)
@@ -48,6 +51,7 @@ class SparseMLM(SparseTransformer):
     query_text_terms: int = optional_at_search(0)
     query_counts: str = optional_at_search("saturated")
     query_idf: float = optional_at_search(0.0)
+    means: bool = optional(False)
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
@@ -86,30 +90,44 @@ class SparseMLM(SparseTransformer):
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        vectors = super().encode_tokens(tokens, advance)
-        return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
+        vectors: sparse.csr_array = super().encode_tokens(tokens, advance)
+        if not self.document_terms:
+            return vectors
+        terms = self.part(vectors, TERMS) if self.means else vectors
+        largest: sparse.csr_array = TopK(self.document_terms).document(terms)
+        if not self.means:
+            return largest
+        return sparse.csr_array(sparse.hstack([largest, vectors[:, terms.shape[1] :]], format="csr"))
+
+    def part(self, vectors: sparse.csr_array, name: str) -> Any:
+        """Return the terms (n, terms), sparse, or the means (n, width), float32, of vectors with both."""
+        config = self.checkpoint_files(fetch(self.model, self.revision)).config
+        width = int(config.get("hidden_size") or config["dim"])
+        if name == TERMS:
+            return vectors[:, :-width]
+        return np.ascontiguousarray(vectors[:, -width:].toarray(), np.float32)
 
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
-    def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+    def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of documents."""
-        vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
+        vectors: sparse.csr_array = model.vectors(
+            batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms, with_means=self.means
         )
         return vectors
 
-    def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+    def _query_vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         whole = self.query_counts == "whole"
-        vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
+        vectors: sparse.csr_array = model.vectors(
+            batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms, with_means=self.means
         )
         return vectors
 
-    def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
+    def _check(self, model: Any, vectors: sparse.csr_array) -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""
         super()._check(model, vectors)
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])

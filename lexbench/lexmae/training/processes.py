@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import distributed
 
-from lexbench.errors import CommandError
+from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.recipe.settings import Fitting, Hardware, Recipe
 from lexbench.models.dtype_speed import fastest, slow_note
 from lexbench.storage.environment import cores
@@ -90,9 +90,13 @@ def join(hardware: Hardware) -> None:
 
 
 def wait() -> None:
-    """Wait until every process has reached this point."""
-    if distributed.is_initialized():
+    """Wait until every process has reached this point. Raises CannotStart if another one has ended."""
+    if not distributed.is_initialized():
+        return
+    try:
         distributed.all_reduce(torch.zeros(1))
+    except RuntimeError:  # of gloo: the connection is closed
+        raise CannotStart("another process of this training has ended; its message says why") from None
 
 
 def share(items: int) -> range:
