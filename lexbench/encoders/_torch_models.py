@@ -17,6 +17,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.encoders._parts import joined
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.added_terms import means
 from lexbench.models.architectures import (
@@ -187,8 +188,7 @@ class MaskedLMModel(VocabularyModel):
         terms = self._terms(batch, states, maxima, activation, whole_counts, text_terms, most_terms)
         if not with_means:
             return terms
-        mean = means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy()
-        return sparse.csr_array(sparse.hstack([terms, sparse.csr_array(mean)], format="csr"))
+        return joined(terms, means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy())
 
     def _terms(
         self,

@@ -7,13 +7,14 @@ al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from scipy import sparse
 
+from lexbench.encoders._parts import first_columns, joined, last_columns
 from lexbench.encoders._transformer import SparseTransformer, no_progress
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
@@ -25,6 +26,13 @@ from lexbench.types import Document
 
 TERMS, MEANS = "terms", "means"  # the parts of vectors with both
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
+
+
+@lru_cache(maxsize=4)
+def _width(model: str, revision: str | None) -> int:
+    """Return the width of a model's states."""
+    config = masked_lm_files(fetch(model, revision), documents_only=True).config
+    return int(config.get("hidden_size") or config["dim"])
 
 
 @dataclass(frozen=True)
@@ -99,15 +107,12 @@ class SparseMLM(SparseTransformer):
         largest: sparse.csr_array = TopK(self.document_terms).document(terms)
         if not self.means:
             return largest
-        return sparse.csr_array(sparse.hstack([largest, vectors[:, terms.shape[1] :]], format="csr"))
+        return joined(largest, self.part(vectors, MEANS))
 
     def part(self, vectors: sparse.csr_array, name: str) -> Any:
         """Return the terms (n, terms), sparse, or the means (n, width), float32, of vectors with both."""
-        config = self.checkpoint_files(fetch(self.model, self.revision)).config
-        width = int(config.get("hidden_size") or config["dim"])
-        if name == TERMS:
-            return vectors[:, :-width]
-        return np.ascontiguousarray(vectors[:, -width:].toarray(), np.float32)
+        width = _width(self.model, self.revision)
+        return first_columns(vectors, width) if name == TERMS else last_columns(vectors, width)
 
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
