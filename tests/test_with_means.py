@@ -60,10 +60,9 @@ def test_the_hybrid_is_the_ensemble_of_both(folder, bread, store, monkeypatch):
     """Its scores are those of the ensemble of the two systems; the corpus and each query pass through the model once."""
     member = f"{typed(folder)}@impact"
     dense = typed(folder, "dense", pooling="mean", similarity="cosine").replace(", dense_ok=True", "")
-    settings = 'scores="z"'
     systems = {
-        "one": f"with_means({member}, {settings})",
-        "two": f'ensemble({member}, {dense}@flat(storage="float16"), {settings})',
+        "one": f"with_means({member})",
+        "two": f'ensemble({member}, {dense}@flat(storage="float16"), scores="z", weights=[1, 0.25])',
     }
     texts = []
     real = _torch_models.MaskedLMModel.outputs

@@ -20,14 +20,15 @@ from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.types import Query
 
 _BOTH = 2
+_WEIGHTS = (1.0, 0.25)  # development collections chose it for lexmae_mini among 0.25, 0.5 and 1: see docs/hybrids.md
 
 
 @dataclass(frozen=True)
 class WithMeans(Ensemble):
     """An `ensemble` of one sparse masked-language model on an engine, and of its mean states, searched exactly.
 
-    The settings are those of `ensemble`. The scores of a query are z-scores by default, and both lists count the same. The
-    index has the means in half precision, two bytes per dimension. Transforms of the member change the terms alone.
+    The settings are those of `ensemble`. By default scores are z-scores, and the means count a quarter of the terms. The index
+    has the means in half precision, two bytes per dimension. Transforms of the member change the terms alone.
     """
 
     scores: str = at_search("z")
@@ -38,6 +39,8 @@ class WithMeans(Ensemble):
         """Raise CommandError unless there is one member, a model whose states can be averaged; add the second member."""
         if len(self.members) != _BOTH or not all(isinstance(member, Encoded) and member.part for member in self.members):
             object.__setattr__(self, "members", self._both())
+        if self.weights == ():
+            object.__setattr__(self, "weights", _WEIGHTS)
         super().__post_init__()
 
     def _both(self) -> tuple[Encoded, Encoded]:
