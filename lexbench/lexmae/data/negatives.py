@@ -36,7 +36,6 @@ from lexbench.vectors import offsets_of
 _FORMAT = 1  # increase it when the same settings would give other negatives
 _FACTS = "facts.json"
 _QUERIES = 40_000  # searched as one run (released code): bounds memory, to about 2 GB at a depth of 1000
-_FEW_THREADS = (0, 1)  # what plug-ins have by default
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -65,7 +64,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     folders = []
-    with _own_threads():
+    with _all_threads():
         for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
             for name in settings.queries:
                 folders.append(folder(stage, name))
@@ -83,7 +82,8 @@ def on_whole_machine(system: System) -> System:
     gpus = torch.cuda.device_count()
 
     def widened(plugin: Any) -> Any:
-        if has_threads(plugin) and plugin.threads in _FEW_THREADS:
+        # 1 is the default of engines, of which inexact ones may build another index with more; encoders have 0, torch's own.
+        if has_threads(plugin) and plugin.threads == 1 and getattr(plugin, "exact", True):
             plugin = replace(plugin, threads=len(cores()))
         if gpus > 1 and getattr(plugin, "device", None) == "auto":
             plugin = replace(plugin, device=",".join(f"cuda:{number}" for number in range(gpus)))
@@ -93,13 +93,16 @@ def on_whole_machine(system: System) -> System:
 
 
 @contextmanager
-def _own_threads() -> Iterator[None]:
-    """Restore the number of torch's threads after the block."""
+def _all_threads() -> Iterator[None]:
+    """Let torch use every core in the block."""
     import torch
 
     threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+    torch.set_num_threads(len(cores()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def teaching_system(teacher: str | None) -> System | None:
