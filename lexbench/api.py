@@ -300,12 +300,22 @@ def train(
 
 
 def training_plan(
-    recipe: str, step: str = "all", *, settings: Sequence[str] = (), output: str | None = None, stage: int = 0
+    recipe: str,
+    step: str = "all",
+    *,
+    settings: Sequence[str] = (),
+    output: str | None = None,
+    stage: int = 0,
+    time: bool = False,
 ) -> "TrainingPlan":
-    """Check a training and return its parts; train nothing. The settings are those of `train`."""
+    """Check a training and return its parts; train nothing. The settings are those of `train`.
+
+    *time* does three steps of each part on this device, with random weights, and adds seconds, hours and GiB. It downloads the
+    models that the recipe starts from.
+    """
     from lexbench.lexmae.training.command import training_plan as plan_recipe
 
-    return plan_recipe(recipe, step, settings=settings, output=output, stage=stage)
+    return plan_recipe(recipe, step, settings=settings, output=output, stage=stage, time=time)
 
 
 def score(

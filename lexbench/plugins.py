@@ -181,6 +181,10 @@ class Encoder(Model):
         """Return the tokens of each text, however long, so that texts can be cut into passages."""
         raise NotImplementedError
 
+    def part(self, vectors: Any, name: str) -> Any:
+        """Return the part *name* (n, its width) of *vectors* (n, width), for encoders whose vectors have several outputs."""
+        raise NotImplementedError
+
     def own_tokens(self) -> int:
         """Return how many tokens of `document_length` are special, belong to a prompt, or stand for a missing title."""
         return 0

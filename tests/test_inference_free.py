@@ -14,7 +14,11 @@ from lexbench import registry
 from lexbench.datasets.location import find_folder
 from lexbench.encoders.inference_free import load_tokenizer, tokenizer_file
 from lexbench.errors import InvalidFile, MissingData
+from lexbench.models import added_terms
+from lexbench.models.added_terms import AddedTerms, TextHead
 from lexbench.notation import Call
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
 
 TEXTS = ["the query of the model", "", "sparse retrieval sparse"]
 LENGTHS = {"query_length": 16, "document_length": 16, "device": "cpu"}
@@ -69,6 +73,25 @@ def test_a_table_of_weights_in_the_folder_of_a_model(bert, tmp_path):
     assert beside.encode_query(["query"]).sum() == 3.0
     assert beside.identity()["query_weights"] != given.identity()["query_weights"]
     assert beside.index_identity() == given.index_identity()
+
+
+def test_a_given_table_answers_in_a_run_also_beside_a_text_head(bert, bread, tmp_path, store):
+    """`run` gives a result for a folder without a table of its own, and queries are as wide as documents with text terms."""
+    copy = shutil.copytree(bert, tmp_path / "model")
+    width, words = 32, torch.arange(5, 9)
+    added_terms.write(AddedTerms(None, TextHead(torch.randn(4, width), torch.zeros(4), words)), copy)
+    checkpoints.reconfigure(copy, lexbench={"text_terms": 2, "query_text_terms": 2})
+    vocabulary = json.loads((copy / "config.json").read_text())["vocab_size"]
+    tokens = load_tokenizer(tokenizer_file(copy)).get_vocab()
+    (tmp_path / "table.json").write_text(json.dumps(dict.fromkeys(tokens, 1.0)))
+    settings = f'model="{copy}", query_weights="{tmp_path / "table.json"}", dense_ok=True, device="cpu"'
+    settings += ", query_length=16, document_length=16"
+    (outcome,) = jobs.run(plan_dataset(str(bread), [f"inference_free({settings})@impact"], ("nDCG@10",), 10), store)
+
+    assert outcome.error is None
+    assert any("no terms of the text head" in note for note in outcome.result.notes)
+    given = encoder(copy, query_weights=str(tmp_path / "table.json"), dense_ok=True)
+    assert given.encode_query(TEXTS).shape[1] == given.encode_document(TEXTS).shape[1] == vocabulary + 4
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_batches_have_each_querys_own_documents(stage):
     tokenizer = stage.reader.tokenizer
     cut = tokenizer([stage.query(one) for one in drawn], truncation=True, max_length=8)["input_ids"]
 
-    assert found.keys() == {"queries", "documents", "relevant"}
+    assert found.keys() == {"queries", "documents", "keys", "relevant"}
     assert found["queries"]["ids"].tolist() == cut
     assert found["documents"]["ids"].shape == (8, 14)
     for place, one in enumerate(drawn):
@@ -98,9 +98,10 @@ def test_the_teachers_scores_are_the_documents(stage):
 
     stage.teacher = lengths
     drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 60)]
-    expected = [[100.0 * len(stage.query(one)) + len(stage.document(one, at).text) for at in one.documents] for one in drawn]
+    texts = [[stage.document(one.source, at).text for at in one.documents] for one in drawn]
+    expected = [[100.0 * len(stage.query(one)) + len(text) for text in row] for one, row in zip(drawn, texts, strict=True)]
 
-    assert stage.collate(drawn)["teacher"].tolist() == expected
+    assert stage.teacher_scores(*stage.collate(drawn)["keys"].values()).tolist() == expected
 
 
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
@@ -118,9 +119,33 @@ def test_a_system_teaches_by_what_it_finds(place, contrast):
         low, high = min(scores.values()), max(scores.values())
         expected.append([(scores.get(at, low) - low) / (high - low) for at in positions])
 
-    found = stage.collate(drawn)["teacher"]
+    collated = stage.collate(drawn)
+    tuner = FineTuner(None, stage.stage, 1)
+    found = tuner.taught(collated["keys"], collated["keys"], collated["lists"])
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
     assert 0 < np.mean(np.array(expected) > 0) < 1
+
+
+def test_a_file_of_scores_teaches_as_it_is(place):
+    """With "given" scores differ as in the file, for a query's own documents; one that the file lacks has the lowest score."""
+    stage = ranking(place)
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30)]
+    (training_set,) = stage.training_sets
+    names = training_set.corpus.doc_ids.astype(str)
+    rows, expected = [], []
+    for one in drawn:
+        query = training_set.queries[one.query].query_id
+        first, second, *missing = one.documents
+        rows += [(query, names[first], 7.5), (query, names[second], -2.5), (query, "elsewhere", -4.5)]
+        expected.append([10.0, 0.0, *([0.0] * len(missing))])
+    lines = (f"{query} Q0 {name} {1 + number % 3} {score} other" for number, (query, name, score) in enumerate(rows))
+    (place / "scores.trec").write_text("".join(f"{line}\n" for line in lines))
+    settings = ["stage1.teacher=run_file(path='scores.trec')", "stage1.teacher_scores=given", "stage1.contrast=in_batch"]
+    taught = ranking(place, *settings)
+    batch = taught.collate(drawn)
+    found = FineTuner(None, taught.stage, 1).taught(batch["keys"], batch["keys"], batch["lists"])
+
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +192,15 @@ def batch(generator, lengths):
     return tensors(rows, pad=0, silent=[2, 3])
 
 
-def tuned(terms=None, **settings):
+KEYS = {"queries": torch.arange(2), "documents": torch.arange(4)}
+
+
+def tuned(terms=None, teach=None, **settings):
     """Return the tuner of a random model with exact *terms* and other settings, two queries, and four documents."""
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
     generator = np.random.default_rng(0)
-    tuner = FineTuner(encoder, tiny_recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings), steps=10)
+    asked = tiny_recipes.stage(**{"steps": 1, "lambda_d": 0.02, "lambda_q": 0.03} | settings)
+    tuner = FineTuner(encoder, asked, 10, teach)
     return tuner, batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
 
 
@@ -195,11 +224,12 @@ def test_training_of_a_text_head(asked, stage, tmp_path):
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
 def test_the_loss_is_the_papers(contrast):
     """The loss is the contrast plus both weighted FLOPS terms (Eq. 11); with a teacher, divergence plus gamma x contrast."""
-    tuner, queries, documents = tuned(contrast=contrast, contrast_weight=0.2)
     teacher = torch.tensor([[1.0, 3.0], [2.0, -1.0]])
+    tuner, queries, documents = tuned(contrast=contrast, contrast_weight=0.2)
+    taught_tuner, *_ = tuned(None, lambda queries, documents: teacher, contrast=contrast, contrast_weight=0.2)
     with torch.no_grad():
         q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
-        found, taught = tuner(queries, documents, 0), tuner(queries, documents, 0, teacher)
+        found, taught = (one(queries, documents, 0, KEYS) for one in (tuner, taught_tuner))
     rows = [d[:2], d[2:]] if contrast == "own" else [d, d]
     wanted = sum(-torch.log_softmax(rows[i] @ q[i], 0)[0 if contrast == "own" else 2 * i] for i in (0, 1)) / 2
     flops = 0.02 * d.mean(0).square().sum() + 0.03 * q.mean(0).square().sum()
@@ -216,7 +246,7 @@ def test_flops_ramp_up():
     """A quadratic ramp over 10 steps weighs FLOPS by 0 at first, a quarter at step 5, and fully from step 10 on."""
     tuner, queries, documents = tuned(ramp="quadratic")
     with torch.no_grad():
-        found = [tuner(queries, documents, step) for step in (0, 5, 10, 20)]
+        found = [tuner(queries, documents, step, KEYS) for step in (0, 5, 10, 20)]
     added = [(one["loss"] - one["contrastive"]).item() for one in found]
 
     assert added == pytest.approx([0.0, added[2] / 4, added[2], added[2]], abs=1e-4)
@@ -229,7 +259,7 @@ def test_flops_are_of_predictions():
     plain, queries, documents = tuned()
     exact, *_ = tuned(ExactTerms(vocabulary, 9 * vocabulary, 9.0))
     with torch.no_grad():
-        without, found = (tuner(queries, documents, 0) for tuner in (plain, exact))
+        without, found = (tuner(queries, documents, 0, KEYS) for tuner in (plain, exact))
     for name in ("flops_d", "flops_q", "predicted_d", "predicted_q"):
         torch.testing.assert_close(found[name], without[name])
     assert found["contrastive"] != without["contrastive"]

@@ -18,6 +18,7 @@ from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
 from lexbench.progress import Progress
+from lexbench.runner.systems import system
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
@@ -151,3 +152,17 @@ def test_killed_mining_resumes(tmp_path, monkeypatch):
         return {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
 
     assert files("hurried") == files("whole")
+
+
+def test_mining_uses_the_whole_machine(bert, monkeypatch):
+    """A system is searched with all cores, and its corpus is encoded on all GPUs, unless its expression names a device."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setattr(negatives, "cores", lambda: [0, 1, 2, 3])
+    model = f'model="{bert}", query_length=16, document_length=16'
+    typed = f'ensemble(bm25, sparse_mlm({model})@impact, sparse_mlm({model}, device="cpu", threads=2)@impact)'
+    found = negatives.on_whole_machine(system(typed))
+    _, plain, named = found.retriever.members
+
+    assert (plain.encoder.device, plain.engine.threads) == ("cuda:0,cuda:1,cuda:2", 4)
+    assert (named.encoder.device, named.encoder.threads) == ("cpu", 2)
+    assert found.recipe == system(typed).recipe

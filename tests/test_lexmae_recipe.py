@@ -238,3 +238,31 @@ def test_our_own_recipes_read_and_keep_off_the_tests(path):
 
     check_selection(found)
     assert found.description
+
+
+def test_the_training_behind_the_papers_figures():
+    """recipes/msmarco_titled.toml has the settings of the authors' program, titles, and the paper's values per stage."""
+    found = read(next(path for path in OURS if path.stem == "msmarco_titled"))
+    stages = (found.stage1, found.stage2, found.stage3)
+    names = {*found.pretrain.corpora, *(name for stage in stages for name in stage.queries)}
+
+    assert (found.preset, names, found.encoding.titles) == ("code", {"msmarco-passage-titled/train/judged"}, "pair")
+    assert [stage.published for stage in stages] == [0.393, 0.408, 0.426]
+    assert [stage.start for stage in stages] == ["pretrained"] * 3
+    assert [stage.contrast for stage in stages] == ["in_batch"] * 3
+    assert found.stage3.teacher_scores == "given"
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
+def test_our_recipes_leave_out_what_trec_dl_judges(path):
+    """The next model of each of our recipes has not seen a passage that is judged for TREC DL 2019 or 2020."""
+    judged = {f"msmarco-passage/trec-dl-{year}/judged" for year in (2019, 2020)}
+    assert judged < set(read(path).leave_out)
+
+
+def test_given_scores_need_a_file(recipe):
+    """Only the scores of a file can be taken as they are."""
+    text = WHOLE + 'teacher_scores = "given"\n'
+    with pytest.raises(InvalidFile, match=r"Needs the scores of a file.*stage3.teacher_scores"):
+        recipe(text, "stage3.teacher=bm25")
+    assert recipe(text, "stage3.teacher=run_file(path='x')").stage3.teacher_scores == "given"

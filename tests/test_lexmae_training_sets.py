@@ -1,6 +1,7 @@
 """Training sets: queries, relevant documents, corpora that stay on disk, and examples with negatives drawn anew each time."""
 
 import pickle
+import random
 import shutil
 from collections import Counter
 from itertools import chain
@@ -8,13 +9,18 @@ from itertools import chain
 import numpy as np
 import pytest
 import tiny
+import tiny_recipes
 from fruit import ids, write
 
 from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
-from lexbench.errors import CannotStart, InvalidFile, MissingData
-from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_training_set
+from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
+from lexbench.lexmae.data import collections, negatives
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_texts, open_training_set
+from lexbench.lexmae.recipe.settings import Encoding
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
@@ -121,6 +127,35 @@ def test_queries_of_nearly_the_same_words(texts, near):
     assert [similar.has_similar(text) for text in texts] == [near] * len(texts)
 
 
+def test_similar_queries_are_those_of_the_definition():
+    """The index of rare words finds what comparing with every query finds, for queries of 1 to 14 words."""
+    rng = random.Random(1)
+    tested = [" ".join(rng.choices("abcdefghijklmnop", k=rng.randrange(1, 15))) for _ in range(300)]
+    asked = [" ".join([*text.split()[rng.randrange(3) :], *rng.choices("abcxyz", k=rng.randrange(3))]) for text in tested]
+    sets = [set(text.split()) for text in tested]
+    similar, found = SimilarQueries(tested), []
+    for text in asked:
+        words = set(text.split())
+        expected = any(len(words & other) >= 0.8 * len(words | other) for other in sets if words)
+        found.append(expected)
+        assert similar.has_similar(text) == expected, text
+    assert 50 < sum(found) < 250
+
+
+def test_the_store_keeps_which_queries_are_nearly_tested(tmp_path, store, monkeypatch):
+    """The second of three openings compares no query; with other test queries they are compared again."""
+    path, asked = write(tmp_path / "fruit"), []
+    for texts in (["apple pie"], ["apple pie"], ["apple"]):
+        index = SimilarQueries(texts)
+        monkeypatch.setattr(collections, "tested_queries", lambda index=index: index)
+        monkeypatch.setattr(index, "has_similar", lambda text, real=index.has_similar: asked.append(text) or real(text))
+        queries = [query.text for query in opened(path, store).queries]
+    once = asked[: len(asked) // 2]
+    assert {"apple", "fig", "pear"} <= set(once)
+    assert asked == once * 2
+    assert queries == ["fig", "pear"]
+
+
 def test_a_tested_query_is_left_out_of_training(tmp_path, store):
     """Queries that are nearly test queries are left out with a note; a set of them alone is refused."""
     tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
@@ -134,6 +169,57 @@ def test_a_tested_query_is_left_out_of_training(tmp_path, store):
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
     with pytest.raises(CannotStart, match="nearly the same as a test query"):
         opened(tiny.write(folder, {"d1": "a text"}, texts, judged[:1], "train"), store)
+
+
+def test_documents_that_a_test_judges_are_left_out(store, bert):
+    """No positive, negative, or text to pretrain on is judged in a dataset of leave_out that searches the same corpus."""
+    judged = {row.doc_id for row in find_source(contract_of("pydoc/test")).judgements()}
+    progress = RecordedProgress()
+    whole = open_training_set("pydoc/dev", store, Progress())
+    found = open_training_set("pydoc/dev", store, progress, ["pydoc/test", "cranfield"])
+    names = {query: set(docs) for query, docs in positives(found).items()}
+    left_out = ids(found.corpus, found.left_out)
+
+    assert set(left_out) == judged & set(found.corpus.doc_ids.astype(str))
+    assert any(docs & judged for docs in positives(whole).values())
+    assert names == {query: kept for query, docs in positives(whole).items() if (kept := docs - judged)}
+    assert any(f"{len(left_out):,} documents are left out: judged in" in note for note in progress.notes)
+    stage = tiny_recipes.stage(steps=1, queries=("pydoc/dev",), depth=20)
+    asked = tiny_recipes.recipe(stage1=stage, leave_out=("pydoc/test",))
+    mined = [
+        set(ids(found.corpus, negatives.read(negatives.mine(one, 1, Progress())[0]).docs))
+        for one in (
+            tiny_recipes.recipe(output="whole", stage1=stage),
+            asked,
+        )
+    ]
+    assert mined[0] & judged
+    assert mined[1]
+    assert not mined[1] & judged
+
+    reader = TextReader(load_tokenizer(bert), Encoding(titles="off", document_length=8))
+    (texts,) = open_texts(["pydoc/dev"], ["pydoc/test"], reader, store, Progress())
+    kept = [position for position in range(len(found.corpus)) if position not in set(found.left_out.tolist())]
+    tokens = reader.corpus(found.corpus, store, Progress())
+    assert len(texts) == len(texts.lengths) == len(kept)
+    assert all((texts[at] == tokens[position]).all() for at, position in enumerate(kept))
+
+
+def test_judgements_of_the_same_corpus_are_needed(tmp_path, monkeypatch):
+    """leave_out needs the judgements of datasets with the trained corpus. Those of the untitled passages serve the titled."""
+    tiny.enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
+    titled, names = contract_of("msmarco-passage-titled/train/judged"), ["msmarco-passage-titled/trec-dl-2019/judged"]
+    collections.check_left_out(contract_of("cranfield"), names)
+    with pytest.raises(
+        MissingData, match=r"^leave_out: msmarco-passage-titled/trec-dl-2019/judged is not here.*leave_out=\[\]"
+    ):
+        collections.check_left_out(titled, names)
+    with pytest.raises(UnknownName, match="dataset in leave_out"):
+        collections.check_left_out(titled, ["msmarco-passage/dl"])
+    tiny.write(tmp_path / "msmarco-passage", {"7": "a"}, {"1": "b"}, [("1", "7", 2), ("1", "8", 0)], "trec-dl-2019")
+    assert collections.judged_documents(titled, names) == {"7", "8"}
 
 
 MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}

@@ -159,4 +159,5 @@ def _enter(place, output, environment, function, arguments) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
-        sys.exit(function(*arguments))
+        multiprocessing.current_process()._config["daemon"] = False  # a daemon may not have workers
+    sys.exit(function(*arguments))

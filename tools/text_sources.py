@@ -97,10 +97,14 @@ def beir_zip(path: Path, name: str) -> Iterator[Text]:
         yield from beir_lines(line.decode() for line in file)
 
 
-def beir_corpus(path: Path) -> Iterator[Text]:
-    """Yield the documents of a compressed corpus."""
+def beir_corpus(path: Path, judged: Iterable[Path]) -> Iterator[Text]:
+    """Yield the documents of a compressed corpus that are in none of the compressed qrels *judged*."""
+    left_out: set[str] = set()
+    for qrels in judged:
+        with gzip.open(qrels, "rt", encoding="utf-8") as file:
+            left_out |= {line.split()[2] for line in file}
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from beir_lines(file)
+        yield from (text for text in beir_lines(file) if text.text_id not in left_out)
 
 
 def docstrings() -> Iterator[Text]:

@@ -74,8 +74,11 @@ def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
         for name, licence in (("scifact", "CC BY-NC 2.0"), ("nfcorpus", "for academic use")):
             path = shared / "ir_datasets_home" / "beir" / name / "source.zip"
             yield Source(name, f"documents of BEIR's {name}", licence, (path,), partial(text_sources.beir_zip, path, name))
+        # Passages that are judged for TREC DL 2019 or 2020 are left out, so that both are tests on unseen passages.
         path = shared / "msmarco" / "passage-sample" / "corpus.jsonl.gz"
-        yield Source("passages", "MS MARCO passages", "for research", (path,), partial(text_sources.beir_corpus, path))
+        judged = [shared / "msmarco" / f"qrels.dl{year}-passage.txt.gz" for year in (19, 20)]
+        reader = partial(text_sources.beir_corpus, path, judged)
+        yield Source("passages", "MS MARCO passages", "for research", (path, *judged), reader)
     python = f"Python {sys.version.split()[0]} and installed packages"
     yield Source("docstrings", python, "each package's own", (), text_sources.docstrings)
     debian = Debian(folder / "debian")

@@ -1,9 +1,13 @@
 """What systems had seen of datasets in training: by the names of their training data, and by its texts."""
 
+import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
+from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -106,21 +110,42 @@ _WORD = re.compile(r"\w+")
 
 
 class SimilarQueries:
-    """An index of queries that finds those with nearly the same words."""
+    """An index of queries that finds those with nearly the same words.
+
+    It is a prefix filter (Chaudhuri, Ganti and Kaushik, ICDE 2006). Two queries that share 80 % of their words also share one
+    of the rarest words of each: with w words, one of the w - ceil(0.8 w) + 1 rarest. So only these words are indexed.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Index the *texts* of queries. Queries without words are ignored."""
-        self._words = list({_words(text) for text in texts} - {frozenset[str]()})
-        self._with_word: defaultdict[str, list[int]] = defaultdict(list)  # numbers of the queries that have a word
+        self._words = sorted({_words(text) for text in texts} - {frozenset[str]()}, key=sorted)
+        self._frequency = Counter(word for words in self._words for word in words)
+        self._with_word: defaultdict[str, list[int]] = defaultdict(list)  # numbers of the queries with a word among the rarest
         for number, words in enumerate(self._words):
-            for word in words:
+            for word in self._rarest(words):
                 self._with_word[word].append(number)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the indexed words: two indexes with the same digest give the same answers."""
+        lines = "\n".join(" ".join(sorted(words)) for words in self._words)
+        return hashlib.sha256(f"{_SIMILAR} {_WORD.pattern}\n{lines}".encode()).hexdigest()
 
     def has_similar(self, text: str) -> bool:
         """Return whether a query shares at least 80 % of the words that it and *text* have together."""
         words = _words(text)
-        shared = Counter(number for word in words for number in self._with_word.get(word, ()))
-        return any(count >= _SIMILAR * len(words | self._words[number]) for number, count in shared.items())
+        numbers = {number for word in self._rarest(words) for number in self._with_word.get(word, ())}
+        return any(self._are_similar(words, self._words[number]) for number in numbers)
+
+    def _rarest(self, words: frozenset[str]) -> list[str]:
+        """Return the rarest of *words*, so many that every similar query has one of them. Unknown words are the rarest."""
+        count = len(words) - ceil(_SIMILAR * len(words)) + 1
+        return nsmallest(count, words, key=lambda word: (self._frequency.get(word, 0), word)) if words else []
+
+    @staticmethod
+    def _are_similar(words: frozenset[str], others: frozenset[str]) -> bool:
+        shared = len(words & others)
+        return shared >= _SIMILAR * (len(words) + len(others) - shared)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -25,6 +25,7 @@ _SETTINGS = together(
     click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. pretrain.steps=100; repeatable."),
     click.option("--dry-run", is_flag=True, help="Check everything and list the parts; train nothing."),
+    click.option("--time", is_flag=True, help="With --dry-run: time three steps of each part on this device."),
     json_option,
 )
 
@@ -34,11 +35,13 @@ def command() -> None:
     """Train a LexMAE; the help is that of `lexbench.train`."""
 
 
-def _run(step: str, recipe: str, *, dry_run: bool, as_json: bool, **options: Any) -> None:
+def _run(step: str, recipe: str, *, dry_run: bool, time: bool, as_json: bool, **options: Any) -> None:
     """Do a step of the recipe, or list its parts in a dry run. Under torchrun only the first process prints."""
     if dry_run:
-        print_answer(lexbench.training_plan(recipe, step, **options), as_json=as_json)
+        print_answer(lexbench.training_plan(recipe, step, time=time, **options), as_json=as_json)
         return
+    if time:
+        raise click.UsageError("--time is for --dry-run; type --dry-run --time")
     first = os.environ.get("RANK", "0") == "0"
     with shown() if first else nullcontext(lexbench.Progress()) as progress:
         trained = lexbench.train(recipe, step, progress=progress, **options)

@@ -18,6 +18,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.encoders._parts import joined
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.models.added_terms import means
 from lexbench.models.architectures import (
@@ -280,22 +281,45 @@ class MaskedLMModel(VocabularyModel):
 
     @torch.inference_mode()
     def vectors(
-        self, batch: Batch, rules: Rules, *, whole_counts: bool = False, text_terms: int = 0, most_terms: int = 0
+        self,
+        batch: Batch,
+        rules: Rules,
+        *,
+        whole_counts: bool = False,
+        text_terms: int = 0,
+        most_terms: int = 0,
+        with_means: bool = False,
     ) -> sparse.csr_array:
         """Return the vectors (n, dimensions) by *rules*, float32; NaN stays, so that it can be found.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
         within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head, or if
-        a model with exact terms or a text head has other rules than an activation.
+        a model with exact terms or a text head has other rules than an activation. *with_means* puts the mean of the last
+        states, with length 1, behind all of them (n, dimensions + width).
         """
+        states = self._states(batch)
+        terms = self._terms(batch, states, rules, whole_counts, text_terms, most_terms)
+        if not with_means:
+            return terms
+        return joined(terms, means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy())
+
+    def _terms(
+        self,
+        batch: Batch,
+        states: Tensor,
+        rules: Rules,
+        whole_counts: bool,  # noqa: FBT001 - as in `vectors`
+        text_terms: int,
+        most_terms: int,
+    ) -> sparse.csr_array:
+        """Return the weights of terms (n, dimensions), from the last *states*, see `vectors`."""
         if self.exact_terms is None and self.text_head is None and not text_terms:
             if rules.position_top_k:
-                return self.of_positions(batch, self._states(batch), rules)
-            return self.of_maxima(self.outputs(batch)[1], rules)
+                return self.of_positions(batch, states, rules)
+            return self.of_maxima(self._maxima(batch, states), rules)
         if rules != Rules(rules.activation):
             raise CommandError(f"{self.name} has exact terms or a text head, which go with activation alone: {_RULES}")
-        states, maxima = self.outputs(batch)
-        weights = _ACTIVATIONS[rules.activation](maxima.clamp(min=0))
+        weights = _ACTIVATIONS[rules.activation](self._maxima(batch, states).clamp(min=0))
         if self.exact_terms is not None:
             ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
             weights = self.exact_terms(weights, ids, pools, whole=whole_counts)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -94,7 +94,7 @@ class Transformer(LocalModel, Encoder):
 
     def notes(self) -> list[str]:
         """Return one note for each setting that differs from what the checkpoint states."""
-        stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
+        stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()

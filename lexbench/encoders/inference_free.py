@@ -20,6 +20,7 @@ from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import IDF, VOCABULARY, CheckpointFiles, fetch, read_json, routes
+from lexbench.models.stated_settings import TEXT_HEAD_FILE
 from lexbench.models.token_batches import plain_copy
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
@@ -47,6 +48,8 @@ class InferenceFree(SparseMLM):
             raise CommandError(
                 'inference_free(query_model=…): no model encodes queries; type sparse_mlm, or query_weights="FILE"'
             )
+        if self.means:
+            raise CommandError("inference_free(means=True): no model encodes queries, so they have no means; type sparse_mlm")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -70,18 +73,26 @@ class InferenceFree(SparseMLM):
     def notes(self) -> list[str]:
         """Return the notes of `Transformer`, and one that no model runs for queries."""
         known = int(np.count_nonzero(self._table()))
-        return [*super().notes(), f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"]
+        looked_up = f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"
+        unused = "; so they have no terms of the text head" if self.query_text_terms else ""
+        return [*super().notes(), looked_up + unused]
 
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of queries: the weight of each of their tokens, once."""
+        """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
         weights = self._table()
-        width = max(len(weights), int(self.checkpoint_files(fetch(self.model, self.revision)).config["vocab_size"]))
+        width = max(len(weights), self._width())
         encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(list(texts), add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
         terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
         return sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width))
+
+    def _width(self) -> int:
+        """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""
+        files = self.checkpoint_files(fetch(self.model, self.revision))
+        head = next((path for path in files.heads if path.name == TEXT_HEAD_FILE), None)
+        return int(files.config["vocab_size"]) + (_tensor_length(head, "bias") if head else 0)
 
     def _files(self) -> tuple[Path, Path]:
         """Return the files of the table and of the tokenizer of queries."""
@@ -181,6 +192,17 @@ def _from_tensor(path: Path) -> NDArray[np.float32]:
         shapes = ", ".join(f"{name} {tensor.shape}" for name, tensor in tensors.items())
         raise InvalidFile(f"{path}: weights for queries are a tensor `weight` (vocabulary,), and here is {shapes or 'nothing'}")
     return weight.astype(np.float32)
+
+
+def _tensor_length(path: Path, name: str) -> int:
+    """Return the length of the tensor *name* (n,) in a safetensors file, of which only the header is read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return int(file.get_slice(name).get_shape()[0])
+    except (SafetensorError, OSError, IndexError) as error:
+        raise InvalidFile(f"{path}: not a valid text head ({error})") from error
 
 
 def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:

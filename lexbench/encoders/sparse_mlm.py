@@ -7,25 +7,35 @@ al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from scipy import sparse
+
+from lexbench.encoders._parts import first_columns, joined, last_columns
 from lexbench.encoders._transformer import PromptedSparse, no_progress
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
-from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
 if TYPE_CHECKING:
-    import scipy
-
     from lexbench.encoders._torch_models import Rules
 
+TERMS, MEANS = "terms", "means"  # the parts of vectors with both
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
+
+
+@lru_cache(maxsize=4)
+def _width(model: str, revision: str | None) -> int:
+    """Return the width of a model's states."""
+    config = masked_lm_files(fetch(model, revision), documents_only=True).config
+    return int(config.get("hidden_size") or config["dim"])
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class SparseMLM(PromptedSparse):
     *logit_shift* is subtracted from all logits. *position_top_k* keeps the largest terms of each position, before the maximum
     over positions; 0 keeps all. *vocab_fold* "max" or "sum" joins the weights of terms that the checkpoint's table folds onto
     one, e.g. terms that differ in case.
+    *means* adds a second output of the same pass behind the terms: the mean of the last states, a dense vector of length 1. The
+    retriever `with_means` sets it, and searches both.
     """
 
     query_length: int = at_search(256)
@@ -57,6 +69,7 @@ class SparseMLM(PromptedSparse):
     logit_shift: float = optional(0.0)
     position_top_k: int = optional(0)
     vocab_fold: str = optional("none")
+    means: bool = optional(False)
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
@@ -98,28 +111,39 @@ class SparseMLM(PromptedSparse):
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        vectors = super().encode_tokens(tokens, advance)
-        return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
+        vectors: sparse.csr_array = super().encode_tokens(tokens, advance)
+        if not self.document_terms:
+            return vectors
+        terms = self.part(vectors, TERMS) if self.means else vectors
+        largest: sparse.csr_array = TopK(self.document_terms).document(terms)
+        if not self.means:
+            return largest
+        return joined(largest, self.part(vectors, MEANS))
+
+    def part(self, vectors: sparse.csr_array, name: str) -> Any:
+        """Return the terms (n, terms), sparse, or the means (n, width), float32, of vectors with both."""
+        width = _width(self.model, self.revision)
+        return first_columns(vectors, width) if name == TERMS else last_columns(vectors, width)
 
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
-    def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+    def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of documents."""
         batch = self._without_prompt(model, batch, self.document_prompt)
-        vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms
+        vectors: sparse.csr_array = model.vectors(
+            batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms, with_means=self.means
         )
         return vectors
 
-    def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+    def _query_vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         whole = self.query_counts == "whole"
         batch = self._without_prompt(model, batch, self.query_prompt)
-        vectors: scipy.sparse.csr_array = model.vectors(
-            batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms
+        vectors: sparse.csr_array = model.vectors(
+            batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms, with_means=self.means
         )
         return vectors
 
@@ -128,7 +152,7 @@ class SparseMLM(PromptedSparse):
 
         return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
 
-    def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
+    def _check(self, model: Any, vectors: sparse.csr_array) -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""
         super()._check(model, vectors)
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])

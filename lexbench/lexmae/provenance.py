@@ -16,7 +16,7 @@ from lexbench.storage import atomic
 _RECIPE = "recipe.json"
 _REMEDY = "remove it, or give another --output"
 _DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # settings of a recipe
-_DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
+_DECIDES_NOTHING_IN_SECTIONS = {"save_every", "published"}
 _LATER = {  # sections that cannot change a model because they are about later ones
     "pretrained": {"imitation", "stage1", "stage2", "stage3", "selection", "text_head"},
     "imitated": {"stage1", "stage2", "stage3", "selection"},

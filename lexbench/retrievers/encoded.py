@@ -18,6 +18,7 @@ from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import BuildContext, Encoder, Engine, Index, Rescorer, Retriever, Searcher, StoredVectors, Transform
+from lexbench.registry import optional
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
 from lexbench.types import CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of, rows_of
@@ -29,11 +30,15 @@ _ROWS = 4096  # documents whose vectors are in memory at a time
 
 @dataclass(frozen=True)
 class Encoded(Retriever):
-    """An engine's index of an encoder's stored vectors: the corpus is encoded once for all engines and transforms."""
+    """An engine's index of an encoder's stored vectors: the corpus is encoded once for all engines and transforms.
+
+    *part* names the part of the vectors to use, if the encoder has several outputs (`Encoder.part`); "" is the whole.
+    """
 
     encoder: Encoder
     engine: Engine
     transforms: tuple[Transform, ...] = ()
+    part: str = optional("")
     version: ClassVar[int] = 2
     can_rescore: ClassVar[bool] = True
 
@@ -63,6 +68,8 @@ class Encoded(Retriever):
 
     def as_queries(self, vectors: Any) -> Any:
         """Return transformed query *vectors*."""
+        if self.part:
+            vectors = self.encoder.part(vectors, self.part)
         for transform in self.transforms:
             vectors = transform.query(vectors)
         return vectors
@@ -74,6 +81,8 @@ class Encoded(Retriever):
 
     def as_documents(self, vectors: Any, counts: "Counter[str] | None" = None) -> Any:
         """Return transformed document *vectors*, and add the counts of the transforms to *counts*, if given."""
+        if self.part:
+            vectors = self.encoder.part(vectors, self.part)
         kind = kind_of(vectors)
         if kind is not self.engine.kind:
             engine, encoder = type(self.engine).__name__, type(self.encoder).__name__

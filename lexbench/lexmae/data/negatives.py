@@ -9,8 +9,10 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +22,12 @@ from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training
 from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.progress import Progress
+from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
+from lexbench.storage.environment import cores
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
@@ -60,11 +64,45 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     folders = []
-    for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
-        for name in settings.queries:
-            folders.append(folder(stage, name))
-            _mine(folders[-1], open_training_set(name, store, progress), mining, store, progress)
+    with _all_threads():
+        for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
+            for name in settings.queries:
+                folders.append(folder(stage, name))
+                _mine(folders[-1], open_training_set(name, store, progress, recipe.leave_out), mining, store, progress)
     return folders
+
+
+def on_whole_machine(system: System) -> System:
+    """Return *system* with every GPU and core of this machine, unless its expression says otherwise.
+
+    One process mines while the others wait, and torchrun gives each process a single thread.
+    """
+    import torch  # late, because the command line imports this module
+
+    gpus = torch.cuda.device_count()
+
+    def widened(plugin: Any) -> Any:
+        # 1 is the default of engines, of which inexact ones may build another index with more; encoders have 0, torch's own.
+        if has_threads(plugin) and plugin.threads == 1 and getattr(plugin, "exact", True):
+            plugin = replace(plugin, threads=len(cores()))
+        if gpus > 1 and getattr(plugin, "device", None) == "auto":
+            plugin = replace(plugin, device=",".join(f"cuda:{number}" for number in range(gpus)))
+        return plugin
+
+    return replace(system, retriever=replace_plugins(system.retriever, widened))
+
+
+@contextmanager
+def _all_threads() -> Iterator[None]:
+    """Let torch use every core in the block."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(len(cores()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def teaching_system(teacher: str | None) -> System | None:
@@ -81,7 +119,7 @@ def teaching_system(teacher: str | None) -> System | None:
 
 def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> None:
     """Write the lists of one training set, unless they exist and were made from the same settings and data."""
-    system, contract = mining.system, training_set.contract
+    system, contract = on_whole_machine(mining.system), training_set.contract
     made_from = {
         "format": _FORMAT,
         "system": digest(system.recipe),
@@ -91,6 +129,8 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
         **training_set.dataset.digests,
         "part": training_set.part,
     }
+    if len(training_set.left_out):
+        made_from["left_out"] = digest(training_set.left_out.tolist())
     if system.retriever.finished:
         made_from["file"] = system.retriever.file_identity(contract.id)
     if folder.exists():
@@ -98,7 +138,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
             return
         progress.note(f"{folder} has other settings than the recipe; its negatives are mined again")
         shutil.rmtree(folder)
-    lists = _lists(training_set, mining, store, progress)
+    lists = _lists(training_set, mining._replace(system=system), store, progress)
     with provenance.drafted(folder) as draft:
         for name in ("offsets", "docs", "scores"):
             np.save(draft / f"{name}.npy", getattr(lists, name))
@@ -128,7 +168,7 @@ def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Pr
         codes = lookup(known_ids, encode(run.query_ids))
         query = np.repeat(np.where(codes >= 0, len(known_ids) - 1 - codes, -1), np.diff(run.offsets))
         doc = lookup(corpus.doc_ids, run.table)[run.docs]
-        keep = (query >= 0) & (doc >= 0)
+        keep = (query >= 0) & (doc >= 0) & ~np.isin(doc, training_set.left_out)
         if not mining.keeps_relevant:
             entries = query * len(corpus) + doc  # each pair (query, document) as one number
             keep &= np.append(relevant, -1)[np.searchsorted(relevant, entries)] != entries

@@ -11,7 +11,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,20 +41,28 @@ class TokenisedCorpus:
 
     ids: NDArray[np.unsignedinteger[Any]]  # (tokens,), memory-mapped
     starts: NDArray[np.int64]  # (texts + 1,), memory-mapped
+    kept: NDArray[np.int64] | None = None  # (texts,) ascending positions, if some texts of the corpus are left out
 
     def __len__(self) -> int:
         """Return the number of texts."""
-        return len(self.starts) - 1
+        return len(self.starts) - 1 if self.kept is None else len(self.kept)
 
     def __getitem__(self, position: int) -> NDArray[np.int64]:
         """Return the tokens of one text (length,)."""
+        if self.kept is not None:
+            position = int(self.kept[position])
         start, stop = self.starts[position : position + 2].tolist()
         return self.ids[start:stop].astype(np.int64)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of tokens of each text (texts,)."""
-        return np.diff(self.starts)
+        lengths = np.diff(self.starts)
+        return lengths if self.kept is None else lengths[self.kept]
+
+    def without(self, positions: NDArray[np.int64]) -> "TokenisedCorpus":
+        """Return the corpus without the texts at *positions* (n,); those behind them move up."""
+        return replace(self, kept=np.setdiff1d(np.arange(len(self.starts) - 1), positions)) if len(positions) else self
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -10,17 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.contracts import Contract
+from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
+from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.progress import Progress
 from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
-from lexbench.trec.ids import lookup
+from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
 from lexbench.types import Query
+
+_NEAR = "near.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,7 @@ class TrainingSet:
     queries: tuple[Query, ...]  # by ascending bytes of the id
     positives: Lists  # documents with a relevant grade
     part: str = ""  # a digest of the queries' ids if some queries with relevant documents are left out, else ""
+    left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,) documents that are not trained on
 
     @property
     def contract(self) -> Contract:
@@ -61,11 +66,12 @@ class TrainingSet:
         return self.dataset.contract
 
 
-def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
+def open_training_set(name: str, store: Store, progress: Progress, leave_out: Sequence[str] = ()) -> TrainingSet:
     """Return the training set of a dataset (its id, the path of a BEIR folder, or of a qrels file in one).
 
     A folder is opened at `train`, or at its only qrels if they are not `test`. Left out are judged documents that the corpus
-    lacks, queries without a relevant document, and queries that are nearly the same as a test query.
+    lacks, queries without a relevant document, queries that are nearly the same as a test query, and documents that are judged
+    in the datasets *leave_out*.
 
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch, and CannotStart if no query is left.
     """
@@ -78,18 +84,34 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
         raise CannotStart(
             f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
         )
-    near = [collections.tested_queries().has_similar(query.text) for query in dataset.queries]
-    if any(near):
-        progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are left out: nearly the same as test queries")
+    near = _nearly_tested(dataset, store)
+    if near.any():
+        progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
+    left_out = _left_out(dataset.contract, corpus, leave_out, progress)
+    relevant &= ~np.isin(docs, left_out)
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
     if not counts.any():
-        raise CannotStart(f"every query of {name} is nearly the same as a test query; give other queries")
+        raise CannotStart(
+            f"every query of {name} is nearly the same as a test query, or only has documents that leave_out names"
+        )
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     ids = "\n".join(query.query_id for query in queries)
-    part = hashlib.sha256(ids.encode()).hexdigest()[:16] if any(near) else ""
-    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part)
+    part = hashlib.sha256(ids.encode()).hexdigest()[:16] if near.any() or len(left_out) else ""
+    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part, left_out)
+
+
+def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
+    """Return which queries of *dataset* are nearly the same as a test query (queries,). The store keeps the answer."""
+    tested = collections.tested_queries()
+    facts = {"tested": tested.digest, "queries": digests.queries_sha256(dataset.queries)}
+
+    def work(draft: Path) -> None:
+        np.save(draft / _NEAR, np.array([tested.has_similar(query.text) for query in dataset.queries], bool))
+
+    near: NDArray[np.bool_] = np.load(store.produce("near-tests", dataset.contract.id, facts, work) / _NEAR)
+    return near
 
 
 def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
@@ -100,6 +122,31 @@ def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
     located = collections.find_corpus(name)
     dataset = Dataset(*located, Topics((), (), 0)) if Path(name).exists() else open_dataset(*located)
     return DatasetRunner(dataset, store, progress).corpus
+
+
+def open_texts(
+    names: Sequence[str], leave_out: Sequence[str], reader: TextReader, store: Store, progress: Progress
+) -> list[TokenisedCorpus]:
+    """Return the tokens of corpora to train on, without the documents that are judged in the datasets *leave_out*.
+
+    Raises what `open_corpus` raises.
+    """
+    texts = []
+    for name in names:
+        corpus = open_corpus(name, store, progress)
+        left_out = _left_out(collections.find_corpus(name).contract, corpus, leave_out, progress)
+        texts.append(reader.corpus(corpus, store, progress).without(left_out))
+    return texts
+
+
+def _left_out(contract: Contract, corpus: StoredCorpus, leave_out: Sequence[str], progress: Progress) -> NDArray[np.int64]:
+    """Return the positions (n,) of the documents of *corpus* that are judged in the datasets *leave_out*, ascending."""
+    judged = collections.judged_documents(contract, leave_out)
+    positions = lookup(corpus.doc_ids, encode(judged)).astype(np.int64)
+    found = np.sort(positions[positions >= 0])
+    if len(found):
+        progress.note(f"{contract.corpus}: {len(found):,} documents are left out: judged in a dataset of leave_out")
+    return found
 
 
 def search(

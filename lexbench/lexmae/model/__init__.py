@@ -3,6 +3,7 @@
     start        makes the initial model from the one that the recipe names, whole or with a smaller vocabulary
     heads        a head for a model that has none
     encoder      from texts to weights of words (paper, Eq. 8), max-pooling (Eq. 3), loading and saving
+    whole_batch  one batch over several pieces and processes
     autoencoder  the model of pretraining: encoder, lexicon bottleneck, weakened decoder (Eqs. 2 to 7)
     losses       of pretraining and fine-tuning, one function each
 

@@ -15,6 +15,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHead
 
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, max_pool
+from lexbench.lexmae.model.whole_batch import gathered, in_pieces
 from lexbench.lexmae.recipe.settings import Pretrain
 from lexbench.models.architectures import body_and_transform
 
@@ -78,18 +79,39 @@ class MaskedAutoencoder(Learner):
         pools: Tensor,
     ) -> dict[str, Tensor]:
         """Return the losses of a batch, scalars: paper, Eqs. 2, 6 and 7. `data.masking` makes the tensors, each (n, length)."""
-        encoder = self.encoder
-        states = encoder.transformed(encoder.hidden(encoder_ids, real))
-        encoder_loss = losses.masked_language_modelling(states, *encoder.projection, encoder_labels)
+        inputs = (encoder_ids, encoder_labels, decoder_ids, decoder_labels, real, pools)
+        sums, bags = in_pieces(self.sums, self.pieces, *inputs)
+        sums = gathered(sums).sum(0)  # the mean is over the masked words of the whole batch
+        encoder_loss = losses.mean_of(sums[:2])
         if self.decoder is None:
             return {"loss": encoder_loss, "encoder_loss": encoder_loss}
-        bottleneck = self.bottleneck(states, pools)
-        decoded = self.decode(bottleneck, decoder_ids, real)
-        decoder_loss = losses.masked_language_modelling(*decoded, decoder_labels)
+        decoder_loss = losses.mean_of(sums[2:])
         parts = {"loss": encoder_loss + decoder_loss, "encoder_loss": encoder_loss, "decoder_loss": decoder_loss}
-        if bottleneck is not None and len(bottleneck) > 1:
-            parts["usage"] = self.usage(bottleneck, decoder_ids, decoder_labels, real)
+        if self.recipe.bottleneck != "none" and len(bags) > 1:
+            parts["usage"] = self.usage(bags, decoder_ids, decoder_labels, real)
         return parts
+
+    def sums(
+        self,
+        encoder_ids: Tensor,
+        encoder_labels: Tensor,
+        decoder_ids: Tensor,
+        decoder_labels: Tensor,
+        real: Tensor,
+        pools: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums of the losses of a piece (1, 4), each with its number of words, and the bottlenecks (n, width).
+
+        The sum of the encoder comes first. Without a bottleneck the second tensor has no column.
+        """
+        encoder = self.encoder
+        states = encoder.transformed(encoder.hidden(encoder_ids, real))
+        of_encoder = losses.masked_sum(states, *encoder.projection, encoder_labels)
+        if self.decoder is None:
+            return torch.cat([of_encoder, torch.zeros_like(of_encoder)])[None], states[:, 0, :0]
+        bag = self.bottleneck(states, pools)
+        of_decoder = losses.masked_sum(*self.decode(bag, decoder_ids, real), decoder_labels)
+        return torch.cat([of_encoder, of_decoder])[None], states[:, 0, :0] if bag is None else bag
 
     @torch.no_grad()
     def usage(self, bottleneck: Tensor, ids: Tensor, labels: Tensor, real: Tensor) -> Tensor:

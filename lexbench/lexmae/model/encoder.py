@@ -41,9 +41,12 @@ class Texts(NamedTuple):
 class Learner(nn.Module):
     """A model with its loss, as the trainer expects it. Its attribute `encoder` encodes texts when models are selected.
 
-    `forward` takes a batch by name, and `step` (the number of optimiser steps so far) if the training ramps a weight. It
-    returns scalars by name: `loss`, which is minimised, and its parts, whose means are logged.
+    `forward` takes this process's share of a batch by name, and `step` (the number of optimiser steps so far) if the training
+    ramps a weight. It returns scalars of the whole batch by name: `loss`, which is minimised, and its parts, whose means are
+    logged.
     """
+
+    pieces: int = 1  # in which the share is computed, see `whole_batch`
 
     @property
     def rates(self) -> Mapping[str, float]:

@@ -13,10 +13,21 @@ def masked_language_modelling(states: Tensor, weight: Tensor, bias: Tensor | Non
     *states* (n, length, width) come after the head's transform. Positions with a label of -100 in *labels* (n, length) are
     skipped.
     """
+    return mean_of(masked_sum(states, weight, bias, labels))
+
+
+def masked_sum(states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> Tensor:
+    """Return the sum of -log P(w = x_j) over all masked positions j, and their number (2,), as `masked_language_modelling`."""
     # Projecting only masked positions saves most of the work: a projection has a row per word of the vocabulary.
     masked = labels >= 0
     logits = functional.linear(states[masked], weight, bias)
-    return functional.cross_entropy(logits.float(), labels[masked], reduction="sum") / masked.sum().clamp(min=1)
+    total = functional.cross_entropy(logits.float(), labels[masked], reduction="sum")
+    return torch.stack([total, masked.sum().to(total.dtype)])
+
+
+def mean_of(sum_and_number: Tensor) -> Tensor:
+    """Return the mean of a sum and a number (2,), a scalar; 0 of nothing."""
+    return sum_and_number[0] / sum_and_number[1].clamp(min=1)
 
 
 def scores(queries: Tensor, documents: Tensor, contrast: Literal["own", "in_batch"]) -> Tensor:

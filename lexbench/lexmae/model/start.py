@@ -21,10 +21,10 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.lexmae.data.training_sets import open_corpus
+from lexbench.lexmae.data.training_sets import open_corpus, open_texts
 from lexbench.lexmae.model import heads
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
-from lexbench.lexmae.recipe.settings import STAGES, ExactTerms, Paths, Recipe
+from lexbench.lexmae.recipe.settings import STAGES, Paths, Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import masked_lm_tensors
 from lexbench.models.checkpoint import fetch_model, transformer_folder
@@ -65,7 +65,8 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     """Return all settings that decide the initial model, as JSON values."""
     corpora = {"corpora": list(names)} if (names := _corpora(recipe)) else {}
     exact_terms = {"exact_terms": msgspec.to_builtins(recipe.exact_terms)} if recipe.exact_terms else {}
-    settings = {"seed": recipe.seed, **msgspec.to_builtins(recipe.start), **corpora, **exact_terms}
+    texts = {"leave_out": list(recipe.leave_out)} if recipe.leave_out and (corpora or exact_terms) else {}
+    settings = {"seed": recipe.seed, **msgspec.to_builtins(recipe.start), **corpora, **exact_terms, **texts}
     table: dict[str, Any] = json.loads(msgspec.json.encode(settings))
     return table
 
@@ -106,18 +107,18 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
         model, tokenizer = pruned_model(model, ids), pruned_tokenizer(tokenizer, ids)
     reader = TextReader(tokenizer, recipe.encoding)
     if start.head != "own":
-        texts = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in _corpora(recipe)]
+        texts = open_texts(_corpora(recipe), recipe.leave_out, reader, store, progress)
         rows = heads.sample_texts(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
         heads.project_by_embeddings(model, reader, rows)
-    exact_terms = _exact_terms(recipe.exact_terms, model, reader, store, progress) if recipe.exact_terms else None
+    exact_terms = _exact_terms(recipe, model, reader, store, progress) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def _exact_terms(
-    settings: ExactTerms, model: Any, reader: TextReader, store: Store, progress: Progress
-) -> added_terms.ExactTerms:
+def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, store: Store, progress: Progress) -> added_terms.ExactTerms:
     """Return the initial exact terms: powers of each word piece's inverse document frequency."""
-    corpora = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in settings.corpora]
+    settings = recipe.exact_terms
+    assert settings is not None
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
     counted_as = stems(reader.tokenizer.get_vocab(), model.config.vocab_size) if settings.stems else None
     idf = inverse_document_frequencies(corpora, model.config.vocab_size, counted_as)
     predicted, exact = settings.scale * idf**settings.predicted_idf, settings.scale * settings.weight * idf**settings.idf

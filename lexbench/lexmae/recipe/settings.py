@@ -152,10 +152,14 @@ class Stage(Fitting, frozen=True, kw_only=True):
     # scores of a query are scaled from 0 (last in its list, or not in it) to 1. With contrast = "in_batch" it judges the whole
     # batch.
     teacher: str | None = None
+    # scaled: from 0 to 1, as said; given: a reranker's scores from a file, as they are and of the query's own documents, whose
+    # lowest one is that of documents that the file lacks.
+    teacher_scores: Literal["scaled", "given"] = "scaled"
     teacher_scale: Scale = 1.0  # factor of the teacher's scores in the divergence
     student_scale: Scale = 1.0  # factor of the model's own scores
     divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second) over documents
     contrast_weight: Weight = 1.0  # gamma: weight of the contrastive loss when there is a teacher
+    published: Share = 0.0  # the authors' value of the measure of selection, on other queries; shown beside selection's own
 
 
 class Selection(Strict, frozen=True, kw_only=True):
@@ -170,12 +174,15 @@ class Selection(Strict, frozen=True, kw_only=True):
 
 
 class Hardware(Strict, frozen=True, kw_only=True):
-    """The devices. In-batch negatives and FLOPS are computed per piece, so the number of pieces changes results a little."""
+    """The devices. Losses and gradients are those of the whole batch, however many devices and pieces compute it."""
 
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = (
+        "fp32"  # auto: bf16 where it is faster, fp16 on GPUs without it, or fp32
+    )
     device: Literal["auto", "cpu"] = "auto"
-    accumulate: Positive = 1  # pieces in which a device computes its share of a batch
+    accumulate: Positive = 1  # pieces in which a device computes its share of a batch, each twice: memory is that of one piece
     threads: Count = 0  # of the processor; 0: all
+    workers: Count | None = None  # processes per device that prepare batches; None: up to 4 with a GPU, else 0
 
 
 class Recipe(Strict, frozen=True, kw_only=True):
@@ -188,6 +195,9 @@ class Recipe(Strict, frozen=True, kw_only=True):
     output: str  # folder for models, negatives and logs
     seed: Count = 42
     license: str = ""  # of the trained weights, for the model card
+    leave_out: tuple[
+        str, ...
+    ] = ()  # datasets for testing: nothing is trained on their judged documents, if the corpus is theirs
     encoding: Encoding = Encoding()
     start: Start
     exact_terms: ExactTerms | None = None
@@ -307,6 +317,8 @@ def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
             models = ", ".join(trained)
             lacking = SECTIONS.get(name, name)
             yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
+    if stage.teacher_scores == "given" and not (stage.teacher or "").startswith("run_file("):
+        yield f'Needs the scores of a file: teacher = "run_file(path=…)" - at {section}.teacher_scores`'
     try:
         parse(_PLACEHOLDER.sub("x", stage.negatives))
     except LexbenchError as error:

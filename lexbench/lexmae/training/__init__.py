@@ -2,6 +2,7 @@
 
     command     what `lexbench train` does
     plan        the tasks of a recipe, what each needs, and carrying them out
+    cost        time, memory and disk space of a recipe's parts
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
     imitation   learning another sparse model's predictions
     ranking     learning to rank texts as a dense model does, in imitation

@@ -52,12 +52,28 @@ class TrainingPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
     preset: str
     output: str
     parts: list[dict[str, Any]]
+    costs: dict[str, dict[str, Any]] = {}  # by part, the fields of `cost.Cost`, where they were measured
 
     def tables(self) -> list[Table]:
-        """Return one row per part."""
+        """Return one row per part, and one per part whose cost was measured."""
         amounts = ("texts", "steps", "epochs")
         rows = tuple((str(part["part"]), *(number(part[name], ",") for name in amounts)) for part in self.parts)
-        return [Table("", ("part", *amounts), rows, is_text=True)]
+        found = [Table("", ("part", *amounts), rows, is_text=True)]
+        if not self.costs:
+            return found
+        measured = tuple(
+            (
+                part,
+                number(cost["seconds"], ".3f"),
+                *(number(cost[name], ".1f") for name in ("hours", "memory_gib", "disk_gib")),
+            )
+            for part, cost in self.costs.items()
+        )
+        columns = ("part", "seconds", "hours", "memory\nGiB", "disk\nGiB")
+        notes = (
+            "seconds: of a step, or of mining with 1,000 texts; measured on this device, with random weights and the longest texts",
+        )
+        return [*found, Table("", columns, measured, notes)]
 
     def lines(self) -> list[str]:
         """Return that nothing was trained."""
@@ -79,11 +95,15 @@ def _planned(name: str, step: str, settings: Sequence[str], output: str | None, 
     return recipe, tasks
 
 
-def training_plan(name: str, step: str, *, settings: Sequence[str], output: str | None, stage: int) -> TrainingPlan:
-    """Return the parts of a *step* of the recipe *name*. Raises all errors that can be found before any work."""
+def training_plan(name: str, step: str, *, settings: Sequence[str], output: str | None, stage: int, time: bool) -> TrainingPlan:
+    """Return the parts of a *step* of the recipe *name*. Raises all errors that can be found before any work.
+
+    With *time*, three steps of each part are done on this device, to measure what the part costs.
+    """
     recipe, tasks = _planned(name, step, settings, output, stage)
+    costs = {part: cost._asdict() for part, cost in plan.costs(recipe, tasks).items()} if time else {}
     parts = plan.outline(recipe, tasks)
-    return TrainingPlan(recipe=recipe.name, preset=recipe.preset, output=str(recipe.output), parts=parts)
+    return TrainingPlan(recipe=recipe.name, preset=recipe.preset, output=str(recipe.output), parts=parts, costs=costs)
 
 
 def train(

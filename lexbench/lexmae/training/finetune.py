@@ -22,7 +22,8 @@ from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import Example, Examples, Lists, Source, TrainingSet, open_training_set
 from lexbench.lexmae.model import heads, losses, start
-from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder
+from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder
+from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Hardware, Paths, Recipe, Stage, placeholders
 from lexbench.lexmae.training import processes, publishing, resuming, selection, text_head, trainer
 from lexbench.models.architectures import is_classifier
@@ -31,6 +32,8 @@ from lexbench.notation import Call
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.types import Document
+
+_KEYS = 1 << 40  # keys of a source, of queries or of documents
 
 
 def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
@@ -55,8 +58,10 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     examples = StageData(recipe, number, reader, store, progress)
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
-    fit = trainer.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, ramps=True)
-    tuned = FineTuner(encoder, stage, steps)
+    fit = trainer.Fit(
+        f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
+    )
+    tuned = FineTuner(encoder, stage, steps, examples.teacher_scores if examples.teacher else None)
     draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
     candidates = selection.gather(recipe, examples.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
@@ -112,7 +117,7 @@ class StageData:
             paths = negatives.mine(recipe, number, progress)
         sources, self.taught = list[Source](), list[Lists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress)
+            training_set = open_training_set(name, store, progress, recipe.leave_out)
             held_out = selection.held_out_ids(training_set, recipe.selection.held_out, recipe.seed)
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
@@ -136,7 +141,8 @@ class StageData:
         share, rng = most // (2 * len(self.corpora)), np.random.default_rng(seed)
         drawn = [(one.queries, rng.permutation(len(one.queries))[:share].tolist()) for one in self.training_sets]
         queries = [queries[index].text for queries, indices in drawn for index in indices]
-        return [*heads.sample_texts(self.corpora, seed, share * len(self.corpora)), *self.reader.queries(queries)]
+        texts = [corpus.without(one.left_out) for corpus, one in zip(self.corpora, self.training_sets, strict=True)]
+        return [*heads.sample_texts(texts, seed, share * len(texts)), *self.reader.queries(queries)]
 
     def draw(self, example: int, rng: np.random.Generator) -> Example:
         """Return example number *example* with its negatives drawn."""
@@ -149,74 +155,84 @@ class StageData:
         batch: dict[str, Any] = {
             "queries": self.reader.tensors(self.reader.queries(queries)),
             "documents": self.reader.tensors(rows),
+            "keys": {
+                "queries": torch.tensor([_key(example.source, example.query) for example in examples]),
+                "documents": torch.tensor([_key(one.source, position) for one in examples for position in one.documents]),
+            },
         }
-        if self.teacher is not None:
-            documents = [self.document(example, position) for example in examples for position in example.documents]
-            count = len(documents) // len(queries)
-            scores = self.teacher([query for query in queries for _ in range(count)], documents)
-            batch["teacher"] = scores.view(len(queries), count)
-        if self.taught:
-            batch["teacher"] = torch.from_numpy(self.system_scores(examples))
         if self.stage.contrast == "in_batch":
             batch["relevant"] = torch.from_numpy(self.relevant(examples))
+        if self.taught:
+            batch["lists"] = {name: torch.from_numpy(array) for name, array in self.taught_lists(examples).items()}
         return batch
 
-    def system_scores(self, examples: Sequence[Example]) -> NDArray[np.float32]:
-        """Return the teaching system's scores, from 0 to 1, of each query's own documents or of all, as `contrast` says.
+    def relevant(self, examples: Sequence[Example]) -> NDArray[np.int64]:
+        """Return the keys of each query and each of its relevant documents (pairs, 2)."""
+        return self._pairs(examples, [source.training_set.positives for source in self.examples.sources])
 
-        A document that is not in the query's list, or belongs to another corpus, has 0.
+    def taught_lists(self, examples: Sequence[Example]) -> dict[str, NDArray[Any]]:
+        """Return the lists of the teaching system: the keys of queries and documents (pairs, 2), and their scores (pairs,).
+
+        The last document of a list has the score 0, and the first one 1, or what it has more in the file (`teacher_scores`).
         """
-        own = self.stage.contrast == "own"
-        sources, docs = _sources_and_docs(examples)
-        scores = np.zeros((len(examples), docs.shape[1] if own else docs.size), np.float32)
-        for row, example in enumerate(examples):
+        scores = [np.zeros(0, np.float32)]
+        for example in examples:
             lists = self.taught[example.source]
             assert lists.scores is not None
-            span = slice(*lists.offsets[example.query : example.query + 2].tolist())
-            listed, values = lists.docs[span], lists.scores[span]
-            if not len(listed):
-                continue
-            normal = (values - values.min()) / max(float(values.max() - values.min()), np.finfo(np.float32).tiny)
-            # A document of another corpus gets position -1, which no list has.
-            asked = docs[row] if own else np.where(sources.ravel() == example.source, docs.ravel(), -1)
-            order = np.argsort(listed)
-            at = np.minimum(np.searchsorted(listed, asked, sorter=order), len(listed) - 1)
-            scores[row] = np.where(listed[order[at]] == asked, normal[order[at]], 0)
-        return scores
+            values = lists.scores[slice(*lists.offsets[example.query : example.query + 2].tolist())]
+            if len(values):
+                # Only differences count in the divergence, so a file's scores can begin at 0, like those of missing documents.
+                whole = max(float(values.max() - values.min()), float(np.finfo(np.float32).tiny))
+                spread = 1.0 if self.stage.teacher_scores == "given" else whole
+                scores.append(((values - values.min()) / spread).astype(np.float32))
+        return {"pairs": self._pairs(examples, self.taught), "scores": np.concatenate(scores)}
 
-    def relevant(self, examples: Sequence[Example]) -> NDArray[np.bool_]:
-        """Return which documents of the batch are relevant to which query (queries, documents)."""
-        sources, docs = _sources_and_docs(examples)
-        rows = []
+    @staticmethod
+    def _pairs(examples: Sequence[Example], lists: Sequence[Lists]) -> NDArray[np.int64]:
+        """Return the keys of each query and of each document in its list (pairs, 2); *lists* are by source."""
+        pairs = [np.zeros((0, 2), np.int64)]
         for example in examples:
-            positives = self.examples.sources[example.source].training_set.positives[example.query]
-            rows.append((sources.ravel() == example.source) & np.isin(docs.ravel(), positives))
-        return np.stack(rows)
+            documents = _key(example.source, 0) + lists[example.source][example.query].astype(np.int64)
+            pairs.append(np.stack([np.full_like(documents, _key(example.source, example.query)), documents], axis=1))
+        return np.concatenate(pairs)
+
+    def teacher_scores(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Return the teacher's scores (n, m) of the queries with keys (n,) and their documents with keys (n x m,)."""
+        assert self.teacher is not None
+        count, sources = len(documents) // len(queries), self.examples.sources
+        texts = [sources[key // _KEYS].training_set.queries[key % _KEYS].text for key in queries.tolist()]
+        read = [self.document(key // _KEYS, key % _KEYS) for key in documents.tolist()]
+        return self.teacher([text for text in texts for _ in range(count)], read).view(len(queries), count)
 
     def query(self, example: Example) -> str:
         """Return the text of an example's query."""
         return self.examples.sources[example.source].training_set.queries[example.query].text
 
-    def document(self, example: Example, position: int) -> Document:
-        """Return the document at *position* in the corpus of an example."""
-        return next(self.examples.sources[example.source].training_set.corpus.documents(position, position + 1))
+    def document(self, source: int, position: int) -> Document:
+        """Return the document at *position* in the corpus of a source."""
+        return next(self.examples.sources[source].training_set.corpus.documents(position, position + 1))
 
     def data(self) -> Iterator[Data]:
         """Yield the collections that the stage learns from, for the model card."""
         for name, source in zip(self.stage.queries, self.examples.sources, strict=True):
-            queries = len(source.training_set.queries) - len(source.left_out)
-            yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
+            trained = source.training_set
+            counts = {
+                "queries": len(trained.queries) - len(source.left_out),
+                "documents": len(trained.corpus) - len(trained.left_out),
+            }
+            yield Data(dataset=name, use="training", counts=counts)
 
 
-def _sources_and_docs(examples: Sequence[Example]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sources and corpus positions of the documents of *examples*, both (examples, documents)."""
-    docs = np.array([example.documents for example in examples])
-    return np.broadcast_to(np.array([[example.source] for example in examples]), docs.shape), docs
+def _key(source: int, number: int) -> int:
+    """Return a number for the query or document *number* of a source that no other one of the stage has."""
+    return source * _KEYS + number
 
 
 # ---- teachers that are models (paper, appendix A, stage 3) -----------------------------------------------------------------
 
 Teacher: TypeAlias = Callable[[Sequence[str], Sequence[Document]], Tensor]  # scores (n,) of pairs, float32
+
+Teach: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # the same (n, m) from keys, see `StageData.teacher_scores`
 
 _TEACHER_LENGTH = 192  # tokens that a cross-encoder reads, unless it takes fewer
 _COSINES = 20.0  # factor of cosines: the `scale` with which encoders of sentence-transformers are trained
@@ -253,9 +269,10 @@ def load_teacher(name: str, hardware: Hardware) -> Teacher:
 class FineTuner(Learner):
     """One encoder for queries and documents, with the loss of a stage: paper, Eqs. 11 to 13."""
 
-    def __init__(self, encoder: LexiconEncoder, stage: Stage, steps: int) -> None:
+    def __init__(self, encoder: LexiconEncoder, stage: Stage, steps: int, teach: Teach | None = None) -> None:
+        """*teach* returns the teacher's scores (n, m) for the keys of queries (n,) and of their documents (n x m,)."""
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.teach = encoder, teach
         self.stage, self.ramp_steps = stage, stage.ramp_steps or steps
 
     def forward(
@@ -263,14 +280,15 @@ class FineTuner(Learner):
         queries: dict[str, Tensor],
         documents: dict[str, Tensor],
         step: int,
-        teacher: Tensor | None = None,
+        keys: dict[str, Tensor],
         relevant: Tensor | None = None,
+        lists: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
-        """Return the loss and its parts, scalars.
+        """Return the loss and its parts, scalars of the whole batch.
 
-        *queries* and *documents* are *ids*, *real* and *pools* (texts, length). The documents of a query are consecutive, the
-        relevant one first. *teacher* has the teacher's scores of each query's own documents (n, m), or of all documents of the
-        batch (n, n x m). *relevant* (n, n x m) says which documents are relevant to which query.
+        *queries* and *documents* are *ids*, *real* and *pools* (texts, length) of this process. The documents of a query are
+        consecutive, the relevant one first. *keys* has a number for each of both (texts,). *relevant* (pairs, 2) has the keys
+        of queries and relevant documents, *lists* those of a teaching system, with their scores.
         """
         stage = self.stage
         query_vectors, predicted_q = self.vectors(Texts(**queries))
@@ -278,8 +296,13 @@ class FineTuner(Learner):
         # FLOPS only counts predicted weights: a long text has more exact terms than any bound, which cannot be removed, so the
         # pressure would silence all predictions.
         flops_d, flops_q = losses.flops(predicted_d), losses.flops(predicted_q)
+        of_all = {name: gathered(numbers) for name, numbers in keys.items()}
+        known = None
+        if relevant is not None:
+            known = table_of(of_all, gathered(relevant), torch.ones_like(gathered(relevant[:, 0]), dtype=torch.bool))
         contrast_scores = losses.scores(query_vectors, document_vectors, stage.contrast)
-        contrast = losses.contrastive(contrast_scores, stage.contrast, relevant)
+        contrast = losses.contrastive(contrast_scores, stage.contrast, known)
+        teacher = self.taught(keys, of_all, lists)
         ramp = losses.ramp(step, stage.ramp, self.ramp_steps)
         loss = contrast * (stage.contrast_weight if teacher is not None else 1.0)
         loss = loss + ramp * (stage.lambda_d * flops_d + stage.lambda_q * flops_q)
@@ -300,7 +323,44 @@ class FineTuner(Learner):
             loss = loss + parts["divergence"]
         return {"loss": loss, **parts}
 
+    def taught(self, own: dict[str, Tensor], of_all: dict[str, Tensor], lists: dict[str, Tensor] | None) -> Tensor | None:
+        """Return the teacher's scores of each query's own documents (n, m), or of the whole batch's (n, n x m), or None.
+
+        *own* and *of_all* are the keys of this process and of all. Documents that are not in a query's list have 0.
+        """
+        if self.teach is not None:
+            with torch.autocast(own["queries"].device.type, enabled=False):
+                return gathered(self.teach(own["queries"], own["documents"]).to(own["queries"].device))
+        if lists is None:
+            return None
+        scores = table_of(of_all, gathered(lists["pairs"]), gathered(lists["scores"]))
+        if self.stage.contrast == "in_batch" and self.stage.teacher_scores == "scaled":
+            return scores
+        queries = len(scores)
+        return scores.view(queries, queries, -1)[torch.arange(queries), torch.arange(queries)]
+
     def vectors(self, texts: Texts) -> tuple[Tensor, Tensor]:
-        """Return the weights of *texts* (n, vocabulary), and their predicted weights without exact terms (n, vocabulary)."""
-        predicted = in_groups(self.encoder.predicted, texts)
-        return self.encoder.with_exact_terms(predicted, texts), predicted
+        """Return the weights of the *texts* of all processes (n, vocabulary), and their predicted weights (n, vocabulary).
+
+        The second ones are without exact terms.
+        """
+        own = texts_in_pieces(self.encoder.predicted, self.pieces, texts)
+        predicted = gathered(own)
+        if self.encoder.exact_terms is None:
+            return predicted, predicted
+        return gathered(self.encoder.with_exact_terms(own, texts)), predicted
+
+
+def table_of(keys: Mapping[str, Tensor], pairs: Tensor, values: Tensor) -> Tensor:
+    """Return the *values* (pairs,) of *pairs* of keys (pairs, 2) as a table (queries, documents), 0 for all other pairs.
+
+    *keys* are those of the rows, `queries`, and of the columns, `documents`. A key may occur several times.
+    """
+    rows, row = keys["queries"].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    columns, column = keys["documents"].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    at = [torch.searchsorted(known, pairs[:, side].contiguous()) for side, known in enumerate((rows, columns))]
+    at = [places.clamp(max=len(known) - 1) for places, known in zip(at, (rows, columns), strict=True)]
+    here = (rows[at[0]] == pairs[:, 0]) & (columns[at[1]] == pairs[:, 1])
+    table = values.new_zeros((len(rows), len(columns)))
+    table[at[0][here], at[1][here]] = values[here]
+    return table[row][:, column]

@@ -20,9 +20,10 @@ from lexbench.errors import CommandError
 from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.lexmae.data.training_sets import open_corpus
+from lexbench.lexmae.data.training_sets import open_texts
 from lexbench.lexmae.model import heads, start
-from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups, load_encoder, max_pool
+from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder, max_pool
+from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
 from lexbench.lexmae.training import processes, publishing, ranking, resuming, text_head, trainer
 from lexbench.models.added_terms import means
@@ -55,8 +56,8 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = [open_corpus(name, store, progress) for name in settings.corpora]
-    texts = _Texts([reader.corpus(corpus, store, progress) for corpus in corpora], settings, recipe.seed)
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None
     fit = trainer.Fit(f"{recipe.name} imitation", settings, recipe.hardware, recipe.seed, steps, state)
@@ -171,22 +172,33 @@ class Imitator(Learner):
         return {name: self.settings.term_rate for name, value in self.named_parameters() if id(value) in terms or name in own}
 
     def forward(
-        self, ids: Tensor, real: Tensor, pools: Tensor, vectors: Tensor | None = None, weights: Tensor | None = None
+        self,
+        ids: Tensor,
+        real: Tensor,
+        pools: Tensor,
+        vectors: Tensor | None = None,
+        weights: Tensor | None = None,
+        numbers: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Return the loss and its parts, scalars. The first three arguments are (n, length), see `Texts`.
 
-        *vectors* (n, width) and *weights* (n, 2) are those of texts to rank, see `ranking.divergence`; the second weight of a
-        text multiplies its distance to the imitated predictions.
+        *vectors* (n, width), *weights* (n, 2) and *numbers* (n,) are those of texts to rank, see `ranking.divergence`; the
+        second weight of a text multiplies its distance to the imitated predictions. A number that several processes have is one
+        text, and counts once.
         """
         texts = Texts(ids, real, pools)
-        if vectors is None or weights is None:
-            return self._losses(in_groups(lambda texts: self._compared(texts)[:, :_DISTANCES], texts))
-        compared = in_groups(self._compared, texts)
+        if vectors is None or weights is None or numbers is None:
+            return self._losses(gathered(texts_in_pieces(self._distances, self.pieces, texts)))
+        compared = texts_in_pieces(self._compared, self.pieces, texts)
         predicted, imitated = compared[:, _DISTANCES:].chunk(2, dim=1)
-        losses = self._losses(compared[:, :_DISTANCES] * functional.pad(weights[:, 1:], (0, _DISTANCES - 1), value=1.0))
+        distances = compared[:, :_DISTANCES] * functional.pad(weights[:, 1:], (0, _DISTANCES - 1), value=1.0)
+        first = ranking.first_of_each(gathered(numbers))
         with torch.autocast(ids.device.type, enabled=False):
-            scores = self.scale.exp() * self._scores(predicted, texts)
-            divergence = ranking.divergence(scores, imitated, vectors, weights[:, 0])
+            queries, documents = self._both_roles(predicted, texts)
+            losses = self._losses(gathered(distances)[first])
+            scores = self.scale.exp() * (gathered(queries)[first] @ gathered(documents)[first].T)
+            others = (gathered(rows)[first] for rows in (imitated, vectors, weights[:, 0]))
+            divergence = ranking.divergence(scores, *others)
         return {**losses, "loss": divergence + losses["loss"], "ranking": divergence}
 
     def _losses(self, distances: Tensor) -> dict[str, Tensor]:
@@ -195,12 +207,15 @@ class Imitator(Learner):
         loss = predictions + self.settings.keep_means * means + self.settings.states * states
         return {"loss": loss, "predictions": predictions, "means": means} | ({"states": states} if self.of_states else {})
 
-    def _scores(self, predicted: Tensor, texts: Texts) -> Tensor:
-        """Return the score of each text for each text as a query (n, n), from *predicted* (n, vocabulary)."""
-        documents = self.encoder.with_exact_terms(predicted, texts)
+    def _both_roles(self, predicted: Tensor, texts: Texts) -> tuple[Tensor, Tensor]:
+        """Return the weights of *texts* as queries and as documents, each (n, vocabulary) like their *predicted* weights."""
         exact = self.encoder.exact_terms
         queries = exact(predicted, texts.ids, texts.pools, whole=self.whole_counts) if exact else predicted
-        return (queries * self.idf) @ documents.T
+        return queries * self.idf, self.encoder.with_exact_terms(predicted, texts)
+
+    def _distances(self, texts: Texts) -> Tensor:
+        """Return three distances of each text (n, 3), see `_compared`."""
+        return self._compared(texts)[:, :_DISTANCES]
 
     def _compared(self, texts: Texts) -> Tensor:
         """Return three distances of each text, its predicted weights and the imitated ones, (n, 3 + 2 vocabulary).

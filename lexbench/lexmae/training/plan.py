@@ -1,9 +1,9 @@
 """The tasks of a recipe in order, the checks before any work, and carrying the tasks out. Used by `lexbench train`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
@@ -12,6 +12,9 @@ from lexbench.lexmae.data.negatives import teaching_system
 from lexbench.lexmae.recipe.settings import GROUP, STAGES, Fitting, Paths, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.progress import Progress
+
+if TYPE_CHECKING:
+    from lexbench.lexmae.training.cost import Cost
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
@@ -89,6 +92,41 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
     return rows
 
 
+def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "Cost"]:
+    """Return the cost of each task except the start, measured with random weights on this device; see `cost`.
+
+    The models that the recipe starts from and imitates are fetched, because their shape decides. Raises the errors of finding
+    them.
+    """
+    from lexbench.lexmae.training import cost
+
+    found = {}
+    for task in planned:
+        if fitting := _fitting(recipe, task):
+            found[str(task)] = cost.of_fitting(recipe, fitting, _examples(recipe, task))
+        elif task.kind == "mine" and _models(recipe, task):
+            expected = [collections.find_dataset(name).contract.expected for name in _stage(recipe, task).queries]
+            found[str(task)] = cost.of_mining(recipe, _total(one.documents for one in expected))
+    return found
+
+
+def _examples(recipe: Recipe, task: Task) -> int | None:
+    """Return the number of examples per epoch by the contracts of the data, or None if one does not say."""
+    if task.stage:
+        stage = _stage(recipe, task)
+        expected = [collections.find_dataset(name).contract.expected for name in stage.queries]
+        return _total(one.judgements if stage.pairs == "all" else one.queries for one in expected)
+    section = recipe.pretrain if task.kind == "pretrain" else recipe.imitation
+    assert section is not None
+    return _total(collections.find_corpus(name).contract.expected.documents for name in section.corpora)
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of *numbers*, None if one is unknown."""
+    listed = list(numbers)
+    return None if None in listed else sum(number or 0 for number in listed)
+
+
 def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     """Do a task unless it is finished. Return what it makes: a model's folder, or folders of negatives.
 
@@ -97,6 +135,7 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     from lexbench.lexmae.training import processes
 
     processes.join(recipe.hardware)
+    recipe = processes.resolved(recipe)
     if task.kind == "pretrain":
         from lexbench.lexmae.training import pretrain
 
@@ -170,12 +209,23 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
     if task.stage:
-        chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
-        for name in (*_stage(recipe, task).queries, *chosen_by):
-            collections.find_dataset(name)
+        _check_stage(recipe, task)
     section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
     for name in section.corpora if section else ():
-        collections.find_corpus(name)
+        collections.check_left_out(collections.find_corpus(name).contract, recipe.leave_out)
+
+
+def _check_stage(recipe: Recipe, task: Task) -> None:
+    """Raise the errors of finding the data of a stage, and the file of its teacher's scores."""
+    stage = _stage(recipe, task)
+    for name in recipe.selection.datasets if task.kind == "finetune" else ():
+        collections.find_dataset(name)
+    teacher = teaching_system(stage.teacher) if task.kind == "finetune" else None
+    for name in stage.queries:
+        contract = collections.find_dataset(name).contract
+        collections.check_left_out(contract, recipe.leave_out)
+        if teacher and teacher.retriever.finished:
+            teacher.retriever.file_identity(contract.id)
 
 
 def _check_model(model: str, revision: str | None = None) -> None:

@@ -8,7 +8,7 @@ from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import open_corpus
+from lexbench.lexmae.data.training_sets import open_texts
 from lexbench.lexmae.model import start
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
@@ -37,8 +37,7 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = [open_corpus(name, store, progress) for name in settings.corpora]
-    tokens = [reader.corpus(corpus, store, progress) for corpus in corpora]
+    tokens = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
     masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))
@@ -48,7 +47,7 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
     data = [
         Data(dataset=name, use="pretraining", counts={"documents": len(corpus)})
-        for name, corpus in dict(zip(settings.corpora, corpora, strict=True)).items()
+        for name, corpus in dict(zip(settings.corpora, tokens, strict=True)).items()
     ]
     trained = publishing.Trained(encoder, tokenizer, autoencoder)
     facts = publishing.facts(fitted, steps, data)

@@ -6,13 +6,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Literal
 
+import msgspec
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import distributed
 
-from lexbench.errors import CommandError
-from lexbench.lexmae.recipe.settings import Fitting, Hardware
-from lexbench.models.dtype_speed import slow_note
+from lexbench.errors import CannotStart, CommandError
+from lexbench.lexmae.recipe.settings import Fitting, Hardware, Recipe
+from lexbench.models.dtype_speed import fastest, slow_note
+from lexbench.storage.environment import cores
 
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}  # torch's names
+_WORKERS = 4  # at most, per GPU: one masks a text in the time that an A100 takes for it
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 
 
@@ -33,28 +39,42 @@ def device(hardware: Hardware) -> Literal["cpu", "cuda", "mps"]:
     return "mps" if hardware.device == "auto" and torch.backends.mps.is_available() else "cpu"
 
 
+def resolved(recipe: Recipe) -> Recipe:
+    """Return *recipe* with the precision that "auto" stands for: a half-precision type where it is faster on every process.
+
+    The processes must be connected.
+    """
+    if recipe.hardware.precision != "auto":
+        return recipe
+    kind, dtype = device(recipe.hardware), "fp32"
+    if kind == "cuda":
+        dtype = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    elif kind == "cpu" and not added_up(np.array([float(fastest() != "bfloat16")], np.float32))[0]:
+        dtype = "bf16"
+    hardware = msgspec.structs.replace(recipe.hardware, precision=dtype)
+    return msgspec.structs.replace(recipe, hardware=hardware)
+
+
 def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError if the device does not have the precision, or if the batch cannot be divided evenly."""
     if hardware.precision == "fp16" and device(hardware) == "cpu":
         raise CommandError("precision fp16 is for GPUs; on the processor type --set hardware.precision=bf16, or fp32")
-    examples_per_device(fitting, hardware)
+    examples_per_device(fitting)
 
 
 def precision_note(hardware: Hardware) -> str:
     """Return a note if the precision is slow on this machine, else ""."""
-    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[hardware.precision]
+    dtype = DTYPES[hardware.precision]
     return slow_note(dtype, torch.device(device(hardware)), "type --set hardware.precision=fp32")
 
 
-def examples_per_device(fitting: Fitting, hardware: Hardware) -> int:
-    """Return the number of examples that a device computes at a time. Raises CommandError if they cannot be divided evenly."""
-    shares = world_size() * hardware.accumulate
-    size, left = divmod(fitting.batch_size, shares)
+def examples_per_device(fitting: Fitting) -> int:
+    """Return the number of examples of a batch for each device. Raises CommandError if they cannot be divided evenly."""
+    devices = world_size()
+    size, left = divmod(fitting.batch_size, devices)
     if left:
-        raise CommandError(
-            f"batch_size={fitting.batch_size} cannot be divided evenly by {world_size()} devices that accumulate "
-            f"{hardware.accumulate} times; give a multiple of {shares}"
-        )
+        batch = f"batch_size={fitting.batch_size}"
+        raise CommandError(f"{batch} cannot be divided evenly by {devices} devices; give a multiple of {devices}")
     return size
 
 
@@ -70,9 +90,35 @@ def join(hardware: Hardware) -> None:
 
 
 def wait() -> None:
-    """Wait until every process has reached this point."""
-    if distributed.is_initialized():
+    """Wait until every process has reached this point. Raises CannotStart if another one has ended."""
+    if not distributed.is_initialized():
+        return
+    try:
         distributed.all_reduce(torch.zeros(1))
+    except RuntimeError:  # of gloo: the connection is closed
+        raise CannotStart("another process of this training has ended; its message says why") from None
+
+
+def share(items: int) -> range:
+    """Return the numbers of those of *items* that this process does, if every process does some."""
+    return range(int(os.environ.get("RANK", "0")), items, world_size())
+
+
+def added_up(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the sum of the *values* (n,) of all processes."""
+    if not distributed.is_initialized():
+        return values
+    total = torch.from_numpy(values)
+    distributed.all_reduce(total)
+    return total.numpy()
+
+
+def loading_workers(hardware: Hardware) -> int:
+    """Return how many processes prepare the batches of this one, 0: itself."""
+    if hardware.workers is not None:
+        return hardware.workers
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return min(_WORKERS, len(cores()) // local - 1) if device(hardware) == "cuda" else 0
 
 
 @contextmanager

@@ -62,7 +62,17 @@ class Groups:
         """Return the tensors of `Imitator.forward` for the different texts of *groups*."""
         texts = np.unique(np.concatenate(groups))
         tensors = self._reader.tensors([self._rows[text] for text in texts])
-        return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts]}
+        numbers = torch.from_numpy(texts)
+        return tensors | {"vectors": self._vectors[texts], "weights": self._weights[texts], "numbers": numbers}
+
+
+def first_of_each(numbers: Tensor) -> Tensor | slice:
+    """Return the positions in *numbers* (n,) where each different one occurs first; a slice of all if none is repeated."""
+    different, which = numbers.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    if len(different) == len(numbers):
+        return slice(None)
+    places = torch.arange(len(numbers), device=numbers.device)
+    return torch.full_like(different, len(numbers)).scatter_reduce(0, which, places, "amin")
 
 
 def divergence(scores: Tensor, imitated: Tensor, vectors: Tensor, weights: Tensor) -> Tensor:

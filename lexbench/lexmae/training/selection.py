@@ -22,6 +22,7 @@ from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.recipe.settings import Recipe, Selection
+from lexbench.lexmae.training import processes
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.progress import Progress
@@ -139,21 +140,25 @@ class Reranker:
     precision: str
 
     def scores(self, candidates: CandidateSet, corpus: TokenisedCorpus) -> NDArray[np.float32]:
-        """Return the score of each pair of the candidates (pairs,). The encoder keeps its mode."""
+        """Return the score of each pair of the candidates (pairs,). The encoder keeps its mode.
+
+        Each process scores a share of the documents.
+        """
         was_training = self.encoder.training
         self.encoder.eval()
         queries = self.encoded(self.reader.queries([query.text for query in candidates.queries]))
         pairs, positions = candidates.pairs, candidates.positions.tolist()
         scores = np.zeros(len(pairs.queries), np.float32)
         by_document = np.argsort(pairs.documents, kind="stable")
-        for start in range(0, len(positions), _BLOCK):
+        for block in processes.share(-(-len(positions) // _BLOCK)):
+            start = block * _BLOCK
             documents = self.documents([corpus[position] for position in positions[start : start + _BLOCK]])
             first, last = np.searchsorted(pairs.documents[by_document], (start, start + _BLOCK))
-            block = by_document[first:last]
+            own = by_document[first:last]
             products = (queries @ documents.T).toarray()
-            scores[block] = products[pairs.queries[block], pairs.documents[block] - start]
+            scores[own] = products[pairs.queries[own], pairs.documents[own] - start]
         self.encoder.train(was_training)
-        return scores
+        return processes.added_up(scores)
 
     def documents(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
         """Return the vectors of tokenised documents (texts, vocabulary), cut to `document_terms` as in the trained folder."""

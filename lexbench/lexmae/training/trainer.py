@@ -4,6 +4,7 @@ A kill at any moment costs the steps since the last complete checkpoint; the los
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Sampler, SequentialSampler
+from torch.utils.data import DataLoader, SequentialSampler
 from transformers import (
     PreTrainedModel,
     PrinterCallback,
@@ -48,6 +49,7 @@ class Fit:
     steps: int
     folder: Path  # with the state, see `resuming`
     every: int = 0  # steps between selections
+    published: float = 0.0  # what the authors report of the measure of selections, on other queries; 0: nothing
     ramps: bool = False  # pass `step`, the number of optimiser steps so far, to the model's forward
 
     @property
@@ -62,8 +64,7 @@ class Fit:
         arguments = TrainingArguments(
             output_dir=str(self.folder),
             max_steps=self.steps,
-            per_device_train_batch_size=processes.examples_per_device(fitting, hardware),
-            gradient_accumulation_steps=hardware.accumulate,
+            per_device_train_batch_size=processes.examples_per_device(fitting),
             learning_rate=fitting.learning_rate,
             warmup_steps=math.ceil(fitting.warmup * self.steps),
             weight_decay=fitting.weight_decay,
@@ -120,11 +121,7 @@ def fit(
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.hardware.threads:
         torch.set_num_threads(settings.hardware.threads)
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel) and processes.device(settings.hardware) == "cpu":
-            module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
-        if isinstance(module, nn.Dropout) and settings.fitting.dropout is not None:
-            module.p = settings.fitting.dropout  # attention reads it from here too
+    prepare(model, settings.fitting, settings.hardware)
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
     trainer.score, trainer.settings = score, settings
     trainer.remove_callback(PrinterCallback)
@@ -146,6 +143,16 @@ def fit(
     return Fitted(log, time.perf_counter() - start, resumed, best)
 
 
+def prepare(model: Learner, fitting: Fitting, hardware: Hardware) -> None:
+    """Change *model* in place to compute as the settings say: its attention, dropout and number of pieces."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and processes.device(hardware) == "cpu":
+            module.set_attn_implementation("eager")  # on short texts the gradient of torch's own attention takes much longer
+        if isinstance(module, nn.Dropout) and fitting.dropout is not None:
+            module.p = fitting.dropout  # attention reads it from here too
+    model.pieces = hardware.accumulate
+
+
 class LexMAETrainer(Trainer):
     """The Trainer with another order, learning rates per parameter, parts of the loss, own checkpoint files and selection."""
 
@@ -157,9 +164,23 @@ class LexMAETrainer(Trainer):
         self._parts: dict[str, Tensor] = {}
         self._counted = 0
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
-        del train_dataset
-        return SequentialSampler(range(self.settings.draws))  # the draws are shuffled already
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the batches in the order of the draws, which are shuffled already, each process's share of them."""
+        workers, draws = processes.loading_workers(self.settings.hardware), self.train_dataset
+        assert isinstance(draws, Draws)
+        loader: DataLoader[Any] = DataLoader(
+            draws,
+            batch_size=self.args.per_device_train_batch_size,
+            sampler=SequentialSampler(draws),
+            collate_fn=self.data_collator,
+            num_workers=workers,
+            pin_memory=self.args.dataloader_pin_memory,
+            multiprocessing_context="fork" if workers else None,  # workers share the memory of tokens and negatives
+            worker_init_fn=_begin_worker,
+            persistent_workers=workers > 0,
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Give the parameters named in the model's `rates` their own learning rate. Only matrices decay."""
@@ -175,7 +196,7 @@ class LexMAETrainer(Trainer):
         return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        """Return the loss of a piece of a batch, and add up its parts for the log."""
+        """Return the loss of a batch, and add up its parts for the log."""
         step = {"step": self.state.global_step} if self.settings.ramps else {}
         losses = model(**inputs, **step)
         for name, value in losses.items():
@@ -252,7 +273,8 @@ class ProgressCallback(TrainerCallback):
         """Report the score."""
         del args, control
         name, value = next(iter(metrics.items()))
-        self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}")
+        published = f" (published: {self.settings.published:.4f}, on other queries)" if self.settings.published else ""
+        self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}{published}")
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Mark the checkpoint as complete when every process has written its part, and report the loss."""
@@ -262,6 +284,11 @@ class ProgressCallback(TrainerCallback):
             resuming.mark_complete(self.settings.folder / f"checkpoint-{state.global_step}")
         loss = next(line["loss"] for line in reversed(state.log_history) if "loss" in line)
         self.progress.note(f"{self.settings.what}: loss {loss:.4g} at step {state.global_step:,}")
+
+
+def _begin_worker(_number: int) -> None:
+    """Keep the tokenizer of a worker in its one thread; otherwise it warns that it was forked."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 @contextmanager

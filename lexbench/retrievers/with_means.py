@@ -1,0 +1,96 @@
+"""A sparse model and its own mean states as one hybrid: one pass of the model gives both vectors of a text.
+
+`sparse_mlm` pools logits into weights of terms; the mean of the states below them is a dense vector, which training may have
+kept near a dense retriever's (`keep_means` in a recipe of lexbench). `with_means(lexmae_mini@impact)` is the ensemble of both
+searches. Another dense model would take a second pass per document and query.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lexbench.encoders.sparse_mlm import MEANS, TERMS, SparseMLM
+from lexbench.engines.flat import Flat
+from lexbench.errors import CommandError
+from lexbench.registry import at_search
+from lexbench.retrievers._fusion import FusedQueries, FusionRescorer
+from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
+from lexbench.types import Query
+
+_BOTH = 2
+_WEIGHTS = (1.0, 0.25)  # development collections chose it for lexmae_mini among 0.25, 0.5 and 1: see docs/hybrids.md
+
+
+@dataclass(frozen=True)
+class WithMeans(Ensemble):
+    """An `ensemble` of one sparse masked-language model on an engine, and of its mean states, searched exactly.
+
+    The settings are those of `ensemble`. By default scores are z-scores, and the means count a quarter of the terms. The index
+    has the means in half precision, two bytes per dimension. Transforms of the member change the terms alone.
+    """
+
+    scores: str = at_search("z")
+
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Raise CommandError unless there is one member, a model whose states can be averaged; add the second member."""
+        if len(self.members) != _BOTH or not all(isinstance(member, Encoded) and member.part for member in self.members):
+            object.__setattr__(self, "members", self._both())
+        if self.weights == ():
+            object.__setattr__(self, "weights", _WEIGHTS)
+        super().__post_init__()
+
+    def _both(self) -> tuple[Encoded, Encoded]:
+        """Return the member for terms and the one for means, which share an encoder."""
+        (member,) = self.members if len(self.members) == 1 else (None,)
+        if not (isinstance(member, Encoded) and isinstance(member.encoder, SparseMLM)):
+            raise CommandError("with_means takes one masked-language model on an engine, e.g. with_means(lexmae_mini@impact)")
+        if member.encoder.query_model:
+            raise CommandError("with_means: queries and documents need the same model; leave query_model out")
+        encoder = replace(member.encoder, means=True)
+        return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(storage="float16"), part=MEANS)
+
+    def open(self, path: Path) -> "OnePassSearcher":
+        """Open both members."""
+        opened = super().open(path)
+        return OnePassSearcher(**{item.name: getattr(opened, item.name) for item in fields(opened)})
+
+    def rescorer(self, folders: Iterator[Path]) -> "OnePassRescorer":
+        """Open the rescorers of both members."""
+        opened = super().rescorer(folders)
+        return OnePassRescorer(opened.members, opened.rule)
+
+
+def _encoded_once(members: Sequence[Any], queries: Sequence[Query]) -> FusedQueries:
+    """Return the queries of each member, encoded in one pass of the model that all members share."""
+    vectors = members[0].retriever.encoder.encode_queries(queries)
+    return FusedQueries(member.retriever.as_queries(vectors) for member in members)
+
+
+@dataclass(frozen=True)
+class OnePassSearcher(EnsembleSearcher):
+    """Searches terms and means of queries that are encoded once."""
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Return the terms and the means of queries."""
+        return _encoded_once(self.members, queries)
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Return the terms and the means of query texts."""
+        return _encoded_once(self.members, [Query("", text) for text in queries])
+
+
+@dataclass(frozen=True)
+class OnePassRescorer(FusionRescorer):
+    """Scores given documents by terms and means; queries are encoded once."""
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Return the terms and the means of queries."""
+        return _encoded_once(self.members, queries)
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Return the terms and the means of query texts."""
+        return _encoded_once(self.members, [Query("", text) for text in queries])
