@@ -71,7 +71,7 @@ class TrainingPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
         )
         columns = ("part", "seconds", "hours", "memory\nGiB", "disk\nGiB")
         notes = (
-            "seconds: of a step, or of mining with 1,000 texts; measured on this device, with random weights and the longest texts",
+            "seconds: of a step, or of mining with 1,000 texts; here, with random weights and the longest texts",
         )
         return [*found, Table("", columns, measured, notes)]
 
