@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lexbench.interop.formats import Format
     from lexbench.interop.sharing import Copied
     from lexbench.lexmae.training.command import Trained, TrainingPlan
+    from lexbench.probing.answer import Probe
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
@@ -848,6 +849,53 @@ def machine() -> "Facts":
     from lexbench.report import listings
 
     return listings.this_machine()
+
+
+def probe(
+    target: str,
+    *,
+    knob: "str | Sequence[str]" = (),
+    k: int = 10,
+    sample: int = 200,
+    queries: "str | Path | None" = None,
+    vectors: "str | Path | None" = None,
+    ids: "str | Path | None" = None,
+    similarity: str | None = None,
+    filter: "str | Sequence[str]" = (),  # noqa: A002 - the option's name
+    selectivity: Sequence[float] = (),
+    passing: "Sequence[str | Path]" = (),
+    load: float = 0.0,
+    seconds: float = 10.0,
+    goal: float = 0.95,
+    progress: Progress | None = None,
+) -> "Probe":
+    """Compare the answers of an index with exact search over the same vectors, for each setting and filter.
+
+    *target* is an address or a command. *knob* has texts like "ef_search=40,200"; all combinations are measured. *queries* and
+    *vectors* are files; by default queries are a *sample* of the documents, and the server gives the vectors. *filter* is in
+    the language of the server; {} in it is filled in so that about the shares *selectivity* of the documents pass. *passing*
+    has a file of ids for each filter, if the server does not list them. *load* is in queries per second, 0 for a quarter of
+    what the slowest setting answers alone; it lasts *seconds* per setting and filter. *goal* is the wanted recall.
+    """
+    from lexbench.probing.probe import probe as probe_index
+
+    return probe_index(
+        target,
+        knob=knob,
+        k=k,
+        sample=sample,
+        queries=queries,
+        vectors=vectors,
+        ids=ids,
+        similarity=similarity,
+        filter=filter,
+        selectivity=selectivity,
+        passing=passing,
+        load=load,
+        seconds=seconds,
+        goal=goal,
+        progress=_progress(progress).note,
+    )
 
 
 def collect(

@@ -11,9 +11,9 @@ from servers import serving
 from tiny import answer, ended
 
 from lexbench.errors import CommandError
+from lexbench.probing.answer import FilterShare, Point
 from lexbench.probing.exact import exact_answers, recall, sample
-from lexbench.probing.probe import FilterShare, Point, advise, offered, probe
-from lexbench.probing.tables import tables
+from lexbench.probing.probe import advise, offered, probe
 
 DOCUMENTS = np.random.default_rng(7).normal(size=(300, 8)).astype(np.float32)
 TERMS = sparse.csr_array(
@@ -161,7 +161,7 @@ def test_short_answers_under_a_filter_are_counted_and_named_first(place, tmp_pat
     length = found.points[2].length
     assert found.warnings == [f"20 of 20 answers are shorter than they should be (median {length:g} of 10): {where}"]
     assert found.advice.startswith("Set reads=300: it finds at least 100.0% of the exact top 10")
-    (table,) = tables(found)
+    (table,) = found.tables()
     assert table.header[:2] == ("passes", "reads")
     assert [row[:2] for row in table.rows] == [("100.00%", "30"), ("100.00%", "300"), ("10.00%", "30"), ("10.00%", "300")]
 

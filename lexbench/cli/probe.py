@@ -1,15 +1,25 @@
 """Measure an index that you already run: recall of exact and latency for each setting and filter."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FILE, json_option
-from lexbench.cli._output import print_json, print_tables, say
+import lexbench
+from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FILE, described, json_option
+from lexbench.cli._output import print_answer, say
+from lexbench.cli._progress import shown
 
-if TYPE_CHECKING:
-    from lexbench.probing.probe import Probe
+_ADDRESSES = """
+\b
+pgvector://HOST:5432/DATABASE/TABLE/COLUMN      PostgreSQL; filters are SQL, e.g. 'tenant = 7'
+qdrant://HOST:6333/COLLECTION                   Qdrant (a folder: qdrant:///path/COLLECTION)
+opensearch://HOST:9200/INDEX/FIELD              also elasticsearch://; for TLS opensearch+https://
+milvus://HOST:19530/COLLECTION/FIELD            Milvus
+http://HOST:8080/search                         gets {"vector": […], "k": 10, KNOB: value, "filter": TEXT},
+                                                answers {"docs": [[id, score], …]}
+'./my-search --index idx'                       a command: the same, one line per query
+"""
 
 
 def _shares(_context: click.Context, _option: click.Parameter, text: str | None) -> list[float]:
@@ -19,7 +29,7 @@ def _shares(_context: click.Context, _option: click.Parameter, text: str | None)
         raise click.BadParameter("write shares of the documents, e.g. 1,0.1,0.01") from None
 
 
-@click.command()
+@click.command(help=f"{described(lexbench.probe)}\n{_ADDRESSES}")
 @click.argument("target", metavar="ADDRESS|COMMAND")
 @click.option(
     "--knob",
@@ -59,37 +69,10 @@ def _shares(_context: click.Context, _option: click.Parameter, text: str | None)
 @click.option("--goal", default=0.95, show_default=True, type=click.FloatRange(0, 1), help="The recall of exact that you want.")
 @click.option("--plot", type=FILE, help="Draw recall over latency: PLOT.svg, .pdf and .png.")
 @json_option
-def command(target: str, *, plot: Path | None, as_json: bool, **options: object) -> None:
-    """Compare the answers of an index with exact search over the same vectors, for each setting and filter.
-
-    \b
-    pgvector://HOST:5432/DATABASE/TABLE/COLUMN      PostgreSQL; filters are SQL, e.g. 'tenant = 7'
-    qdrant://HOST:6333/COLLECTION                   Qdrant (a folder: qdrant:///path/COLLECTION)
-    opensearch://HOST:9200/INDEX/FIELD              also elasticsearch://; for TLS opensearch+https://
-    milvus://HOST:19530/COLLECTION/FIELD            Milvus
-    http://HOST:8080/search                         gets {"vector": […], "k": 10, KNOB: value, "filter": TEXT},
-                                                    answers {"docs": [[id, score], …]}
-    './my-search --index idx'                       a command: the same, one line per query
-    """  # noqa: D301 - \b keeps the lines
-    from lexbench.probing.probe import probe
-    from lexbench.probing.tables import tables
-
-    found = probe(target, **options, progress=lambda text: say(text, err=True))  # type: ignore[arg-type] # click has the types
-    if as_json:
-        print_json(found)
-        return
-    for warning in found.warnings:
-        say(warning)
-    say(found.advice)
-    print_tables(tables(found))
-    if plot:
-        _draw(found, plot)
-
-
-def _draw(found: "Probe", plot: Path) -> None:
-    """Write the figure."""
-    from lexbench.report.figures import write_curve
-
-    drawn = [(1000 * point.alone, point.recall, f"{point.name} {point.filter.text}".strip()) for point in found.points]
-    for path in write_curve(drawn, found.target, ("median ms, one query at a time", f"recall of exact @{found.k}"), plot):
+def command(target: str, *, plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Measure a running index; the help is that of `lexbench.probe`."""
+    with shown() as progress:
+        found = lexbench.probe(target, **options, progress=progress)
+    print_answer(found, as_json=as_json)
+    for path in found.plot(plot) if plot else ():
         say(f"wrote {path}", err=True)

@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,70 +18,20 @@ from lexbench.errors import CommandError, LexbenchError, echoed
 from lexbench.outside.filters import open_condition, parsed_value
 from lexbench.outside.running import SIMILARITIES
 from lexbench.plugins import RunningIndex
+from lexbench.probing.answer import FilterShare, Point, Probe, Value
 from lexbench.probing.exact import Exact, exact_answers, recall, rows_of
 from lexbench.probing.exact import sample as sampled
 from lexbench.probing.targets import file_blocks, opened, read_matrix
 from lexbench.results import Latency
 from lexbench.timing.stored_timings import latency
 
-Value: TypeAlias = int | float | str | bool
-
 _THREADS = 64  # queries in flight at a time
 _ROUNDS = 2  # the settings take turns
 _WARM_UP = 20  # queries
-_KEPT_UP = 0.95  # share of the offered load; below it the server is overloaded
 _SHARE = 0.25  # of what the slowest setting answers one by one, if no load is given
 _WORTH = 0.001  # of recall, to be named
 _SAME = 0.5  # share of the queries with one and the same answer, from which the server is suspect
 _SEED = 42
-
-
-class FilterShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter, and how many documents pass it."""
-
-    text: str  # "": no filter
-    documents: int
-    share: float
-
-
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What one setting gives under one filter."""
-
-    settings: dict[str, Value]
-    filter: FilterShare
-    recall: float  # of exact, mean over the queries
-    recall_range: tuple[float, float]  # 95 % bootstrap interval
-    short: int  # answers with fewer documents than there are to find, at most k
-    length: float  # median number of documents in an answer
-    alone: float  # seconds, the median of one query at a time
-    load: Latency | None  # at the offered load, from the time when a query was due
-    achieved: float  # queries per second
-    plan: str  # how the server carries the search out; "" if it does not say
-
-    def overloaded(self, offered: float) -> bool:
-        """Whether the server fell behind the offered load."""
-        return bool(offered) and self.achieved < _KEPT_UP * offered
-
-    @property
-    def name(self) -> str:
-        """The settings as text, e.g. "ef_search=40 iterative_scan=off"; "" for none."""
-        return " ".join(f"{name}={value}" for name, value in self.settings.items())
-
-
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe found."""
-
-    target: str
-    k: int
-    queries: int
-    documents: int
-    similarity: str
-    ties: int  # queries whose k-th document ties with a later one, without a filter or under the first
-    offered: float  # queries per second
-    points: list[Point]
-    warnings: list[str]  # faults that explain the figures: short answers, a setting that does nothing, one answer to all
-    advice: str
-    notes: list[str]
 
 
 def probe(  # noqa: PLR0913 - the options of the command, by name

@@ -70,9 +70,7 @@ class TrainingPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
             for part, cost in self.costs.items()
         )
         columns = ("part", "seconds", "hours", "memory\nGiB", "disk\nGiB")
-        notes = (
-            "seconds: of a step, or of mining with 1,000 texts; here, with random weights and the longest texts",
-        )
+        notes = ("seconds: of a step, or of mining with 1,000 texts; here, with random weights and the longest texts",)
         return [*found, Table("", columns, measured, notes)]
 
     def lines(self) -> list[str]:
