@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.contracts import Contract
-from lexbench.errors import NotationError, echoed
+from lexbench.errors import CommandError, NotationError, echoed
 from lexbench.fusion import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
@@ -129,6 +129,8 @@ class Encoder(Model):
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers
+    metric: str = "dot"  # how its vectors are compared: "dot", or "euclidean" or "manhattan", which `flat` has
+    states_similarity: bool = True  # False if nobody says how its vectors are compared: a note then warns of unequal lengths
     query_idf: float = 0.0  # power of the `collection_idf` that comes first unless the user names one; 0: none
     document_length: int | None = None  # tokens read per document, special ones included; None: it has no `token_spans`
 
@@ -235,6 +237,16 @@ class Engine(Plugin):
     def for_kind(self, kind: Kind) -> Self:
         """Return the engine for vectors of *kind*; an engine of one kind returns itself."""
         return self
+
+    def for_metric(self, metric: str) -> Self:
+        """Return the engine that compares vectors by *metric*. Raises CommandError if it has another; default: dot products."""
+        if metric == "dot":
+            return self
+        name = type(self).__name__.lower()
+        raise CommandError(
+            f"{name} compares vectors by dot product, and the model states the similarity {metric}: search them by @flat, or "
+            'type similarity="cosine" or "dot" to compare them otherwise'
+        )
 
     def on_workers(self, executor: "Executor", note: Callable[[str], None]) -> Self:
         """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""

@@ -90,7 +90,7 @@ def test_one_matrix_per_text_is_one_vector_per_token():
 REFUSED = [
     (None, "returned NoneType; it must return a 2-d numpy array, a torch tensor"),
     ("text", "returned str; it must"),
-    ({"dense_vecs": COUNTS}, "returned dict; it must"),
+    ({"dense_vecs": COUNTS}, "returned dict; it must"),  # adapters take the value first
     (["a", "b", "c"], "returned list of str; it must"),
     ([1.0, 2.0, 3.0], "returned list of float; it must"),
     ([[1.0], [1.0, 2.0], [1.0]], "returned list of list; it must"),

@@ -13,8 +13,7 @@ from lexbench.encoders.vectors import LookedUp, digests_below
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.types import Kind, Query
 from lexbench.vector_formats.lookup import DenseTable, dense_files
-
-_LEAST = np.float32(1e-12)  # the least length to divide by
+from lexbench.vectors import SIMILARITIES, metric_of, unit_length
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,8 @@ class DenseVectors(LookedUp):
     """Vectors of *documents* and *queries*: files of Parquet or JSON lines, or folders of them.
 
     A row has an id (docid, qid, _id, id) and a vector (vector, emb, embedding). *similarity* "cosine" makes vectors of length
-    1. During a look-up all vectors are in a temporary file of four bytes per number, and their ids in memory.
+    1; "euclidean" and "manhattan" are for `flat`. During a look-up all vectors are in a temporary file of four bytes per
+    number, and their ids in memory.
     """
 
     similarity: str = "dot"
@@ -32,11 +32,16 @@ class DenseVectors(LookedUp):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings, MissingData for missing files."""
-        if self.similarity not in ("dot", "cosine"):
-            raise CommandError(f"dense_vectors(similarity={self.similarity!r}): there is dot, cosine")
+        if self.similarity not in SIMILARITIES:
+            raise CommandError(f"dense_vectors(similarity={self.similarity!r}): there is {', '.join(SIMILARITIES)}")
         super().__post_init__()
         for path in (self.documents, self.queries):
             dense_files(Path(path))  # raises InvalidFile for other files
+
+    @property
+    def metric(self) -> str:
+        """The similarity, if vectors are not multiplied."""
+        return metric_of(self.similarity)
 
     def encode_queries(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of queries. Raises LexbenchError if the files lack one, or do not fit."""
@@ -49,9 +54,7 @@ class DenseVectors(LookedUp):
         return self._scaled(_table(self.documents).find(ids, f"{self.documents} has no vector of document"))
 
     def _scaled(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self.similarity == "dot":
-            return vectors
-        scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST)
+        scaled: NDArray[np.float32] = unit_length(vectors) if self.similarity == "cosine" else vectors
         return scaled
 
 

@@ -5,9 +5,9 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
 from lexbench.errors import CommandError
 from lexbench.plugins import Engine, Index
+from lexbench.registry import optional
 from lexbench.types import Hits, Kind
 
 _STORAGE = ("float32", "float16")
+_METRICS = ("dot", "euclidean", "manhattan")
 _QUERIES = 4096  # searched in one pass over the index: more would hardly be faster, and take more memory
 
 
@@ -26,14 +28,16 @@ class FlatIndex(Index):
     """Document vectors on disk, row i at position i."""
 
     vectors: NDArray[Any]  # (documents, dimensions), float32 or float16, memory-mapped
+    similarity: str = "dot"
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, dimensions); float32 as BLAS adds them up.
+        """Return the *k* largest scores of each of *queries* (queries, dimensions); float32 as BLAS adds up products.
 
-        Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. Raises LexbenchError for queries of
+        Memory: 16 MB of scores, at most 17 bytes x 4,096 x k of candidates, and the hits. Raises LexbenchError for queries of
         another width, or with values that are not finite.
         """
         from lexbench.engines.kernels.dense import Best, tiles
+        from lexbench.engines.kernels.distances import products_of
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
@@ -42,7 +46,7 @@ class FlatIndex(Index):
         for start in range(0, len(queries), _QUERIES):
             batch = slice(start, start + _QUERIES)
             best = Best(len(queries[batch]), hits.docs.shape[1])
-            for query, position, products in tiles([self.vectors], queries[batch]):
+            for query, position, products in tiles([self.vectors], queries[batch], products_of(self.similarity)):
                 best.add(products, position, query)
             hits.docs[batch], hits.scores[batch] = best.hits()
         return hits
@@ -53,10 +57,12 @@ class Flat(Engine):
     """Every document vector is multiplied with every query vector; nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums
-    are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like).
+    are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like). *similarity* is "dot", or
+    "euclidean" or "manhattan", which models may state: scores are then distances below 0.
     """
 
     storage: str = "float32"
+    similarity: str = optional("dot")
 
     kind: ClassVar[Kind] = Kind.DENSE
     exact: ClassVar[bool] = True
@@ -64,8 +70,14 @@ class Flat(Engine):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for an unknown storage."""
+        """Raise CommandError for an unknown storage or similarity."""
         check_storage("flat", self.storage)
+        if self.similarity not in _METRICS:
+            raise CommandError(f"flat(similarity={self.similarity!r}): there is {', '.join(_METRICS)}; for cosine type dot")
+
+    def for_metric(self, metric: str) -> Self:
+        """Return the engine that compares vectors by *metric*, if that is not the dot product."""
+        return self if metric == "dot" else replace(self, similarity=metric)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write the vectors of *shards* (n, dimensions) into *path*. Raises LexbenchError as `write_matrix` does."""
@@ -76,7 +88,7 @@ class Flat(Engine):
         vectors = map_matrix(path)
         if len(vectors):
             FlatIndex(vectors[:1]).search(np.zeros((1, vectors.shape[1]), np.float32), 1)
-        return FlatIndex(vectors)
+        return FlatIndex(vectors, self.similarity)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
+from lexbench.engines.kernels.distances import distances
 from lexbench.errors import LexbenchError
 from lexbench.plugins import BuildContext, Encoder, Engine, Index, Rescorer, Retriever, Searcher, StoredVectors, Transform
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
@@ -182,13 +183,16 @@ class VectorRescorer(VectorQueries, Rescorer):
             if isinstance(vectors, MultiVectors):
                 scores[inside] = _sums_of_maxima(encoded, vectors, queries, rows)
             else:
-                scores[inside] = _products(encoded, vectors)[queries, rows]
+                similarity = getattr(self.retriever.engine, "similarity", "dot")
+                scores[inside] = _products(encoded, vectors, similarity)[queries, rows]
         return scores
 
 
-def _products(queries: Any, documents: Any) -> NDArray[Any]:
-    """Return the dot products (queries, documents)."""
+def _products(queries: Any, documents: Any, similarity: str) -> NDArray[Any]:
+    """Return the dot products (queries, documents), or distances below 0."""
     same_width(queries.shape[1], documents.shape[1])
+    if similarity != "dot":
+        return distances(similarity, queries, documents)
     if isinstance(documents, np.ndarray):
         return np.asarray(queries @ documents.T)
     return np.asarray((queries.astype(np.float64) @ documents.astype(np.float64).T).toarray())

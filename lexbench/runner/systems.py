@@ -21,7 +21,8 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExt
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import SESSION, ForeignEncoder, adapted, digests, name_of
+from lexbench.runner.adapters import adapted, digests
+from lexbench.runner.object_encoders import SESSION, ForeignEncoder, name_of
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.types import Kind
 
@@ -70,7 +71,7 @@ def system(given: Any, name: str | None = None, imported_from: str = "") -> Syst
         return System(name or str(expression), retriever, describe(retriever), str(expression))
     plugin = adapted(given)
     if isinstance(plugin, Encoder):
-        plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])))
+        plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])).for_metric(plugin.metric))
     return System(name or imported_from or name_of(given), plugin, describe(plugin), imported_from=imported_from)
 
 
@@ -274,7 +275,7 @@ def _encoded(expression: Expression) -> Encoded:
         transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
     with suppress(TypeError):  # a setting has no hash
         _short_names[encoder] = expression.head.name
-    return Encoded(encoder, engine, tuple(transforms))
+    return Encoded(encoder, engine.for_metric(encoder.metric), tuple(transforms))
 
 
 def _engine(call: Call) -> Engine:
