@@ -355,11 +355,14 @@ BROKEN = {  # by error and fault: the change that makes a folder wrong, and the 
         "other model_type": (config(model_type="t5"), "'t5' is not supported; there is: bert, distilbert, modernbert, rob"),
         "no model_type": (config(model_type=None), "model_type None is not supported"),
         "a router": (modules(pipeline(ROUTER)), r"a model of Router, .*type inference_free\(model=…\)"),
-        "a dense model": (modules(pipeline("a.Transformer", "a.Pooling")), "Transformer and Pooling"),
+        "a dense model": (modules(pipeline("pylate.Transformer", "pylate.Pooling")), "Transformer and Pooling"),
+        "its authors' code": (modules(pipeline("a.Transformer", "a.Pooling")), r"a\.Transformer and a\.Pooling"),
         "no modules": (modules([]), "a model of no modules"),
-        "pools by sum": (sparse_encoder(POOLING, pooling_strategy="sum"), "pools by 'sum'; lexbench encodes .* 'max'"),
+        "pools otherwise": (
+            sparse_encoder(POOLING, pooling_strategy="mean"),
+            "pooling_strategy is 'mean', which lexbench does not do",
+        ),
         "another activation": (sparse_encoder(POOLING, activation_function="gelu"), "activation is 'gelu'"),
-        "a prompt": (sparse_encoder(ABOUT, prompts={"query": "find: "}), "puts a prompt before texts"),
         "lower case": (sparse_encoder(BODY, do_lower_case=True), "lower-cases texts"),
     },
     InvalidFile: {

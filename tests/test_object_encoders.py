@@ -144,7 +144,7 @@ def test_other_similarities_are_refused_by_name():
         adapted(Computes(lambda a, b: (a @ b.T) ** 3))
     with pytest.raises(LexbenchError, match="Places states maxsim, and returned one vector per text"):
         adapted(Places(Name.MAX_SIM))
-    with pytest.raises(CommandError, match="csr compares vectors by dot product, and the model states .* euclidean"):
+    with pytest.raises(CommandError, match=r"csr compares vectors by dot product, and the model states .* euclidean"):
         system(Places("euclidean", sparse.csr_array))
     assert adapted(Places(Name.MAX_SIM, lambda rows: [row[None] for row in rows])).kind is Kind.MULTI
 

@@ -131,6 +131,10 @@ class Transformer(LocalModel, Encoder):
         values = vectors.values if self.kind is Kind.MULTI else vectors.data if self.kind is Kind.SPARSE else vectors
         model.check_finite(values, "weights")
 
+    def _width(self, model: Any) -> int:
+        """Return the number of dimensions of a vector."""
+        return int(model.dimensions)
+
     def _silent(self, _model: Any) -> Sequence[int]:
         """Return the ids of tokens whose positions do not pool."""
         return ()
@@ -215,7 +219,7 @@ class Transformer(LocalModel, Encoder):
                 blocks.append(vectors)
                 advance(len(batch.texts))
         if not cut:
-            nothing = np.zeros((0, model.dimensions), np.float32)
+            nothing = np.zeros((0, self._width(model)), np.float32)
             multi = MultiVectors(nothing, np.zeros(1, np.int64))
             return {Kind.SPARSE: scipy.sparse.csr_array(nothing), Kind.DENSE: nothing, Kind.MULTI: multi}[self.kind]
         longest_first, order = stacked(blocks), np.argsort(np.concatenate([batch.texts for batch in cut]))

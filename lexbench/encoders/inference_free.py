@@ -76,12 +76,13 @@ class InferenceFree(SparseMLM):
         """Return the vectors (texts, vocabulary) of queries: the weight of each of their tokens, once."""
         weights = self._table()
         width = max(len(weights), int(self.checkpoint_files(fetch(self.model, self.revision)).config["vocab_size"]))
-        encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(list(texts), add_special_tokens=False)
+        prompted = [self.query_prompt + text for text in texts]
+        encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
         terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
-        return sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width))
+        return self._finished(sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width)), self.query_terms)
 
     def _files(self) -> tuple[Path, Path]:
         """Return the files of the table and of the tokenizer of queries."""

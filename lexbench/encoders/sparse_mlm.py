@@ -19,6 +19,7 @@ from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
+from lexbench.vectors import unit_length
 
 if TYPE_CHECKING:
     import scipy
@@ -37,6 +38,9 @@ class SparseMLM(SparseTransformer):
     terms: "saturated" counts the word pieces of a query as in a document, "whole" counts a piece as often as the query has it.
     *query_idf* above 0 puts `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most
     terms of the vocabulary, which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+
+    *pooling* "sum" adds up the weights of positions (the first SPLADE). *query_terms* keeps only the largest weights of a
+    query. *similarity* "cosine" makes vectors of length 1. Prompts are put before texts, and are cut with them.
     """
 
     query_length: int = at_search(256)
@@ -48,6 +52,11 @@ class SparseMLM(SparseTransformer):
     query_text_terms: int = optional_at_search(0)
     query_counts: str = optional_at_search("saturated")
     query_idf: float = optional_at_search(0.0)
+    pooling: str = optional("max")
+    query_terms: int = optional_at_search(0)
+    similarity: str = optional("dot")
+    query_prompt: str = optional_at_search("")
+    document_prompt: str = optional("")
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
@@ -58,12 +67,15 @@ class SparseMLM(SparseTransformer):
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
+        "pooling": ("max", "sum"),
+        "similarity": ("dot", "cosine"),
     }
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        for name, none in ("document_terms", "all"), ("text_terms", "none"), ("query_text_terms", "none"):
+        zero = {"document_terms": "all", "query_terms": "all", "text_terms": "none", "query_text_terms": "none"}
+        for name, none in zero.items():
             if getattr(self, name) < 0:
                 raise CommandError(f"{self.plugin}({name}={getattr(self, name)}): give a number above 0, or 0 for {none}")
         if not 0 <= self.query_idf < inf:
@@ -88,14 +100,24 @@ class SparseMLM(SparseTransformer):
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        vectors = super().encode_tokens(tokens, advance)
-        return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
+        return self._finished(super().encode_tokens(tokens, advance), self.document_terms)
+
+    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
+        """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
+        return self._finished(super().encode_query(texts), self.query_terms)
+
+    def _finished(self, vectors: "scipy.sparse.csr_array", terms: int) -> "scipy.sparse.csr_array":
+        """Return *vectors* with their largest *terms* (0: all) alone, and of length 1 if they are compared by cosine."""
+        vectors = TopK(terms).document(vectors) if terms else vectors
+        return unit_length(vectors) if self.similarity == "cosine" else vectors
 
     def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of documents."""
+        if self.pooling == "sum":
+            return self._summed(model, batch)
         vectors: scipy.sparse.csr_array = model.vectors(
             batch, self.activation, text_terms=self.text_terms, most_terms=self.document_terms
         )
@@ -103,10 +125,17 @@ class SparseMLM(SparseTransformer):
 
     def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
+        if self.pooling == "sum":
+            return self._summed(model, batch)
         whole = self.query_counts == "whole"
         vectors: scipy.sparse.csr_array = model.vectors(
             batch, self.activation, whole_counts=whole, text_terms=self.query_text_terms
         )
+        return vectors
+
+    def _summed(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+        """Return the vectors of one batch whose weights are sums over positions."""
+        vectors: scipy.sparse.csr_array = model.summed_vectors(batch, self.activation)
         return vectors
 
     def _check(self, model: Any, vectors: "scipy.sparse.csr_array") -> None:
