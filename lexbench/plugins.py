@@ -197,6 +197,10 @@ class Transform(Plugin):
     """Changes stored vectors before they are indexed, and queries before they are searched, e.g. pruning."""
 
     kind: ClassVar[Kind]  # of the vectors that it takes and gives
+    kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if there are several
+    codes: ClassVar[str] = ""  # the form of `lexbench.types.Codes` that it makes, "int8" or "bits"; "": it makes vectors
+    takes: ClassVar[tuple[str, ...]] = ("",)  # the forms that it takes; "": vectors
+    learns: ClassVar[bool] = False  # whether it needs `learned` before it is used
     impacts: ClassVar[bool] = False  # whether it makes whole numbers, which engines with `impacts` take
     uses_collection: ClassVar[bool] = False  # whether `query` needs the statistics that `with_collection` gets
 
@@ -212,6 +216,18 @@ class Transform(Plugin):
         """Return counts for document vectors (n, width), e.g. {"dropped": 12}; results add them up over the corpus."""
         return {}
 
+    def learned(self, shards: Iterable[Any]) -> Self:
+        """Return a copy that has learned from the document vectors in *shards*; called first if `learns` is true."""
+        return self
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learned, as arrays by name: an index keeps them."""
+        return {}
+
+    def with_state(self, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a copy that knows the `state` of another."""
+        return self
+
     def with_collection(self, statistics: CollectionStatistics) -> Self:
         """Return a copy that knows the sparse vectors in the index; called before `query` if `uses_collection` is true."""
         return self
@@ -224,6 +240,8 @@ class Engine(Plugin):
     kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if `for_kind` makes it take others
     exact: ClassVar[bool]  # whether it finds what comparing a query with every vector finds
     impacts: ClassVar[bool] = False  # whether it takes whole numbers only: sparse vectors are then quantised for it
+    codes: ClassVar[tuple[str, ...]] = ()  # the forms of `lexbench.types.Codes` that it takes besides vectors
+    rescore: int = 0  # times k candidates are found by codes, and scored again by what these were made from; 0: none
     compressed: ClassVar[bool] = False  # whether scores are of compressed vectors, so they differ a little from exact ones
 
     def build(self, shards: Iterable[Any], path: Path) -> None:

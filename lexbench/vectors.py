@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError, echoed
-from lexbench.types import Kind, MultiVectors
+from lexbench.types import Codes, Kind, MultiVectors
 
 SIMILARITIES = ("dot", "cosine", "euclidean", "manhattan")  # of single vectors; by maxsim the token vectors are multiplied
 _SIMILARITY_NAMES = {  # without case, blanks and punctuation: of sentence-transformers, mteb, beir and vector databases
@@ -39,7 +39,7 @@ def kind_of(vectors: Any) -> Kind:
         return Kind.SPARSE
     if isinstance(vectors, MultiVectors):
         return Kind.MULTI
-    if isinstance(vectors, np.ndarray) and vectors.ndim == 2:  # noqa: PLR2004 - a matrix
+    if isinstance(vectors, Codes) or (isinstance(vectors, np.ndarray) and vectors.ndim == 2):  # noqa: PLR2004 - a matrix
         return Kind.DENSE
     raise LexbenchError(
         f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"

@@ -6,17 +6,19 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.engines._codes import open_codes, write_codes
 from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
 from lexbench.errors import CommandError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import optional
-from lexbench.types import Hits, Kind
+from lexbench.types import Codes, Hits, Kind
 
 _STORAGE = ("float32", "float16")
 _METRICS = ("dot", "euclidean", "manhattan")
@@ -59,13 +61,18 @@ class Flat(Engine):
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums
     are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like). *similarity* is "dot", or
     "euclidean" or "manhattan", which models may state: scores are then distances below 0.
+
+    Codes of `binary` are compared by Hamming distance, codes of `int8` by products of whole numbers. With *rescore* above 0,
+    that many times k candidates are found by codes and scored again by the vectors, or by int8 codes: `int8|binary`.
     """
 
     storage: str = "float32"
     similarity: str = optional("dot")
+    rescore: int = optional(0)
 
     kind: ClassVar[Kind] = Kind.DENSE
     exact: ClassVar[bool] = True
+    codes: ClassVar[tuple[str, ...]] = ("int8", "bits")
     version: ClassVar[int] = 2
     deterministic: ClassVar[bool] = True
 
@@ -74,17 +81,26 @@ class Flat(Engine):
         check_storage("flat", self.storage)
         if self.similarity not in _METRICS:
             raise CommandError(f"flat(similarity={self.similarity!r}): there is {', '.join(_METRICS)}; for cosine type dot")
+        if self.rescore < 0:
+            raise CommandError(f"flat(rescore={self.rescore}): give a number above 0, e.g. 4, or 0 to score codes alone")
 
     def for_metric(self, metric: str) -> Self:
         """Return the engine that compares vectors by *metric*, if that is not the dot product."""
         return self if metric == "dot" else replace(self, similarity=metric)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
-        """Write the vectors of *shards* (n, dimensions) into *path*. Raises LexbenchError as `write_matrix` does."""
-        write_matrix("flat", self.storage, shards, path)
+        """Write the vectors, or codes, of *shards* (n, dimensions) into *path*. Raises LexbenchError as `write_matrix` does."""
+        left = iter(shards)
+        first = next(left, None)
+        if isinstance(first, Codes):
+            write_codes(first, left, self.storage, path)
+        else:
+            write_matrix("flat", self.storage, () if first is None else chain([first], left), path)
 
-    def open(self, path: Path) -> FlatIndex:
+    def open(self, path: Path) -> Index:
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
+        if codes := open_codes(path, self.rescore):
+            return codes
         vectors = map_matrix(path)
         if len(vectors):
             FlatIndex(vectors[:1]).search(np.zeros((1, vectors.shape[1]), np.float32), 1)
