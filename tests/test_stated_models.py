@@ -157,6 +157,20 @@ def test_dense_models(place, tmp_path, case):
     assert check(DENSE[case](place), tmp_path).startswith("dense(")
 
 
+def test_what_was_taken_is_noted(place, tmp_path):
+    """A note says which unusual settings were taken from the folder, and one per setting that was typed otherwise."""
+    pooled(place, truncate_dim=12, prompts=PROMPTS).save(str(tmp_path / "saved"), create_model_card=False)
+    taken = "the folder of its model states dimensions=12, query_prompt='w1 search: ', document_prompt='w2 w3 '"
+    typed = f'dense(model="{tmp_path / "saved"}"'
+    assert system(f"{typed})").retriever.encoder.notes() == [taken]
+    assert system(f'{typed}, pooling="cls", dimensions=8, document_prompt="", query_length=9)').retriever.encoder.notes() == [
+        "pooling='cls' was asked for, and the checkpoint says pooling='mean'",
+        "dimensions=8 was asked for, and the checkpoint says dimensions=12",
+        "document_prompt='' was asked for, and the checkpoint says document_prompt='w2 w3 '",
+        "the folder of its model states query_prompt='w1 search: '",
+    ]
+
+
 def test_lengths_of_queries_and_documents(place, tmp_path):
     """A Transformer may have two lengths; lower-casing is done before tokens."""
     first = Transformer(str(body(place)), query_length=10, document_length=20)

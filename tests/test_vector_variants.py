@@ -5,15 +5,17 @@ import pytest
 from scipy import sparse
 
 from lexbench.engines.flat import Flat
+from lexbench.engines.impact import Impact
 from lexbench.engines.kernels.code_products import raw_scores
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.systems import describe, named_systems, system
-from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, read_notes
 from lexbench.testing.retrievers import artifacts
 from lexbench.transforms.binary import Binary
 from lexbench.transforms.int8 import Int8
+from lexbench.transforms.quantize import Quantize
 from lexbench.transforms.truncate import Truncate
 from lexbench.types import Codes, Kind, MultiVectors
 
@@ -264,6 +266,31 @@ def test_sizes_are_those_of_the_index(tmp_path, name):
     scores = rescorer.score(rescorer.encode(["3 1 2", "40 5 1", "9 9 0"]), np.sort(hits.docs, axis=1))
     expected = np.take_along_axis(hits.scores, np.argsort(hits.docs, axis=1), axis=1)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_rounding_changes_are_noted(tmp_path):
+    """Whole numbers below 5 differ from their weights by a tenth or more: a note says how many there are and what to type."""
+
+    class Words(Numbers):
+        kind = Kind.SPARSE
+        size = 0.01
+
+        def encode_document(self, texts):
+            rows = np.array([[self.size * (1 + text.count(letter)) for letter in "0123456789"] for text in texts])
+            return sparse.csr_array(rows.astype(np.float32))
+
+        encode_query = encode_document
+
+    def noted(size, *form):
+        encoder = type("Sized", (Words,), {"size": size})()
+        context = artifacts(tmp_path / str((size, len(form))), TEXTS)
+        return read_notes(context.index(Encoded(encoder, Impact(), form)))
+
+    (line,) = noted(0.01, Quantize())
+    assert line.startswith(
+        "100% of the weights are whole numbers below 5 after rounding, so scores differ from exact ones; type"
+    )
+    assert noted(0.01, Quantize(scale=10_000)) == noted(1.0, Quantize()) == []
 
 
 def test_lists_make_several_systems():

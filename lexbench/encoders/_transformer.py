@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, shortened
 from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, document_inputs, token_spans, tokenise
@@ -19,6 +19,7 @@ from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import rows_of, stacked
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
+_SHOWN = 300  # characters of a note
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 
@@ -78,13 +79,23 @@ class Transformer(LocalModel, Encoder):
         return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     def notes(self) -> list[str]:
-        """Return one note for each setting that differs from what the checkpoint states."""
+        """Return one note for each setting but lengths that differs from what the checkpoint states, and one on what it states.
+
+        The latter has the settings that other models lack, e.g. cut vectors and prompts.
+        """
         stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
+        optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
+        ordinary = optional | {"query_prompt": "", "document_prompt": ""}
+        taken = [
+            f"{name}={value!r}"
+            for name, value in stated.items()
+            if name in ordinary and ordinary[name] != value == getattr(self, name)
+        ]
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()
-            if name in self.choices and value != getattr(self, name)
-        ]
+            if name not in (*self.lengths, *self.query_lengths) and value != getattr(self, name, value)
+        ] + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
 
     def slow_note(self) -> str:
         """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""

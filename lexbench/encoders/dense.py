@@ -95,7 +95,7 @@ class Dense(Transformer):
             raise CommandError(f'dense(skip={self.skip}) leaves out positions of the mean; type pooling="mean", or skip=0')
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override] # a setting decides it
         """The similarity, if vectors are not multiplied."""
         return metric_of(self.similarity)
 

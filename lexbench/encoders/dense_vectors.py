@@ -39,7 +39,7 @@ class DenseVectors(LookedUp):
             dense_files(Path(path))  # raises InvalidFile for other files
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override] # a setting decides it
         """The similarity, if vectors are not multiplied."""
         return metric_of(self.similarity)
 

@@ -114,7 +114,7 @@ class StaticEmbedding(Encoder):
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> str:  # type: ignore[override] # a setting decides it
         """The similarity, if vectors are not multiplied."""
         return metric_of(self.similarity)
 

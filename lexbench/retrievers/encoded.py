@@ -30,6 +30,7 @@ _FREQUENCIES = "document_frequency.npy"
 _COLLECTION = "collection.json"  # the number of documents, for transforms that use the collection
 _LEARNED = "learned.safetensors"  # of transforms, by place and name
 _UNEQUAL = 1.01  # times the shortest length
+_MANY = 0.2  # of the weights
 _ROWS = 4096  # documents whose vectors are in memory at a time
 
 
@@ -55,6 +56,7 @@ class Encoded(Retriever):
             tally = SparseCounts(len(corpus))
             self.engine.build(tally.watch(shards), path / ENGINE_DIR)
             summary = tally.summary(corpus.doc_ids, self.encoder.token)
+            write_notes(path, _rounding_notes(counts))
             np.save(path / _FREQUENCIES, tally.document_frequency)
             if self.uses_collection:
                 (path / _COLLECTION).write_text(json.dumps({"documents": len(corpus)}) + "\n", encoding="utf-8")
@@ -241,6 +243,18 @@ class VectorRescorer(VectorQueries, Rescorer):
                 similarity = getattr(self.retriever.engine, "similarity", "dot")
                 scores[inside] = _products(encoded, vectors, similarity)[queries, rows]
         return scores
+
+
+def _rounding_notes(counts: "Counter[str]") -> list[str]:
+    """Return a note if `quantize` has made whole numbers of many weights that are too small for it."""
+    coarse, rounded = counts["coarse"], counts["rounded"]
+    if coarse <= _MANY * rounded:
+        return []
+    line = (
+        f"{coarse / rounded:.0%} of the weights are whole numbers below 5 after rounding, so scores differ from exact ones; "
+        "type a larger scale, e.g. |quantize(10000)@impact, or @csr, which rounds nothing"
+    )
+    return [line]
 
 
 def _products(queries: Any, documents: Any, similarity: str) -> NDArray[Any]:

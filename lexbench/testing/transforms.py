@@ -58,7 +58,7 @@ class TransformContract:
         assert all(np.array_equal(one, other) for one, other in zip(whole, alone, strict=True))
 
     def test_the_form_of_the_output(self, transform: Any, side: Any) -> None:
-        """The output is finite, float32 or codes, and of the transform's kind; sparse rows have no zeros, and ascending terms."""
+        """The output is finite, float32 or codes, of the transform's kind; sparse rows have no zeros, and ascending terms."""
         given = side(vectors(transform.kind))
 
         assert kind_of(given) is transform.kind

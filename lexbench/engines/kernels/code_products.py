@@ -15,7 +15,7 @@ _EXACT = 1024  # dimensions of int8 whose products add up to less than 2**24, so
 _WORD = 8  # bytes
 
 
-def raw_scores(queries: Codes, documents: NDArray[np.uint8] | NDArray[np.int8]) -> NDArray[np.float32]:
+def raw_scores(queries: Codes, documents: NDArray[Any]) -> NDArray[np.float32]:
     """Return the whole-number scores (queries, documents) of codes of one form; larger is nearer.
 
     Of bits it is the Hamming distance below 0, of int8 the dot product, which float32 holds exactly up to 2**24. Raises

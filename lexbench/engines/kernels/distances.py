@@ -1,6 +1,6 @@
 """Distances of dense vectors below 0, computed in float64: larger is nearer. For models that state such a similarity."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from lexbench.engines.kernels.dense import Products
 
-_NAMES = {"euclidean": "euclidean", "manhattan": "cityblock"}  # SciPy's names
+_NAMES: dict[str, Literal["euclidean", "cityblock"]] = {"euclidean": "euclidean", "manhattan": "cityblock"}  # SciPy's
 
 
 def products_of(similarity: str) -> "Products | None":
