@@ -130,7 +130,7 @@ class StaticEmbedding(Encoder):
         """Return the means (texts, dimensions) of token vectors, cut and scaled; 0 for a text without tokens."""
         files = self._files()
         changed = tuple(path.stat().st_mtime_ns for path in (*files.weights, *files.tokenizer))
-        table = _read(files.folder, "model_type" in files.config, changed)
+        table = _read(files.folder, bool(files.config), changed)
         if self.dimensions > table.vectors.shape[1]:
             raise CommandError(f"static_embedding(dimensions={self.dimensions}): {self.model} has {table.vectors.shape[1]}")
         ids = table.ids(texts)

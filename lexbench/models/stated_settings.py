@@ -25,6 +25,7 @@ _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers befo
 _ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs does not count the last logarithm, ours does
 _LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # endings of the authors' class names; the misspelling is theirs
 _STATIC = "StaticEmbedding"
+_MODEL2VEC = "embedding_dtype"  # model2vec writes it into every config.json
 _COLBERT_NAMES = {  # their setting: ours
     "query_maxlen": "query_length",
     "doc_maxlen": "document_length",
@@ -63,7 +64,7 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     stated, model = optional_json(folder / ABOUT), write_value(str(folder))
     by_cosine = stated.get("similarity_fn_name") == "cosine"  # whole numbers would be too coarse for weights below 1
     on_impact = "" if by_cosine else "@impact"
-    if _STATIC in kinds or config.get("model_type") == "model2vec":
+    if kinds[:1] == [_STATIC] or (not kinds and (config.get("model_type") == "model2vec" or _MODEL2VEC in config)):
         return f"static_embedding(model={model})"
     if "Router" in kinds and stated.get("model_type", "SparseEncoder") == "SparseEncoder":
         return f"inference_free(model={model}){on_impact}"
