@@ -163,7 +163,8 @@ def unit_length(vectors: Any) -> Any:
         return vectors._replace(values=unit_length(vectors.values))
     if not scipy.sparse.issparse(vectors):
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST)
-    scaled: Any = scipy.sparse.csr_array(vectors, copy=True)
+    given: Any = vectors
+    scaled = scipy.sparse.csr_array(given, copy=True)
     lengths = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
     scaled.data /= np.repeat(np.maximum(lengths, _LEAST), np.diff(scaled.indptr)).astype(np.float32)
     return scaled
