@@ -140,6 +140,9 @@ def test_other_similarities_are_refused_by_name():
     """An unknown name, a method that computes something else, maxsim of one vector, and distances of sparse vectors."""
     with pytest.raises(CommandError, match=r"Places.similarity_fn_name states the similarity 'jaccard', and lexbench has dot"):
         adapted(Places("jaccard"))
+    raising = type("Raising", (Computes,), {"similarity_fn_name": property(lambda _: 1 // 0)})(cosine)
+    with pytest.raises(CommandError, match=r"Raising\.similarity_fn_name cannot be read: ZeroDivisionError"):
+        adapted(raising)
     with pytest.raises(CommandError, match="its method similarity computes none of cosine, dot, euclidean, manhattan"):
         adapted(Computes(lambda a, b: (a @ b.T) ** 3))
     with pytest.raises(LexbenchError, match="Places states maxsim, and returned one vector per text"):

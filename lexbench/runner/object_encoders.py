@@ -209,7 +209,13 @@ def stated_similarity(item: Any) -> Stated | None:
     item = getattr(item, "__self__", item)
     for place in ("", "mteb_model_meta.", *(f"{name}." for name in _INNER)):
         owner = getattr(item, place.rstrip("."), None) if place else item
-        if (stated := getattr(owner, "similarity_fn_name", None)) is not None:
+        try:
+            stated = getattr(owner, "similarity_fn_name", None)
+        except Exception as error:
+            raise CommandError(
+                f"{name_of(item)}.{place}similarity_fn_name cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        if stated is not None:
             where = f"{place}similarity_fn_name"
             return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
     computed = _computed_similarity(item)
