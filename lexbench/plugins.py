@@ -130,6 +130,8 @@ class Encoder(Model):
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers
+    metric: str = "dot"  # how its vectors are compared: "dot", or "euclidean" or "manhattan", which `flat` has
+    states_similarity: bool = True  # False if nobody says how its vectors are compared: a note then warns of unequal lengths
     query_idf: float = 0.0  # power of the `collection_idf` that comes first unless the user names one; 0: none
     document_length: int | None = None  # tokens read per document, special ones included; None: it has no `token_spans`
 
@@ -205,6 +207,10 @@ class Transform(Plugin):
     """Changes stored vectors before they are indexed, and queries before they are searched, e.g. pruning."""
 
     kind: ClassVar[Kind]  # of the vectors that it takes and gives
+    kinds: ClassVar[tuple[Kind, ...]] = ()  # all of them, if there are several
+    codes: ClassVar[str] = ""  # the form of `lexbench.types.Codes` that it makes, "int8" or "bits"; "": it makes vectors
+    takes: ClassVar[tuple[str, ...]] = ("",)  # the forms that it takes; "": vectors
+    learns: ClassVar[bool] = False  # whether it needs `learned` before it is used
     impacts: ClassVar[bool] = False  # whether it makes whole numbers, which engines with `impacts` take
     uses_collection: ClassVar[bool] = False  # whether `query` needs the statistics that `with_collection` gets
 
@@ -220,6 +226,18 @@ class Transform(Plugin):
         """Return counts for document vectors (n, width), e.g. {"dropped": 12}; results add them up over the corpus."""
         return {}
 
+    def learned(self, shards: Iterable[Any]) -> Self:
+        """Return a copy that has learned from the document vectors in *shards*; called first if `learns` is true."""
+        return self
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learned, as arrays by name: an index keeps them."""
+        return {}
+
+    def with_state(self, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a copy that knows the `state` of another."""
+        return self
+
     def with_collection(self, statistics: CollectionStatistics) -> Self:
         """Return a copy that knows the sparse vectors in the index; called before `query` if `uses_collection` is true."""
         return self
@@ -233,6 +251,8 @@ class Engine(Plugin):
     exact: ClassVar[bool]  # whether it finds what comparing a query with every vector finds
     impacts: ClassVar[bool] = False  # whether it takes whole numbers only: sparse vectors are then quantised for it
     compressed: ClassVar[bool] = False  # whether scores are of vectors in fewer bits, so that they are no exact dot products
+    codes: ClassVar[tuple[str, ...]] = ()  # the forms of `lexbench.types.Codes` that it takes besides vectors
+    rescore: int = 0  # times k candidates are found by codes, and scored again by what these were made from; 0: none
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Index the vectors, which come in position order, into the existing, empty folder *path*."""
@@ -245,6 +265,16 @@ class Engine(Plugin):
     def for_kind(self, kind: Kind) -> Self:
         """Return the engine for vectors of *kind*; an engine of one kind returns itself."""
         return self
+
+    def for_metric(self, metric: str) -> Self:
+        """Return the engine that compares vectors by *metric*. Raises CommandError if it has another; default: dot products."""
+        if metric == "dot":
+            return self
+        name = type(self).__name__.lower()
+        raise CommandError(
+            f"{name} compares vectors by dot product, and the model states the similarity {metric}: search them by @flat, or "
+            'type similarity="cosine" or "dot" to compare them otherwise'
+        )
 
     def on_workers(self, executor: "Executor", note: Callable[[str], None]) -> Self:
         """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""

@@ -107,6 +107,47 @@ class MultiVectors(NamedTuple):
         return len(self.offsets) - 1, self.values.shape[1]
 
 
+class Codes(NamedTuple):
+    """Dense vectors made short, one row per text: a bit of each dimension, packed, or a byte of each."""
+
+    values: NDArray[Any]  # (texts, bytes), uint8 for bits, else int8
+    dimensions: int
+    source: Any = None  # the vectors (texts, dimensions), or the codes, that score candidates again; None: they are not kept
+    scales: NDArray[np.float32] | None = None  # (texts,) of queries in int8: a score is its product times the scale,
+    offsets: NDArray[np.float32] | None = None  # plus the offset
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of texts and of dimensions, like the shape of other kinds of vectors."""
+        return len(self.values), self.dimensions
+
+    @property
+    def of_bits(self) -> bool:
+        """Whether a dimension is one bit."""
+        return bool(self.values.dtype == np.uint8)
+
+    @property
+    def bytes_per_text(self) -> int:
+        """The bytes of a text's codes, and of its source if that is kept: four per dimension of vectors."""
+        source = self.source
+        kept = 0 if source is None else source.bytes_per_text if isinstance(source, Codes) else 4 * source.shape[1]
+        return int(self.values.shape[1]) + kept
+
+    def kept(self, *, source: bool) -> "Codes":
+        """Return the codes without their source, or with it alone: not with the source of that."""
+        if not source:
+            return self._replace(source=None)
+        return self._replace(source=self.source.kept(source=False) if isinstance(self.source, Codes) else self.source)
+
+    def rows(self, rows: slice) -> "Codes":
+        """Return some *rows*."""
+
+        def cut(part: Any) -> Any:
+            return None if part is None else part.rows(rows) if isinstance(part, Codes) else part[rows]
+
+        return Codes(self.values[rows], self.dimensions, cut(self.source), cut(self.scales), cut(self.offsets))
+
+
 class Corpus(Protocol):
     """Documents in position order, read from disk when they are asked for; never a list of Python objects."""
 

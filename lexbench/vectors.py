@@ -10,9 +10,22 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.errors import LexbenchError
-from lexbench.types import Kind, MultiVectors
+from lexbench.errors import CommandError, LexbenchError, echoed
+from lexbench.types import Codes, Kind, MultiVectors
 
+SIMILARITIES = ("dot", "cosine", "euclidean", "manhattan")  # of single vectors; by maxsim the token vectors are multiplied
+_SIMILARITY_NAMES = {  # without case, blanks and punctuation: of sentence-transformers, mteb, beir and vector databases
+    "dot": ("dot", "dotproduct", "dotscore", "ip", "innerproduct"),
+    "cosine": ("cosine", "cos", "cossim", "cosinesimilarity"),
+    "euclidean": ("euclidean", "euclideandistance", "euclid", "l2"),
+    "manhattan": ("manhattan", "manhattandistance", "cityblock", "l1"),
+    "maxsim": ("maxsim", "meanmaxsim"),  # the mean divides all scores of a query by one number
+}
+CODES = (
+    "8-bit codes are no vectors without their ranges, and packed bits are no numbers; give float vectors "
+    '(precision="float32"), and let lexbench make the codes: MODEL|int8 or MODEL|binary@flat(rescore=4)'
+)
+_LEAST = np.float32(1e-12)  # the least length to divide by
 _VOCABULARY = 1 << 20  # different terms that an encoder may name
 _RETURNS = (
     "a 2-d numpy array, a torch tensor, a list of vectors, a scipy sparse matrix, or a list of dicts {term: weight}, "
@@ -26,7 +39,7 @@ def kind_of(vectors: Any) -> Kind:
         return Kind.SPARSE
     if isinstance(vectors, MultiVectors):
         return Kind.MULTI
-    if isinstance(vectors, np.ndarray) and vectors.ndim == 2:  # noqa: PLR2004 - a matrix
+    if isinstance(vectors, Codes) or (isinstance(vectors, np.ndarray) and vectors.ndim == 2):  # noqa: PLR2004 - a matrix
         return Kind.DENSE
     raise LexbenchError(
         f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"
@@ -57,11 +70,15 @@ def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
 def _vectors(returned: Any, columns: dict[str, int]) -> Any:
     """Return *returned* as vectors, or None if its form is unknown."""
     if isinstance(returned, MultiVectors):
+        _check_no_codes(returned.values)
         return returned._replace(values=np.asarray(returned.values, np.float32))
+    _check_no_codes(returned)
     returned = _without_torch(returned)
     if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
         returned = np.asarray(returned)
     if isinstance(returned, list | tuple) or (isinstance(returned, np.ndarray) and returned.dtype == object):
+        for row in returned:
+            _check_no_codes(row)
         return _of_rows([_without_torch(row) for row in returned], columns)
     if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
         return returned.astype(np.float32, copy=False)
@@ -92,6 +109,13 @@ def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "sci
     return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), _VOCABULARY))
 
 
+def _check_no_codes(value: Any) -> None:
+    """Raise LexbenchError for an array or a tensor of 8-bit numbers: it has codes or packed bits. Sparse ones have weights."""
+    kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    if kind in ("int8", "uint8") and not scipy.sparse.issparse(value):
+        raise LexbenchError(f"the encoder returned {_form(value)} of {kind}: {CODES}")
+
+
 def _without_torch(value: Any) -> Any:
     """Return a torch tensor as an array or a coo_array, and any other *value* unchanged."""
     if not hasattr(value, "detach"):
@@ -109,6 +133,44 @@ def _form(value: Any) -> str:
     if (shape := getattr(value, "shape", None)) is not None:
         return f"{name} of shape {tuple(shape)}"
     return f"{name} of {type(value[0]).__name__}" if isinstance(value, list | tuple) and value else name
+
+
+# ---- similarity ------------------------------------------------------------------------------------------------------------
+
+
+def similarity_of(stated: Any, where: str) -> str:
+    """Return which of SIMILARITIES, or "maxsim", the *stated* name or enumeration member means.
+
+    Raises CommandError, which names *where* it is stated, for any other.
+    """
+    name = str(getattr(stated, "value", stated))
+    letters = "".join(filter(str.isalnum, name.lower()))
+    if found := next((ours for ours, names in _SIMILARITY_NAMES.items() if letters in names), None):
+        return found
+    raise CommandError(
+        f"{where} states the similarity {echoed(name)}, and lexbench has {', '.join(SIMILARITIES)}, maxsim; set one of these"
+    )
+
+
+def metric_of(similarity: str) -> str:
+    """Return how an engine compares vectors of that *similarity*: "dot" also for cosine, whose vectors have length 1."""
+    return similarity if similarity in ("euclidean", "manhattan") else "dot"
+
+
+def unit_length(vectors: Any) -> Any:
+    """Return *vectors* of any kind, float32, scaled to length 1: each text's vector, or each token's. A vector of 0 stays 0."""
+    if isinstance(vectors, MultiVectors):
+        return vectors._replace(values=unit_length(vectors.values))
+    if not scipy.sparse.issparse(vectors):
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST)
+    given: Any = vectors
+    scaled = scipy.sparse.csr_array(given, copy=True)
+    lengths = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
+    scaled.data /= np.repeat(np.maximum(lengths, _LEAST), np.diff(scaled.indptr)).astype(np.float32)
+    return scaled
+
+
+# ---- joining and taking rows -----------------------------------------------------------------------------------------------
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

@@ -122,6 +122,20 @@ def bert_body(folder, state) -> torch.nn.Module:
     return body.eval()
 
 
+def static_embedding(path, *, seed=0, dimensions=8) -> Path:
+    """Write a table of random token vectors in the form of sentence-transformers; return the path."""
+    path.mkdir(parents=True)
+    (path / "modules.json").write_text(
+        json.dumps([{"idx": 0, "path": "", "type": "sentence_transformers.models.StaticEmbedding"}])
+    )
+    generator = torch.Generator().manual_seed(seed)
+    write_weights(path, {"embedding.weight": torch.randn(len(VOCABULARY), dimensions, generator=generator)}, safetensors=True)
+    tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(path / "tokenizer.json"))
+    return path
+
+
 def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
     """Write a tiny *ForCausalLM with random weights and a tokenizer of words that adds <s>; return the path.
 

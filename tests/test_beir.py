@@ -10,7 +10,7 @@ from scipy import sparse
 import lexbench
 from lexbench.errors import CommandError
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import beir_encoder as encoder
+from lexbench.runner.object_encoders import beir_encoder as encoder
 from lexbench.runner.systems import system
 from lexbench.types import Document
 

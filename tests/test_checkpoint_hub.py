@@ -90,7 +90,7 @@ class Hub(HubFolders):
 def dense(path):
     """Write a dense model of sentence-transformers into *path*, the transformer in a subfolder."""
     body = checkpoints.masked_lm(path / "0_Transformer")
-    modules = [("a.Transformer", body.name), ("a.Pooling", "1_Pooling")]
+    modules = [("pylate.Transformer", body.name), ("pylate.Pooling", "1_Pooling")]
     (path / "modules.json").write_text(json.dumps([{"type": kind, "path": place} for kind, place in modules]))
     (path / "1_Pooling").mkdir()
     (path / "1_Pooling" / "config.json").write_text("{}")

@@ -99,8 +99,8 @@ def test_quantize_to_eight_bits():
     vectors = matrix([2.56, 0.004, 0], [2.55, 0, -0.5])
 
     assert rows(Quantize(bits=8).document(vectors)) == [[255, 0, 0], [255, 0, 0]]
-    assert Quantize(bits=8).counts(vectors) == {"clipped": 1, "dropped": 2}
-    assert Quantize().counts(vectors) == {"clipped": 0, "dropped": 2}
+    assert Quantize(bits=8).counts(vectors) == {"clipped": 1, "dropped": 2, "rounded": 3, "coarse": 1}
+    assert Quantize().counts(vectors) == {"clipped": 0, "dropped": 2, "rounded": 3, "coarse": 1}
     assert [Quantize(mode=mode).counts(matrix([0.006, 0.0099, 0.01]))["dropped"] for mode in ("rint", "floor")] == [0, 2]
     assert repr(Quantize(100)) == repr(Quantize(100.0))  # which have one key
 

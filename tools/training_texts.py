@@ -77,8 +77,8 @@ def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
         # Passages that are judged for TREC DL 2019 or 2020 are left out, so that both are tests on unseen passages.
         path = shared / "msmarco" / "passage-sample" / "corpus.jsonl.gz"
         judged = [shared / "msmarco" / f"qrels.dl{year}-passage.txt.gz" for year in (19, 20)]
-        reader = partial(text_sources.beir_corpus, path, judged)
-        yield Source("passages", "MS MARCO passages", "for research", (path, *judged), reader)
+        passages = partial(text_sources.beir_corpus, path, judged)
+        yield Source("passages", "MS MARCO passages", "for research", (path, *judged), passages)
     python = f"Python {sys.version.split()[0]} and installed packages"
     yield Source("docstrings", python, "each package's own", (), text_sources.docstrings)
     debian = Debian(folder / "debian")

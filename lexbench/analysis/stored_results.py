@@ -38,7 +38,7 @@ def stored_results(store: Store) -> Results:
 
     Damaged and impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
     """
-    rows = []
+    rows: list[Entry] = []
     for path in finished_files(store, "results", "result.json"):
         try:
             result = msgspec.structs.replace(read_stored(path), measured=read_measurement(path.parent))

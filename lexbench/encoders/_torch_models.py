@@ -34,8 +34,9 @@ from lexbench.models.architectures import (
 from lexbench.models.checkpoint import CheckpointFiles, fetch
 from lexbench.models.lora import model_files
 from lexbench.models.native.bert import Bert
+from lexbench.models.stated_modules import ACTIVATIONS, LAYERS
 from lexbench.models.stated_settings import TEXT_HEAD_FILE
-from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
+from lexbench.models.token_batches import Batch, Input, Tokens, plain_copy, tokenise
 from lexbench.models.transformer_model import ModelSpec, PackedLinear, TransformerModel
 
 
@@ -134,21 +135,22 @@ class VocabularyModel(TransformerModel):
         transformed: Tensor = self.transform(states.flatten(0, 1).index_select(0, pooled))
         return transformed
 
-    def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
+    def _maxima(self, batch: Batch, states: Tensor, pool: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return the largest logit of each text and term (n, vocabulary), float32; -inf for texts without a pooling position.
 
         *states* (n, longest, width) are the body's output for *batch*. If no logit is above 0, the result may be any of them.
+        *pool* joins logits (texts, length, terms) in another way.
         """
         states = self._pooling_states(batch, states)
         lengths = batch.pools.sum(axis=1).tolist()
         maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
         pieces = self._of_few if len(states) <= _FEW else self._of_many
-        if self.int8:
+        if self.int8 and not pool:
             from lexbench.models.int8 import write_largest
 
             write_largest(pieces, states, lengths, maxima)
         else:
-            _write_largest(pieces, states, lengths, maxima)
+            _write_pooled(pieces, states, lengths, maxima, pool or _largest)
         return maxima
 
 
@@ -184,8 +186,10 @@ def _largest_of_rows(pieces: _Projections, states: Tensor, most: int) -> tuple[T
     return best, outputs
 
 
-def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
-    """Write the largest logits of each text into *maxima* (texts, vocabulary).
+def _write_pooled(
+    pieces: _Projections, states: Tensor, lengths: list[int], pooled: Tensor, pool: Callable[[Tensor], Tensor]
+) -> None:
+    """Write the logits of each text, as *pool* joins those of its tokens, into *pooled* (texts, vocabulary).
 
     *states* (tokens, width) belong to texts of *lengths* tokens, one text after the other.
     """
@@ -194,12 +198,12 @@ def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], max
     for project in pieces:
         logits = project(states)
         terms = slice(first, first + logits.shape[1])
-        if counts is not None:
-            maxima[:, terms] = _largest_of_each(logits, counts)
+        if counts is not None and pool is _largest:
+            pooled[:, terms] = _largest_of_each(logits, counts)
             first = terms.stop
             continue
         for rows, positions, shape in _equally_long(lengths):
-            maxima[rows, terms] = _largest(logits[positions].view(*shape, -1))
+            pooled[rows, terms] = pool(logits[positions].view(*shape, -1))
         first = terms.stop
 
 
@@ -331,6 +335,15 @@ class MaskedLMModel(VocabularyModel):
             weights = self.text_head.added(weights, means(states, real), text_terms, kept)
         return _sparse(weights)
 
+    @torch.inference_mode()
+    def summed_vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary) whose weights are sums over positions, as in the first SPLADE, and not maxima."""
+        if self.exact_terms is not None or self.text_head is not None:
+            raise CommandError(f'{self.name} has exact terms or a text head, whose weights are maxima; type pooling="max"')
+        states = self._states(batch)
+        weigh = _ACTIVATIONS[activation]
+        return _sparse(self._maxima(batch, states, lambda logits: weigh(logits.float().clamp(min=0)).sum(1)))
+
 
 class CausalLMModel(VocabularyModel):
     """A causal language model, whose states see the tokens before them, or the whole text."""
@@ -361,6 +374,7 @@ class CausalLMModel(VocabularyModel):
 
 _LINEAR = ("embeddingHead", "linear")  # the layer behind the pooling, in ANCE and ADORE, and in sentence-transformers
 _NORM = ("norm",)
+_SPECIAL_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _EPSILON = 1e-5  # the default of torch's LayerNorm, which all of them use
 _TERM_WEIGHT = "tok_proj"  # (1, h) and (1,), the name by COIL's authors
 
@@ -425,27 +439,64 @@ class BodyModel(TransformerModel):
         return int(number)
 
 
-class DenseHead(nn.Module):
-    """The layers behind the pooling: none, a linear one, or one with layer normalisation (ANCE, ADORE)."""
+class HeadLayer(NamedTuple):
+    """A layer with weights behind the pooling."""
+
+    step: str  # of `stated_modules.LAYERS`
+    weight: Tensor
+    bias: Tensor | None
+    residual: Tensor | None = None  # (out, in) projects the input, if its width is another
+
+
+class Head(nn.Module):
+    """The layers behind the pooling, or behind the states of tokens, in their order."""
 
     def __init__(self, model: BodyModel) -> None:
         super().__init__()
-        self.weight, self.bias = (model.other(*(f"{name}.{part}" for name in _LINEAR)) for part in ("weight", "bias"))
-        self.scale, self.shift = (model.other(*(f"{name}.{part}" for name in _NORM)) for part in ("weight", "bias"))
+        groups: dict[str, dict[str, Tensor]] = {}  # by the folder of a module, "" for the body's own file
+        for key, tensor in model.others.items():
+            place, _, name = key.rpartition("/")
+            groups.setdefault(place, {})[name] = tensor.float()
+        self.layers = [layer for group in groups.values() for layer in _layers(group)]
 
     @property
     def kind(self) -> str:
-        """The value of the setting `head` that describes it."""
-        return "none" if self.weight is None else "linear" if self.scale is None else "linear_layernorm"
+        """The value of the setting `head` that names its layers."""
+        return "_".join(layer.step for layer in self.layers) or "none"
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Return vectors (n, dimensions) for *pooled* states (n, width)."""
-        if self.weight is None:
-            return pooled
-        vectors = functional.linear(pooled, self.weight, self.bias)
-        if self.scale is None:
-            return vectors
-        return functional.layer_norm(vectors, vectors.shape[-1:], self.scale, self.shift, _EPSILON)
+    def width(self, states: int) -> int:
+        """Return the dimensions of vectors behind the head; *states* are those before it."""
+        return next((len(layer.weight) for layer in reversed(self.layers) if layer.step == "linear"), states)
+
+    def forward(self, vectors: Tensor, steps: Sequence[str]) -> Tensor:
+        """Return *vectors* (n, width) after *steps*, whose layers are those of `kind`."""
+        layers, before = iter(self.layers), vectors
+        projection: Tensor | None = None
+        for step in steps:
+            if step == "linear":
+                _, weight, bias, projection = next(layers)
+                before, vectors = vectors, functional.linear(vectors, weight, bias)
+            elif step == "layernorm":
+                _, weight, bias, _ = next(layers)
+                vectors = functional.layer_norm(vectors, vectors.shape[-1:], weight, bias, _EPSILON)
+            elif step == "residual":
+                vectors = vectors + (before if projection is None else functional.linear(before, projection))
+            elif step == "normalize":
+                vectors = functional.normalize(vectors, dim=1)
+            else:
+                vectors = getattr(nn, ACTIVATIONS[step])()(vectors)
+        return vectors
+
+
+def _layers(tensors: dict[str, Tensor]) -> Iterator[HeadLayer]:
+    """Yield the layers among the *tensors* of one file by name."""
+
+    def first(names: Sequence[str], part: str) -> Tensor | None:
+        return next((tensors[f"{name}.{part}"] for name in names if f"{name}.{part}" in tensors), None)
+
+    for step, names in (("linear", _LINEAR), ("layernorm", _NORM)):
+        if (weight := first(names, "weight")) is not None:
+            yield HeadLayer(step, weight, first(names, "bias"), tensors.get("residual.weight"))
 
 
 class DenseModel(BodyModel):
@@ -455,36 +506,76 @@ class DenseModel(BodyModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.head = DenseHead(self)
-        self.dimensions = self.width if self.head.weight is None else len(self.head.weight)
+        self.head = Head(self)
+        self.dimensions = self.dimensions_behind(1)
 
-    def check_head(self, kind: str) -> None:
-        """Raise CommandError unless the head is of that *kind*, because leaving one out gives other vectors."""
-        if (actual := self.head.kind) != kind:
-            raise CommandError(f'{self.name}: the head behind its pooling is "{actual}" and not "{kind}"; type head="{actual}"')
+    def dimensions_behind(self, poolings: int) -> int:
+        """Return the dimensions of a vector that has so many *poolings* joined before the head."""
+        return self.head.width(poolings * self.width)
+
+    def check_head(self, steps: Sequence[str]) -> None:
+        """Raise CommandError unless the layers of *steps* are those of the head: leaving one out gives other vectors."""
+        wanted = "_".join(step for step in steps if step in LAYERS) or "none"
+        if (actual := self.head.kind) != wanted:
+            asked = "_".join(steps) or "none"
+            raise CommandError(
+                f'{self.name}: the head behind its pooling is "{actual}" and not "{asked}"; type head="{actual}"'
+            )
+
+    def prompt_tokens(self, prompt: str, *, special: bool) -> int:
+        """Return how many tokens *prompt* has, with a first special token, and without a last one."""
+        ids = tokenise(plain_copy(self.tokenizer), [prompt], special=special).ids.tolist()
+        special_ids = {getattr(self.tokenizer, f"{role}_token_id", None) for role in _SPECIAL_ROLES}
+        return len(ids) - (bool(ids) and ids[-1] in special_ids)
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, pooling: str, skip: int) -> Tensor:
-        """Return the vectors (n, dimensions) of *batch*, float32, not normalised; *pooling* and *skip* as in `pooled`."""
-        pooled = self.pooled(batch, pooling, skip)
-        vectors: Tensor = self.head(pooled)
+    def vectors(self, batch: Batch, poolings: Sequence[str], steps: Sequence[str], skip: int) -> Tensor:
+        """Return the vectors (n, dimensions) of *batch*, float32: the *poolings*, joined, after the *steps* of the head.
+
+        They leave out the first *skip* positions. A pooling of no position is 0; "cls" is then the first state.
+        """
+        states = self.states(batch)
+        lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+        counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
+        counted[:, :skip] = 0
+        pooled = [self._pooled(states, pooling, counted, lengths, skip) for pooling in poolings]
+        vectors: Tensor = self.head(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1), steps)
         return vectors
+
+    def _pooled(self, states: Tensor, pooling: str, counted: Tensor, lengths: Tensor, skip: int) -> Tensor:
+        """Return one pooling (n, width) of the *states* (n, longest, width) at *counted* positions (n, longest), 1 or 0."""
+        rows = torch.arange(len(states), device=self.device)
+        if pooling == "cls":
+            return states[rows, torch.where(lengths > skip, skip, 0)].float()
+        if pooling == "last":
+            return states[rows, lengths.clamp(min=1) - 1].float().masked_fill((lengths <= skip).unsqueeze(1), 0)
+        if pooling == "max":
+            highest = states.float().masked_fill(counted.unsqueeze(2) == 0, -torch.inf).amax(1)
+            return highest.masked_fill((lengths <= skip).unsqueeze(1), 0)
+        weights = counted * torch.arange(1, counted.shape[1] + 1, device=self.device) if pooling == "weightedmean" else counted
+        summed = torch.bmm(weights.unsqueeze(1), states.float()).squeeze(1)
+        total = weights.sum(1, keepdim=True).clamp(min=1)
+        return summed / (total.sqrt() if pooling == "mean_sqrt_len" else total)
 
 
 class LateInteractionModel(BodyModel):
-    """A body with a projection of each token's state: `linear` of ColBERT, or a Dense module of PyLate."""
+    """A body with a projection of each token's state: `linear` of ColBERT, or Dense modules of PyLate and others."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        weight = self.other("linear.weight")
-        if weight is None or weight.shape[1:] != (self.width,):
-            actual = "none" if weight is None else f"one of {tuple(weight.shape)}"
+        self.head = Head(self)
+        self.dimensions = self.head.width(self.width)
+
+    def check_head(self, steps: Sequence[str]) -> None:
+        """Raise InvalidFile unless the layers of *steps* are those behind the model, and fit its width."""
+        first = next((layer.weight for layer in self.head.layers if layer.step == "linear"), None)
+        fits = first is None or first.shape[1:] == (self.width,)
+        if not fits or self.head.kind != ("_".join(step for step in steps if step in LAYERS) or "none"):
+            actual = "none" if first is None else f"one of {tuple(first.shape)}"
             raise InvalidFile(
                 f"{self.name}: late interaction has a tensor linear.weight (dimensions, {self.width}) behind the model, and "
                 f"here is {actual}; give a ColBERT"
             )
-        self.weight, self.bias = weight, self.other("linear.bias")
-        self.dimensions = len(weight)
 
     def token_id(self, token: str, setting: str) -> int:
         """Return the id of *token*. Raises CommandError, which names the *setting*, if the tokenizer lacks it."""
@@ -495,8 +586,16 @@ class LateInteractionModel(BodyModel):
 
     def punctuation(self) -> list[int]:
         """Return the ids of the tokens that are one character of ASCII punctuation."""
-        token_ids = self.tokenizer.convert_tokens_to_ids(list(punctuation))
+        return self.known(list(punctuation))
+
+    def known(self, tokens: list[str]) -> list[int]:
+        """Return the ids of those *tokens* that the vocabulary has."""
+        token_ids = self.tokenizer.convert_tokens_to_ids(tokens)
         return [token_id for token_id in token_ids if token_id not in (None, self.tokenizer.unk_token_id)]
+
+    def mask(self, instead: str) -> int:
+        """Return the id of [MASK], or of the end token of a tokenizer without one. Raises CommandError as `special_token`."""
+        return self.special_token("mask" if self.tokenizer.mask_token_id is not None else "eos", instead)
 
     def marked(self, texts: Sequence[Input], length: int, setting: str, marker: int | None) -> Tokens:
         """Return the tokens of *texts* with *marker* behind the first token ([CLS]), at most *length* in total.
@@ -511,11 +610,11 @@ class LateInteractionModel(BodyModel):
         return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[:-1] + 1, marker), starts=starts)
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch) -> NDArray[np.float32]:
-        """Return the vectors (tokens, dimensions) of length 1 of the positions that pool, text after text."""
+    def vectors(self, batch: Batch, steps: Sequence[str], *, unit_length: bool) -> NDArray[np.float32]:
+        """Return the vectors (tokens, dimensions) of the positions that pool, text after text, after *steps* of the head."""
         pools = torch.from_numpy(batch.pools).to(self.device)
-        projected = functional.linear(self.states(batch)[pools].float(), self.weight, self.bias)
-        vectors: NDArray[np.float32] = functional.normalize(projected, dim=1).cpu().numpy()
+        projected = self.head(self.states(batch)[pools].float(), steps)
+        vectors: NDArray[np.float32] = (functional.normalize(projected, dim=1) if unit_length else projected).cpu().numpy()
         return vectors
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench import devices
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CommandError, listed, shortened
 from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import check_length, fetch
 from lexbench.models.local_model import DTYPES, LocalModel
@@ -33,6 +33,7 @@ from lexbench.vectors import rows_of, stacked
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _LISTED = 5  # unknown settings in one message
 _LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
+_SHOWN = 300  # characters of a note
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 
@@ -75,7 +76,6 @@ class Transformer(LocalModel, Encoder):
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that runs the model
-    rules: ClassVar[tuple[str, ...]] = ()  # settings with any value that define what a model's vectors are
     several_devices: ClassVar[bool] = True
     query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
@@ -93,13 +93,23 @@ class Transformer(LocalModel, Encoder):
         return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     def notes(self) -> list[str]:
-        """Return one note for each setting that differs from what the checkpoint states."""
-        stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
+        """Return one note for each setting but lengths that differs from what the checkpoint states, and one on what it states.
+
+        The latter has the settings that other models lack, e.g. cut vectors and prompts.
+        """
+        stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
+        optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
+        ordinary = optional | {"query_prompt": "", "document_prompt": ""}
+        taken = [
+            f"{name}={value!r}"
+            for name, value in stated.items()
+            if name in ordinary and ordinary[name] != value == getattr(self, name)
+        ]
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()
-            if name in (*self.choices, *self.rules) and value != getattr(self, name)
-        ]
+            if name not in (*self.lengths, *self.query_lengths) and value != getattr(self, name, value)
+        ] + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
 
     def slow_note(self) -> str:
         """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
@@ -145,6 +155,10 @@ class Transformer(LocalModel, Encoder):
         """Raise LexbenchError if the *vectors* of a batch contain NaN."""
         values = vectors.values if self.kind is Kind.MULTI else vectors.data if self.kind is Kind.SPARSE else vectors
         model.check_finite(values, "weights")
+
+    def _width(self, model: Any) -> int:
+        """Return the number of dimensions of a vector."""
+        return int(model.dimensions)
 
     def _silent(self, _model: Any) -> Sequence[int]:
         """Return the ids of tokens whose positions do not pool."""
@@ -241,7 +255,7 @@ class Transformer(LocalModel, Encoder):
                 blocks.append(vectors)
                 advance(len(batch.texts))
         if not cut:
-            nothing = np.zeros((0, model.dimensions), np.float32)
+            nothing = np.zeros((0, self._width(model)), np.float32)
             multi = MultiVectors(nothing, np.zeros(1, np.int64))
             return {Kind.SPARSE: scipy.sparse.csr_array(nothing), Kind.DENSE: nothing, Kind.MULTI: multi}[self.kind]
         longest_first, order = stacked(blocks), np.argsort(np.concatenate([batch.texts for batch in cut]))
@@ -292,8 +306,6 @@ class PromptedSparse(SparseTransformer):
     document_prompt: str = optional("")
     pool_prompts: bool = optional(True)
     unknown_ok: bool = runtime(False)
-
-    rules: ClassVar[tuple[str, ...]] = ("query_prompt", "document_prompt", "pool_prompts")
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""

@@ -1,4 +1,4 @@
-"""One dense vector per text: the state of the first token, of the last one, or the mean of all.
+"""One dense vector per text, pooled from the states of its tokens, e.g. their mean, or the state of the first or last one.
 
 Models are BERT-like, or causal language models (Llama, Mistral, Qwen), whose last token has seen the whole text. The models in
 the tables of the LexMAE paper differ in settings: DPR and ADORE have two towers, ANCE and ADORE a head, SimLM and BGE compare
@@ -18,10 +18,12 @@ from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
-from lexbench.models.stated_settings import POOLINGS, dense_defaults, instead
+from lexbench.models.stated_modules import POOLINGS, STEPS
+from lexbench.models.stated_settings import dense_defaults, instead
 from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
 from lexbench.registry import at_search, optional
 from lexbench.types import Document, Kind
+from lexbench.vectors import SIMILARITIES, metric_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import DenseModel
@@ -31,12 +33,17 @@ if TYPE_CHECKING:
 class Dense(Transformer):
     """The settings of `Transformer`, and the following; folders of sentence-transformers state most of them.
 
-    *pooling*: "cls" is the state of the first token, "last" of the last token, "mean" the mean of all real positions from
-    *skip* on. *end_token* adds the tokenizer's end token to texts that lack it, for models that were trained with one but
-    whose tokenizer does not add it (RepLLaMA); texts are cut before it. *head*: the layers behind the pooling, "linear" or
-    "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts are put before texts (before the title
-    if it is separate), and are cut with them. Without *special_tokens* the tokenizer adds none, but "[CLS]" in a prompt is
-    one. Queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended to and pooled (TCT-ColBERT).
+    *pooling*: "cls" is the state of the first token, "last" of the last token, "mean" the mean of all real positions, "max" the
+    largest value of each dimension. "mean_sqrt_len" divides the sum by the root of the number of positions, "weightedmean"
+    weights each state with its position, from 1. Several are joined, e.g. "cls+mean". *skip* leaves out the first positions of
+    the mean; without *pool_prompts* every pooling leaves out the prompt. *end_token* adds the tokenizer's end token to texts
+    that lack it, for models that were trained with one but whose tokenizer does not add it (RepLLaMA); texts are cut before it.
+    *head*: the steps behind the pooling, joined by "_": "linear", "layernorm", "normalize", an activation such as "tanh", and
+    "residual", which adds the input of the last linear layer; e.g. "linear_layernorm" (ANCE). *dimensions* above 0 cuts vectors
+    behind the head (Matryoshka). *similarity*: "dot"; "cosine", which makes vectors of length 1, cut ones too; "euclidean" and
+    "manhattan", which `flat` has. Prompts are put before texts (before the title if it is separate), and are cut with them.
+    Without *special_tokens* the tokenizer adds none, but "[CLS]" in a prompt is one. Queries are filled with [MASK] up to
+    *mask_queries_to* tokens, which are attended to and pooled (TCT-ColBERT).
     *type_ids* marks which text of a pair a token belongs to (SimLM). *no_title* replaces a missing title in a pair.
     *lowercase* is for models whose tokenizer does not lower-case (ANCE).
     """
@@ -53,6 +60,8 @@ class Dense(Transformer):
     no_title: str = "-"
     lowercase: bool = False
     end_token: bool = optional(False)
+    dimensions: int = optional(0)
+    pool_prompts: bool = optional(True)
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
@@ -60,9 +69,7 @@ class Dense(Transformer):
     computation: ClassVar[str] = "DenseModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Transformer.choices,
-        "pooling": POOLINGS,
-        "similarity": ("dot", "cosine"),
-        "head": ("none", "linear", "linear_layernorm"),
+        "similarity": SIMILARITIES,
     }
 
     def __post_init__(self) -> None:
@@ -73,7 +80,11 @@ class Dense(Transformer):
                 f"{instead(Path(self.model), 'dense')}"
             )
         super().__post_init__()
-        for name in ("skip", "mask_queries_to"):
+        for name, joint, known in (("pooling", "+", POOLINGS), ("head", "_", STEPS)):
+            value = getattr(self, name)
+            if (name, value) != ("head", "none") and not set(value.split(joint)) <= set(known):
+                raise CommandError(f"dense({name}={value!r}): there is {', '.join(known)}, joined by {joint}")
+        for name in ("skip", "mask_queries_to", "dimensions"):
             if (value := getattr(self, name)) < 0:
                 raise CommandError(f"dense({name}={value}): a whole number from 0")
         if self.mask_queries_to > self.query_length:
@@ -82,6 +93,11 @@ class Dense(Transformer):
             )
         if self.skip and self.pooling != "mean":
             raise CommandError(f'dense(skip={self.skip}) leaves out positions of the mean; type pooling="mean", or skip=0')
+
+    @property
+    def metric(self) -> str:  # type: ignore[override] # a setting decides it
+        """The similarity, if vectors are not multiplied."""
+        return metric_of(self.similarity)
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -103,12 +119,13 @@ class Dense(Transformer):
         tokens = self._tokens(model, [self.query_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
             tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
-        vectors: NDArray[np.float32] = self._encode(model, tokens)
+        vectors: NDArray[np.float32] = self._encode(model, tokens, vectors_of=self._query_vectors)
         return vectors
 
     def _tokens(self, model: "DenseModel", texts: Sequence[Input], setting: str) -> Tokens:
         """Return the tokens of *texts*, cut to the length in the *setting* of that name. Raises the errors of `check_head`."""
-        model.check_head(self.head)
+        model.check_head(self._steps)
+        self._width(model)
         length = getattr(self, setting)
         cutter = model.cutter(length, setting)
         if self.end_token:
@@ -119,9 +136,32 @@ class Dense(Transformer):
         return ended(tokens, model.special_token("eos", "end_token=False")) if self.end_token else tokens
 
     def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of one batch."""
+        """Return the vectors (n, dimensions) of one batch of documents."""
+        return self._pooled(model, batch, self.document_prompt)
+
+    def _query_vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
+        """Return the vectors (n, dimensions) of one batch of queries."""
+        return self._pooled(model, batch, self.query_prompt)
+
+    def _pooled(self, model: "DenseModel", batch: Batch, prompt: str) -> NDArray[np.float32]:
+        """Return the vectors (n, dimensions) of one batch of texts behind *prompt*."""
         from torch.nn.functional import normalize
 
-        pooled = model.vectors(batch, self.pooling, self.skip)
+        skip = self.skip if self.pool_prompts or not prompt else model.prompt_tokens(prompt, special=self.special_tokens)
+        pooled = model.vectors(batch, self.pooling.split("+"), self._steps, skip)
+        if self.dimensions:
+            pooled = pooled[:, : self.dimensions]
         vectors: NDArray[np.float32] = (normalize(pooled, dim=1) if self.similarity == "cosine" else pooled).cpu().numpy()
         return vectors
+
+    @property
+    def _steps(self) -> list[str]:
+        """The steps of the head."""
+        return [] if self.head == "none" else self.head.split("_")
+
+    def _width(self, model: "DenseModel") -> int:
+        """Return the dimensions of a vector. Raises CommandError if there are fewer than *dimensions*."""
+        width = model.dimensions_behind(len(self.pooling.split("+")))
+        if self.dimensions > width:
+            raise CommandError(f"dense(dimensions={self.dimensions}): {model.name} makes {width} dimensions; type fewer")
+        return self.dimensions or width

@@ -17,10 +17,9 @@ from lexbench.registry import runtime
 from lexbench.types import Kind, Query
 from lexbench.vector_formats.arrays import ids_beside, write_array
 from lexbench.vector_formats.lookup import DenseTable, dense_files
+from lexbench.vectors import SIMILARITIES, metric_of, unit_length
 
 Vectors: TypeAlias = Mapping[Any, Any] | tuple[Sequence[Any], Any]  # by id, or ids and an array (n, dimensions)
-
-_LEAST = np.float32(1e-12)  # the least length to divide by
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class DenseVectors(LookedUp):
 
     A row has an id (docid, qid, _id, id) and a vector (vector, emb, embedding). An .npz file has an array of each. The ids of
     an .npy file are in the file *document_ids* or *query_ids*, or beside it, e.g. vectors.ids for vectors.npy. *similarity*
-    "cosine" makes vectors of length 1.
+    "cosine" makes vectors of length 1; "euclidean" and "manhattan" are for `flat`.
 
     During a look-up all vectors are in a temporary file of four bytes per number, and their ids in memory.
     """
@@ -44,8 +43,8 @@ class DenseVectors(LookedUp):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings, MissingData for missing files."""
-        if self.similarity not in ("dot", "cosine"):
-            raise CommandError(f"dense_vectors(similarity={self.similarity!r}): there is dot, cosine")
+        if self.similarity not in SIMILARITIES:
+            raise CommandError(f"dense_vectors(similarity={self.similarity!r}): there is {', '.join(SIMILARITIES)}")
         super().__post_init__()
         for path in (self.documents, self.queries):
             dense_files(Path(path))  # raises InvalidFile for other files
@@ -74,6 +73,11 @@ class DenseVectors(LookedUp):
         """Return the digests of the files that decide document vectors."""
         return super().index_identity() | _ids_digest("document_ids", self.documents, self.document_ids)
 
+    @property
+    def metric(self) -> str:  # type: ignore[override] # a setting decides it
+        """The similarity, if vectors are not multiplied."""
+        return metric_of(self.similarity)
+
     def encode_queries(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of queries. Raises LexbenchError if the files lack one, or do not fit."""
         table, width = _table(self.queries, self.query_ids), self._documents.width
@@ -89,9 +93,7 @@ class DenseVectors(LookedUp):
         return _table(self.documents, self.document_ids)
 
     def _scaled(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self.similarity == "dot":
-            return vectors
-        scaled: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST)
+        scaled: NDArray[np.float32] = unit_length(vectors) if self.similarity == "cosine" else vectors
         return scaled
 
 

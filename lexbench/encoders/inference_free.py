@@ -80,15 +80,16 @@ class InferenceFree(SparseMLM):
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
         weights = self._table()
-        width = max(len(weights), self._width())
-        encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(list(texts), add_special_tokens=False)
+        width = max(len(weights), self._vocabulary())
+        prompted = [self.query_prompt + text for text in texts]
+        encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in kept])]).astype(np.int32)
         terms = np.concatenate(kept) if kept else np.zeros(0, np.int32)
-        return sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width))
+        return self._finished(sparse.csr_array((weights[terms], terms, offsets), shape=(len(kept), width)), self.query_terms)
 
-    def _width(self) -> int:
+    def _vocabulary(self) -> int:
         """Return the number of terms of a document's vector: the vocabulary, and the terms of the text head if there is one."""
         files = self.checkpoint_files(fetch(self.model, self.revision))
         head = next((path for path in files.heads if path.name == TEXT_HEAD_FILE), None)

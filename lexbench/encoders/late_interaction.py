@@ -16,9 +16,10 @@ from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.stated_modules import STEPS
 from lexbench.models.stated_settings import late_interaction_defaults
 from lexbench.models.token_batches import Batch, Tokens, filled
-from lexbench.registry import at_search
+from lexbench.registry import at_search, optional, optional_at_search
 from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import offsets_of
 
@@ -32,7 +33,11 @@ class LateInteraction(Transformer):
 
     Markers are tokens, "" for none; lengths include them. Queries are filled with [MASK] up to *mask_queries_to* tokens, which
     have vectors; other tokens attend to them only with *attend_to_masks*. With *skip_punctuation* the model reads tokens of
-    documents that are one character of ASCII punctuation, but they have no vector; [CLS], marker and [SEP] have one.
+    documents that are one character of ASCII punctuation, but they have no vector; [CLS], marker and [SEP] have one. *skipped*
+    names other tokens without a vector, separated by blanks; with *skip_in_queries* those of queries have none either.
+
+    Prompts are texts behind [CLS]. *mask_token* fills queries instead of [MASK]. *head* has the steps behind the model, as in
+    `dense`, e.g. "linear_gelu_linear". Without *unit_length* vectors are not scaled to length 1.
     """
 
     query_length: int = at_search(32)
@@ -42,6 +47,13 @@ class LateInteraction(Transformer):
     mask_queries_to: int = at_search(32)
     attend_to_masks: bool = at_search(False)
     skip_punctuation: bool = True
+    skipped: str = optional("")
+    skip_in_queries: bool = optional_at_search(False)
+    query_prompt: str = optional_at_search("")
+    document_prompt: str = optional("")
+    mask_token: str = optional_at_search("")
+    head: str = optional("linear")
+    unit_length: bool = optional(True)
 
     kind: ClassVar[Kind] = Kind.MULTI
     family: ClassVar[str] = "late interaction"
@@ -54,6 +66,8 @@ class LateInteraction(Transformer):
         super().__post_init__()
         if self.mask_queries_to < 0:
             raise CommandError(f"late_interaction(mask_queries_to={self.mask_queries_to}): a whole number from 0")
+        if self.head != "none" and not set(self.head.split("_")) <= set(STEPS):
+            raise CommandError(f"late_interaction(head={self.head!r}): there is {', '.join(STEPS)}, joined by _")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -64,6 +78,7 @@ class LateInteraction(Transformer):
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents* with titles and marker, cut to `document_length`."""
         model = self._document_model()
+        model.check_head(self._steps)
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         marker = model.token_id(self.document_marker, "document_marker") if self.document_marker else None
         tokens: Tokens = model.marked(texts, self.document_length, "document_length", marker)
@@ -72,12 +87,14 @@ class LateInteraction(Transformer):
     def encode_query(self, texts: Sequence[str]) -> MultiVectors:
         """Return the vectors of all tokens of queries, [MASK] included."""
         model = self._query_model()
+        model.check_head(self._steps)
         marker = model.token_id(self.query_marker, "query_marker") if self.query_marker else None
-        tokens = model.marked(list(texts), self.query_length, "query_length", marker)
+        tokens = model.marked([self.query_prompt + text for text in texts], self.query_length, "query_length", marker)
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
             model.check_length(self.mask_queries_to, "mask_queries_to")
-            tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
+            filler = model.token_id(self.mask_token, "mask_token") if self.mask_token else model.mask("mask_queries_to=0")
+            tokens = filled(tokens, filler, self.mask_queries_to)
         if self.attend_to_masks:
             attended = np.diff(tokens.starts)
 
@@ -85,11 +102,18 @@ class LateInteraction(Transformer):
             real = np.arange(batch.ids.shape[1]) < attended[batch.texts, None]
             return self._vectors(model, batch._replace(real=real))
 
-        vectors: MultiVectors = self._encode(model, tokens, vectors_of=compute, silent=())
+        silent = self._silent(model) if self.skip_in_queries else ()
+        vectors: MultiVectors = self._encode(model, tokens, vectors_of=compute, silent=silent)
         return vectors
 
+    @property
+    def _steps(self) -> list[str]:
+        """The steps of the head."""
+        return [] if self.head == "none" else self.head.split("_")
+
     def _silent(self, model: "LateInteractionModel") -> Sequence[int]:
-        return model.punctuation() if self.skip_punctuation else ()
+        return [*(model.punctuation() if self.skip_punctuation else ()), *model.known(self.skipped.split())]
 
     def _vectors(self, model: "LateInteractionModel", batch: Batch) -> MultiVectors:
-        return MultiVectors(model.vectors(batch), offsets_of(batch.pools.sum(1)))
+        vectors = model.vectors(batch, self._steps, unit_length=self.unit_length)
+        return MultiVectors(vectors, offsets_of(batch.pools.sum(1)))

@@ -59,7 +59,6 @@ class SparseLatent(PromptedSparse):
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "LatentModel"
-    rules: ClassVar[tuple[str, ...]] = (*PromptedSparse.rules, "active")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **PromptedSparse.choices,
         "pooling": ("max", "mean", "cls", "last"),

@@ -23,6 +23,7 @@ from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
+from lexbench.vectors import unit_length
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import Rules
@@ -55,6 +56,8 @@ class SparseMLM(PromptedSparse):
     one, e.g. terms that differ in case.
     *means* adds a second output of the same pass behind the terms: the mean of the last states, a dense vector of length 1. The
     retriever `with_means` sets it, and searches both.
+    *pooling* "sum" adds up the weights of positions (the first SPLADE). *query_terms* keeps only the largest weights of a
+    query. *similarity* "cosine" makes vectors of length 1.
     """
 
     query_length: int = at_search(256)
@@ -70,27 +73,35 @@ class SparseMLM(PromptedSparse):
     position_top_k: int = optional(0)
     vocab_fold: str = optional("none")
     means: bool = optional(False)
+    pooling: str = optional("max")
+    query_terms: int = optional_at_search(0)
+    similarity: str = optional("dot")
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     computation: ClassVar[str] = "MaskedLMModel"
-    rules: ClassVar[tuple[str, ...]] = (*PromptedSparse.rules, "logit_shift", "position_top_k")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **PromptedSparse.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
         "vocab_fold": ("none", "max", "sum"),
+        "pooling": ("max", "sum"),
+        "similarity": ("dot", "cosine"),
     }
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        zero = {"document_terms": "all", "position_top_k": "all", "text_terms": "none", "query_text_terms": "none"}
+        zero = {"document_terms": "all", "query_terms": "all", "position_top_k": "all", "text_terms": "none"}
+        zero["query_text_terms"] = "none"
         for name, none in zero.items():
             if getattr(self, name) < 0:
                 raise CommandError(f"{self.plugin}({name}={getattr(self, name)}): give a number above 0, or 0 for {none}")
+        rules = self.logit_shift, self.position_top_k, self.vocab_fold, self.means, self.pool_prompts
+        if self.pooling == "sum" and rules != (0, 0, "none", False, True):
+            raise CommandError(f'{self.plugin}(pooling="sum") goes with an activation and no other rule of logits or prompts')
         if not 0 <= self.query_idf < inf:
             raise CommandError(f"{self.plugin}(query_idf={self.query_idf:g}): give a number above 0, or 0 for none")
 
@@ -113,14 +124,21 @@ class SparseMLM(PromptedSparse):
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        vectors: sparse.csr_array = super().encode_tokens(tokens, advance)
-        if not self.document_terms:
-            return vectors
-        terms = self.part(vectors, TERMS) if self.means else vectors
-        largest: sparse.csr_array = TopK(self.document_terms).document(terms)
-        if not self.means:
-            return largest
-        return joined(largest, self.part(vectors, MEANS))
+        return self._finished(super().encode_tokens(tokens, advance), self.document_terms)
+
+    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
+        return self._finished(super().encode_query(texts), self.query_terms)
+
+    def _finished(self, vectors: sparse.csr_array, terms: int) -> sparse.csr_array:
+        """Return *vectors* with their largest *terms* (0: all) alone, and of length 1 if they are compared by cosine.
+
+        Means, which have length 1, stay as they are.
+        """
+        found = self.part(vectors, TERMS) if self.means else vectors
+        found = TopK(terms).document(found) if terms else found
+        found = unit_length(found) if self.similarity == "cosine" else found
+        return joined(found, self.part(vectors, MEANS)) if self.means else found
 
     def part(self, vectors: sparse.csr_array, name: str) -> Any:
         """Return the terms (n, terms), sparse, or the means (n, width), float32, of vectors with both."""
@@ -133,6 +151,8 @@ class SparseMLM(PromptedSparse):
     def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of documents."""
         batch = self._without_prompt(model, batch, self.document_prompt)
+        if self.pooling == "sum":
+            return self._summed(model, batch)
         vectors: sparse.csr_array = model.vectors(
             batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms, with_means=self.means
         )
@@ -140,6 +160,8 @@ class SparseMLM(PromptedSparse):
 
     def _query_vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
+        if self.pooling == "sum":
+            return self._summed(model, batch)
         whole = self.query_counts == "whole"
         batch = self._without_prompt(model, batch, self.query_prompt)
         vectors: sparse.csr_array = model.vectors(
@@ -151,6 +173,11 @@ class SparseMLM(PromptedSparse):
         from lexbench.encoders._torch_models import Rules
 
         return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
+
+    def _summed(self, model: Any, batch: Batch) -> sparse.csr_array:
+        """Return the vectors of one batch whose weights are sums over positions."""
+        vectors: sparse.csr_array = model.summed_vectors(batch, self.activation)
+        return vectors
 
     def _check(self, model: Any, vectors: sparse.csr_array) -> None:
         """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""

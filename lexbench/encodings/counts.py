@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.types import MultiVectors
+from lexbench.types import Codes, MultiVectors
 
 V = TypeVar("V", bound=Any)
 
@@ -20,24 +21,42 @@ _BYTES = 3  # per posting: two for the number of its term, one for its weight (R
 
 @dataclass
 class DenseCounts:
-    """The number and width of dense vectors, one per document or one per token, counted by `watch`."""
+    """The number, width and lengths of dense vectors, one per document or one per token, counted by `watch`."""
 
     dimensions: int = 0
     documents: int = 0
     vectors: int = 0
+    bytes: float = 0.0  # of all documents
+    empty: int = 0  # vectors of 0
+    shortest: float = inf  # length above 0
+    longest: float = 0.0
 
     def watch(self, shards: Iterable[V]) -> Iterator[V]:
-        """Yield *shards*, matrices (n, dimensions) or MultiVectors, unchanged, and count them."""
+        """Yield *shards*, matrices (n, dimensions), Codes or MultiVectors, unchanged, and count them."""
         for shard in shards:
             documents, self.dimensions = shard.shape
             self.documents += documents
-            self.vectors += len(shard.values) if isinstance(shard, MultiVectors) else documents
+            vectors = len(shard.values) if isinstance(shard, MultiVectors) else documents
+            self.vectors += vectors
+            if isinstance(shard, Codes):
+                self.bytes += documents * shard.bytes_per_text
+            else:
+                self.bytes += vectors * self.dimensions * _FLOAT
+                self._measure(shard.values if isinstance(shard, MultiVectors) else shard)
             yield shard
+
+    def _measure(self, vectors: NDArray[np.float32]) -> None:
+        """Count the lengths of *vectors* (n, dimensions)."""
+        lengths = np.linalg.norm(vectors, axis=1)
+        if (some := lengths[lengths > 0]).size:
+            self.shortest, self.longest = min(self.shortest, float(some.min())), max(self.longest, float(some.max()))
+        self.empty += int(np.count_nonzero(lengths == 0))
 
     def summary(self) -> dict[str, Any]:
         """Return the counts as a table."""
         vectors = self.vectors / max(self.documents, 1)  # per document
-        return {"dimensions": self.dimensions, "vectors": vectors, "bytes_per_document": vectors * self.dimensions * _FLOAT}
+        size = self.bytes / max(self.documents, 1)
+        return {"dimensions": self.dimensions, "vectors": vectors, "bytes_per_document": size}
 
 
 @dataclass

@@ -24,6 +24,9 @@ CONFIG = "config.json"
 MODULES = "modules.json"
 ABOUT = "config_sentence_transformers.json"  # e.g. prompts
 TRANSFORMER = "sentence_bert_config.json"  # of a module Transformer, e.g. lengths
+OLD_TRANSFORMER = tuple(  # its names in old folders, by the model's type
+    f"sentence_{kind}_config.json" for kind in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
 ROUTER = "router_config.json"
 IDF = "idf.json"  # weights of query tokens, in the document models of OpenSearch
 PICKLED_WEIGHTS = "pytorch_model.bin"
@@ -79,7 +82,7 @@ class CheckpointFiles:
 class Module(NamedTuple):
     """A module of a sentence-transformers folder."""
 
-    kind: str  # its class without the package, e.g. "Transformer" or "Pooling"
+    kind: str  # its class, e.g. "Transformer" or "Pooling"; with its module if that is code of the model's authors
     subfolder: str  # relative to the checkpoint's folder, "" for that itself
 
 
@@ -155,13 +158,21 @@ def modules(folder: Path) -> list[Module]:
     if not path.is_file():
         return []
     try:
-        listed = [Module(str(entry["type"]).rpartition(".")[2], str(entry["path"])) for entry in _json_value(path)]
+        listed = [Module(_class_name(entry["type"]), str(entry["path"])) for entry in _json_value(path)]
     except (TypeError, KeyError) as error:
         raise InvalidFile(f"{path}: it is no list of modules, each with `type` and `path`; {AGAIN}") from error
+    listed = [module._replace(subfolder="" if module.subfolder == "." else module.subfolder) for module in listed]
     subfolders = [PurePosixPath(module.subfolder) for module in listed]
     if any(subfolder.is_absolute() or ".." in subfolder.parts for subfolder in subfolders):
         raise InvalidFile(f"{path}: a module lies outside the folder; {AGAIN}")
     return listed
+
+
+def _class_name(named: Any) -> str:
+    """Return the name of a module's class; with its Python module if that is not of sentence-transformers or PyLate."""
+    name = str(named)
+    known = name.partition(".")[0] in ("sentence_transformers", "pylate", name)
+    return name.rpartition(".")[2] if known else name
 
 
 @folder_reader
@@ -180,7 +191,7 @@ def routes(folder: Path) -> Routes | None:
         raise CommandError(f"{folder}: its Router has the routes {', '.join(structure)}; lexbench takes query and document")
 
     def route(name: str) -> list[Module]:
-        return [Module(str(types[key]).rpartition(".")[2], f"{place}/{key}".lstrip("/")) for key in structure[name]]
+        return [Module(_class_name(types[key]), f"{place}/{key}".lstrip("/")) for key in structure[name]]
 
     return Routes(route("query"), route("document"))
 
@@ -262,7 +273,7 @@ def _json_digest(value: Any) -> str:
 
 # ---- the Hugging Face hub --------------------------------------------------------------------------------------------------
 
-_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, ABOUT, ROUTER, IDF)
+_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, *OLD_TRANSFORMER, ABOUT, ROUTER, IDF)
 _SMALL = (*_SETTINGS, *TOKENIZER, *VOCABULARY, WEIGHTS_INDEX)
 _PATTERNS = [pattern for name in dict.fromkeys(_SMALL) for pattern in (name, f"*/{name}")]
 _SAFE = ("model.safetensors", "model-*.safetensors", ADAPTER_WEIGHTS)

@@ -11,18 +11,8 @@ from string import punctuation
 from typing import Any
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.models.checkpoint import (
-    ABOUT,
-    TRANSFORMER,
-    Module,
-    folder_reader,
-    longest_text,
-    modules,
-    optional_json,
-    prompts,
-    read_json,
-    routes,
-)
+from lexbench.models.checkpoint import ABOUT, Module, folder_reader, modules, optional_json, prompts, read_json, routes
+from lexbench.models.stated_modules import About, about, head, mask, pooling, splade_pooling, transformer
 from lexbench.notation import write_value
 
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `added_terms`)
@@ -31,7 +21,6 @@ TEXT_HEAD_FILE = (
     "text_head.safetensors"  # see the module `added_terms`; the settings `text_terms` and `query_text_terms` use it
 )
 K1, B = 0.9, 0.4  # BM25 parameters of exact terms, the defaults of Anserini
-POOLINGS = ("mean", "cls", "last")
 _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers before 5.4 has MLMTransformer
 _ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs does not count the last logarithm, ours does
 _LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # endings of the authors' class names; the misspelling is theirs
@@ -51,7 +40,8 @@ OF_ANY_MODEL = {  # settings of config.json that any model may have, and that ch
     *("output_attentions", "output_hidden_states", "return_dict", "use_cache", "problem_type", "chunk_size_feed_forward"),
     *("is_decoder", "is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size"),
 }
-_HEADS = {(): "none", ("Dense",): "linear", ("Dense", "LayerNorm"): "linear_layernorm"}
+_STATIC = "StaticEmbedding"
+_MODEL2VEC = "embedding_dtype"  # model2vec writes it into every config.json
 _COLBERT_NAMES = {  # their setting: ours
     "query_maxlen": "query_length",
     "doc_maxlen": "document_length",
@@ -82,17 +72,24 @@ def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] |
 # ---- what a folder is ------------------------------------------------------------------------------------------------------
 
 
-def expression_of_folder(folder: Path) -> str:
+def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each kind of model
     """Return the expression that runs the model in *folder* as what its files say it is; "" if they do not say."""
     kinds = [module.kind for module in modules(folder)]
-    architectures = [str(name) for name in optional_json(folder / "config.json").get("architectures") or ()]
-    model = write_value(str(folder))
-    for kind, encoder in (("Router", "inference_free"), (_AUTOENCODER, "sparse_latent")):
-        if kind in kinds:
-            return f"{encoder}(model={model})@impact"
+    config = optional_json(folder / "config.json")
+    architectures = [str(name) for name in config.get("architectures") or ()]
+    stated, model = optional_json(folder / ABOUT), write_value(str(folder))
+    by_cosine = stated.get("similarity_fn_name") == "cosine"  # whole numbers would be too coarse for weights below 1
+    on_impact = "" if by_cosine else "@impact"
+    if kinds[:1] == [_STATIC] or (not kinds and (config.get("model_type") == "model2vec" or _MODEL2VEC in config)):
+        return f"static_embedding(model={model})"
+    if "Router" in kinds and stated.get("model_type", "SparseEncoder") == "SparseEncoder":
+        return f"inference_free(model={model}){on_impact}"
+    if _AUTOENCODER in kinds:
+        return f"sparse_latent(model={model})@impact"
     if "SpladePooling" in kinds or (not kinds and any(name.endswith(("MaskedLM", *_LEXMAE_CLASSES)) for name in architectures)):
-        return f"sparse_mlm(model={model})@impact"
-    if kinds == ["Transformer", "Dense"] or (folder / "artifact.metadata").is_file():
+        return f"sparse_mlm(model={model}){on_impact}"
+    multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or kinds == ["Transformer", "Dense"]
+    if multi or (folder / "artifact.metadata").is_file():
         return f"late_interaction(model={model})"
     if "Pooling" in kinds:
         return f"dense(model={model})"
@@ -165,16 +162,25 @@ def sparse_encoder_modules(folder: Path, *, documents_only: bool = False) -> lis
 
 def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documents_only: bool) -> dict[str, Any]:
     listed = sparse_encoder_modules(folder, documents_only=documents_only)
-    transformer, pooling = (folder / module.subfolder for module in listed)
-    pooling_config = read_json(pooling / "config.json")
-    if (strategy := pooling_config.get("pooling_strategy", "max")) != "max":
-        raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
-    if (activation := pooling_config.get("activation_function", "relu")) not in _ACTIVATIONS:
+    place, pooled = (folder / module.subfolder for module in listed)
+    strategy, activation = splade_pooling(pooled)
+    if activation not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    if optional_json(transformer / TRANSFORMER).get("do_lower_case"):
-        raise CommandError(f"{folder}: it lower-cases texts ({TRANSFORMER}); leave that to the tokenizer")
-    rules = {"positions": "all", "activation": _ACTIVATIONS[activation]}
-    return {**rules, **_prompt_settings(optional_json(folder / ABOUT)), **_lengths(transformer, config)}
+    stated, keys = about(folder), transformer(place, config, "fill-mask")
+    if keys.lowercase:
+        raise CommandError(f"{folder}: it lower-cases texts (do_lower_case); leave that to the tokenizer")
+    if keys.expansion:
+        raise CommandError(f"{folder}: it fills queries (query_expansion), which is for late interaction")
+    _check_similarity(folder, stated, "dot", "cosine")
+    settings = {"pooling": strategy, "document_terms": stated.terms, "query_terms": stated.terms}
+    return {
+        "positions": "all",
+        "activation": _ACTIVATIONS[activation],
+        **{name: value for name, value in settings.items() if value not in (0, "max")},
+        **({"similarity": "cosine"} if stated.similarity == "cosine" else {}),
+        **_prompts(stated),
+        **_lengths(keys.query_length, keys.document_length),
+    }
 
 
 # ---- sparse_latent ---------------------------------------------------------------------------------------------------------
@@ -186,29 +192,48 @@ def sparse_latent_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str,
     kinds = [module.kind for module in modules(folder)]
     if _AUTOENCODER not in kinds:
         return {}
-    transformer, *between, autoencoder = modules(folder)
+    place, *between, autoencoder = modules(folder)
     allowed = (["Pooling"], ["Pooling", "Normalize"])
-    if transformer.kind != "Transformer" or [one.kind for one in between] not in allowed or autoencoder.kind != _AUTOENCODER:
+    if place.kind != "Transformer" or [one.kind for one in between] not in allowed or autoencoder.kind != _AUTOENCODER:
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `sparse_latent` takes sentence-transformers models of "
             f"Transformer, Pooling and {_AUTOENCODER}, with or without Normalize between them"
         )
-    about, head = optional_json(folder / ABOUT), read_json(folder / autoencoder.subfolder / "config.json")
-    if (similarity := about.get("similarity_fn_name") or "dot") != "dot":
-        raise CommandError(f"{folder}: its similarity is {similarity!r} ({ABOUT}); engines of sparse vectors do 'dot'")
-    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(head.get("normalize"))
+    stated, keys = about(folder), transformer(folder / place.subfolder, config, "feature-extraction")
+    pooled = pooling(folder / between[0].subfolder)
+    read = read_json(folder / autoencoder.subfolder / "config.json")
+    _check_similarity(folder, stated, "dot")
+    scalings = ["length"] * (len(between) - 1) + ["layer_norm"] * bool(read.get("normalize"))
     if len(scalings) > 1:
         raise CommandError(f"{folder}: it scales states by Normalize and by its {_AUTOENCODER}; lexbench does one of them")
     return {
-        "pooling": pooling_mode(folder / between[0].subfolder),
+        "pooling": pooled.pooling,
+        **({} if pooled.pools_prompt else {"pool_prompts": False}),
         "scaling": scalings[0] if scalings else "none",
-        "active": int(head["k"]),
-        **_prompt_settings(about),
-        **_lengths(folder / transformer.subfolder, config),
+        "active": int(read["k"]),
+        **_prompts(stated),
+        **_lengths(keys.query_length, keys.document_length),
     }
 
 
-# ---- dense -----------------------------------------------------------------------------------------------------------------
+def _check_similarity(folder: Path, stated: About, *done: str) -> None:
+    """Raise CommandError if the similarity of *folder* is none of those *done*, or if it cuts vectors that cannot be cut."""
+    if stated.similarity and stated.similarity not in done:
+        raise CommandError(f"{folder}: its similarity is {stated.similarity} ({ABOUT}); this encoder does {', '.join(done)}")
+
+
+def _prompts(stated: About) -> dict[str, str]:
+    """Return the prompts that are not empty."""
+    named = {"query_prompt": stated.query_prompt, "document_prompt": stated.document_prompt}
+    return {name: prompt for name, prompt in named.items() if prompt}
+
+
+def _lengths(query: int, document: int) -> dict[str, int]:
+    """Return the lengths that are stated."""
+    return {name: length for name, length in (("query_length", query), ("document_length", document)) if length}
+
+
+# ---- dense and static_embedding --------------------------------------------------------------------------------------------
 
 
 @folder_reader
@@ -220,72 +245,59 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     if not listed:
         return {}
     kinds = [module.kind for module in listed]
-    head = tuple(kind for kind in kinds[2:] if kind != "Normalize")
-    if kinds[:2] != ["Transformer", "Pooling"] or head not in _HEADS:
+    if kinds[:2] != ["Transformer", "Pooling"]:
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `dense` takes sentence-transformers models of "
-            f"Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them{instead(folder, 'dense')}"
+            f"Transformer and Pooling, and layers behind them{instead(folder, 'dense')}"
         )
-    for module in listed[2:]:
-        if module.kind == "Dense":
-            activation = str(read_json(folder / module.subfolder / "config.json").get("activation_function", "Tanh"))
-            if (kind := activation.rpartition(".")[2]) != "Identity":
-                raise CommandError(f"{folder}: a Dense layer with {kind}; lexbench takes Dense layers without activation")
-    about = optional_json(folder / ABOUT)
-    cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
-    transformer, pooling = (folder / module.subfolder for module in listed[:2])
-    mode, given = pooling_mode(pooling), _prompt_settings(about)
-    if read_json(pooling / "config.json").get("include_prompt") is False and mode == "mean" and any(given.values()):
-        raise CommandError(f"{pooling}: it leaves prompts out of the mean (include_prompt); lexbench does not")
-    lowercase = {"lowercase": True} if optional_json(transformer / TRANSFORMER).get("do_lower_case") else {}
+    place, pooled = (folder / module.subfolder for module in listed[:2])
+    stated, keys, (ways, pools_prompt) = about(folder), transformer(place, config), pooling(pooled)
+    if keys.expansion:
+        raise CommandError(f"{folder}: it fills queries (query_expansion), which is for late interaction")
+    without_prompt = {} if pools_prompt or not _prompts(stated) else {"pool_prompts": False}
     return {
-        "pooling": mode,
-        "head": _HEADS[head],
-        "similarity": "cosine" if cosine else "dot",  # the default of sentence-transformers is cosine
-        **given,
-        **lowercase,
-        **_lengths(transformer, config),
+        "pooling": ways,
+        **_compared(stated, head(folder, listed[2:])),
+        **_prompts(stated),
+        **without_prompt,
+        **({"lowercase": True} if keys.lowercase else {}),
+        **_lengths(keys.query_length, keys.document_length),
     }
 
 
-def pooling_mode(folder: Path) -> str:
-    """Return how the module Pooling in *folder* pools, one of POOLINGS. Raises CommandError for another way.
+def _compared(stated: About, steps: list[str]) -> dict[str, Any]:
+    """Return the settings `head`, `similarity` and `dimensions` of a model with these *steps* behind its pooling.
 
-    Its settings have two forms: `pooling_mode`, or one boolean per way.
+    Vectors are cut behind the head. A last step that makes their length 1 is the same as cosine if they are whole.
     """
-    config = read_json(folder / "config.json")
-    switches = [name for name, value in config.items() if value is True and name.startswith("pooling_mode_")]
-    ways = [name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for name in switches]
-    pooling = config.get("pooling_mode", ways[0] if len(ways) == 1 else ways)
-    pooling = "last" if pooling == "lasttoken" else pooling
-    if pooling not in POOLINGS:
-        raise CommandError(f"{folder}: it pools by {pooling!r}; lexbench does {', '.join(POOLINGS)}")
-    return str(pooling)
+    similarity = stated.similarity or "cosine"  # the default of sentence-transformers
+    if steps[-1:] == ["normalize"] and (similarity == "cosine" or (similarity == "dot" and not stated.dimensions)):
+        steps, similarity = steps[:-1], "cosine"
+    cut = {"dimensions": stated.dimensions} if stated.dimensions else {}
+    return {"head": "_".join(steps) or "none", "similarity": similarity, **cut}
 
 
-def _prompt_settings(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the prompts of queries and documents; a role without a prompt of its name gets the folder's default prompt."""
-    by_name = about.get("prompts") or {}
-    default = by_name.get(about.get("default_prompt_name"), "")
-    names = {"query_prompt": ("query",), "document_prompt": ("document", "passage", "corpus")}
-    settings = {ours: next((by_name[name] for name in theirs if name in by_name), default) for ours, theirs in names.items()}
-    return {name: str(prompt) for name, prompt in settings.items() if prompt}
-
-
-def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many tokens of a text sentence-transformers reads, as both lengths; {} if nothing states it.
-
-    Before version 6 a separate file states it. Since then it is the tokenizer's limit (10**30 means none) or the model's
-    number of positions, whichever is smaller.
-    """
-    length = optional_json(transformer / TRANSFORMER).get("max_seq_length")
-    if type(length) is not int:
-        tokenizer = optional_json(transformer / "tokenizer_config.json")
-        positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id") or 0
-        longest = longest_text(positions if type(positions) is int else None, config.get("model_type"), pad)
-        limits = tokenizer.get("model_max_length"), longest
-        length = min((limit for limit in limits if type(limit) is int), default=None)
-    return {"query_length": length, "document_length": length} if length else {}
+@folder_reader
+def static_embedding_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `static_embedding` that a folder of sentence-transformers or model2vec states."""
+    listed = modules(folder)
+    if listed and listed[0].kind != _STATIC:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(module.kind for module in listed)}, and no {_STATIC}"
+            f"{instead(folder, 'static_embedding')}"
+        )
+    stated, steps = about(folder), [step for step in head(folder, listed[1:]) if step != "normalize"]
+    if steps:
+        raise CommandError(f"{folder}: a module behind its {_STATIC} that changes vectors ({steps[0]}); lexbench runs none")
+    if stated.similarity not in ("", "cosine") and len(listed) > 1:
+        raise CommandError(f"{folder}: it makes vectors of length 1 and compares them by {stated.similarity}; take cosine")
+    if not listed and not config.get("normalize", False) and not stated.similarity:
+        return {"similarity": "dot"}  # the vectors of model2vec as they are
+    return {
+        "similarity": stated.similarity or "cosine",
+        **({"dimensions": stated.dimensions} if stated.dimensions else {}),
+        **_prompts(stated),
+    }
 
 
 # ---- late_interaction ------------------------------------------------------------------------------------------------------
@@ -297,12 +309,47 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
     if (table := _lexbench_table(folder, config)) is not None:
         return table
     if listed := modules(folder):
+        if optional_json(folder / ABOUT).get("model_type") == "MultiVectorEncoder":
+            return _multi_vector_settings(folder, config, listed)
         return _pylate_settings(folder, [module.kind for module in listed])
     colbert = optional_json(folder / "artifact.metadata")
     if (similarity := colbert.get("similarity", "cosine")) != "cosine":
         raise CommandError(f"{folder}: its similarity is {similarity!r} (artifact.metadata); lexbench does 'cosine'")
     masks = {"mask_queries_to": colbert["query_maxlen"]} if "query_maxlen" in colbert else {}
     return _renamed(colbert, _COLBERT_NAMES) | masks
+
+
+def _multi_vector_settings(folder: Path, config: Mapping[str, Any], listed: list[Module]) -> dict[str, Any]:
+    """Return the settings of a MultiVectorEncoder of sentence-transformers 6: its prompts are texts, and no markers."""
+    if listed[0].kind != "Transformer":
+        raise CommandError(f"{folder}: a model of {' and '.join(one.kind for one in listed)}, which has no Transformer first")
+    stated, keys = about(folder), transformer(folder / listed[0].subfolder, config)
+    _check_similarity(folder, stated, "maxsim")
+    steps, skipped, expansion = head(folder, listed[1:], "token_embeddings"), mask(folder, listed), dict(keys.expansion)
+    if keys.lowercase or (skipped.words and not skipped.in_documents):
+        raise CommandError(f"{folder}: it lower-cases texts, or skips tokens of queries alone; lexbench does neither here")
+    unit = steps[-1:] == ["normalize"]
+    fixed = expansion.get("strategy") == "fixed"
+    punctuated = set(skipped.words) == set(punctuation) and skipped.in_documents and not skipped.in_queries
+    words = "" if punctuated else " ".join(skipped.words)
+    optional = {
+        "head": "_".join(steps[:-1] if unit else steps) or "none",
+        "unit_length": unit,
+        "skipped": words,
+        "skip_in_queries": bool(words) and skipped.in_queries,
+        "mask_token": expansion.get("token") or "",
+    }
+    ordinary = {"head": "linear", "unit_length": True, "skipped": "", "skip_in_queries": False, "mask_token": ""}
+    return {
+        "query_marker": "",
+        "document_marker": "",
+        "mask_queries_to": expansion.get("length", 0),
+        "attend_to_masks": expansion.get("attend", False),
+        "skip_punctuation": punctuated,
+        **{name: value for name, value in optional.items() if value != ordinary[name]},
+        **_prompts(stated),
+        **_lengths(expansion["length"] if fixed else keys.query_length, keys.document_length),
+    }
 
 
 def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:

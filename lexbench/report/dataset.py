@@ -37,9 +37,9 @@ class DatasetPage(Facts):
         return {query.query_id: query.text for query in self._opened.queries}
 
     @property
-    def qrels(self) -> dict[str, dict[str, int]]:
+    def qrels(self) -> dict[str, dict[str, int | float]]:
         """The grade of each judged document, by query."""
-        grades: dict[str, dict[str, int]] = {}
+        grades: dict[str, dict[str, int | float]] = {}
         for row in self._opened.qrels.judgements():
             grades.setdefault(row.query_id, {})[row.doc_id] = row.grade
         return grades

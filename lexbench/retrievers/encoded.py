@@ -5,26 +5,33 @@ Given documents are scored exactly from the stored vectors, without the engine's
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save
 
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
+from lexbench.engines.kernels.code_products import raw_scores, scored, source_scores
+from lexbench.engines.kernels.distances import distances
 from lexbench.errors import LexbenchError
 from lexbench.plugins import BuildContext, Encoder, Engine, Index, Rescorer, Retriever, Searcher, StoredVectors, Transform
 from lexbench.registry import optional
-from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
-from lexbench.types import CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
+from lexbench.storage import atomic
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, write_notes
+from lexbench.types import Codes, CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of, rows_of
 
 _FREQUENCIES = "document_frequency.npy"
 _COLLECTION = "collection.json"  # the number of documents, for transforms that use the collection
+_LEARNED = "learned.safetensors"  # of transforms, by place and name
+_UNEQUAL = 1.01  # times the shortest length
+_MANY = 0.2  # of the weights
 _ROWS = 4096  # documents whose vectors are in memory at a time
 
 
@@ -46,12 +53,15 @@ class Encoded(Retriever):
         """Build the engine's index in *path* from the stored encodings of *corpus*, and write a summary of the vectors."""
         stored = context.encodings(self.encoder)
         counts: Counter[str] = Counter(truncated=stored.truncated())
-        shards = self.documents(stored, counts)
+        ready = self.learned(stored.shards)
+        ready.write_state(path)
+        shards = ready.documents(stored, counts)
         (path / ENGINE_DIR).mkdir()
         if self.engine.kind is Kind.SPARSE:
             tally = SparseCounts(len(corpus))
             self.engine.build(tally.watch(shards), path / ENGINE_DIR)
             summary = tally.summary(corpus.doc_ids, self.encoder.token)
+            write_notes(path, _rounding_notes(counts))
             np.save(path / _FREQUENCIES, tally.document_frequency)
             if self.uses_collection:
                 (path / _COLLECTION).write_text(json.dumps({"documents": len(corpus)}) + "\n", encoding="utf-8")
@@ -59,8 +69,21 @@ class Encoded(Retriever):
             sizes = DenseCounts()
             self.engine.build(sizes.watch(shards), path / ENGINE_DIR)
             summary = sizes.summary()
+            write_notes(path, self._notes(sizes))
         text = json.dumps(summary | dict(counts), indent=1, ensure_ascii=False)
         (path / VECTORS_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+    def _notes(self, sizes: DenseCounts) -> list[str]:
+        """Return notes on vectors of 0, and on lengths that matter where nobody states the similarity."""
+        lines = []
+        if sizes.empty:
+            lines.append(f"{sizes.empty:,} of {sizes.vectors:,} document vectors are 0, so every query gives them the score 0")
+        if not self.encoder.states_similarity and sizes.longest > _UNEQUAL * sizes.shortest:
+            lines.append(
+                f"compared by dot product, and the lengths of vectors differ ({sizes.shortest:.3g} to {sizes.longest:.3g}); "
+                'for cosine, scale them to length 1, or give an object with similarity_fn_name = "cosine"'
+            )
+        return lines
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Return the transformed vector of each query."""
@@ -72,7 +95,41 @@ class Encoded(Retriever):
             vectors = self.encoder.part(vectors, self.part)
         for transform in self.transforms:
             vectors = transform.query(vectors)
-        return vectors
+        return self._kept(vectors)
+
+    def _kept(self, vectors: Any) -> Any:
+        """Return *vectors*; codes have their source only if the engine scores candidates again."""
+        return vectors.kept(source=self.engine.rescore > 0) if isinstance(vectors, Codes) else vectors
+
+    # ---- what transforms learn from the vectors of the corpus
+
+    def learned(self, shards: Callable[[], Iterable[Any]]) -> Self:
+        """Return a copy whose transforms have learned from the stored vectors; each that does reads all *shards* once."""
+        ready: tuple[Transform, ...] = ()
+        for transform in self.transforms:
+            if transform.learns:
+                before = replace(self, transforms=ready)
+                transform = transform.learned(before.as_documents(shard) for shard in shards())  # noqa: PLW2901
+            ready = (*ready, transform)
+        return replace(self, transforms=ready)
+
+    def write_state(self, path: Path) -> None:
+        """Write what the transforms have learned into the index *path*; no file if they learn nothing."""
+        states = [(at, transform.state()) for at, transform in enumerate(self.transforms) if transform.learns]
+        arrays = {f"{at}.{name}": np.ascontiguousarray(array) for at, state in states for name, array in state.items()}
+        if arrays:
+            atomic.write_bytes(path / _LEARNED, save(arrays))
+
+    def with_state(self, path: Path) -> Self:
+        """Return a copy whose transforms know what those of the index *path* have learned."""
+        if not (path / _LEARNED).is_file():
+            return self
+        arrays = load_file(path / _LEARNED)
+        transforms = list(self.transforms)
+        for at, transform in enumerate(transforms):
+            own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{at}.")}
+            transforms[at] = transform.with_state(own) if own else transform
+        return replace(self, transforms=tuple(transforms))
 
     def documents(self, stored: StoredVectors, counts: "Counter[str]") -> Iterator[Any]:
         """Yield the transformed shards of *stored* vectors, and add the counts of the transforms to *counts*."""
@@ -91,7 +148,7 @@ class Encoded(Retriever):
             if counts is not None:
                 counts.update(transform.counts(vectors))
             vectors = transform.document(vectors)
-        return vectors
+        return self._kept(vectors)
 
     @property
     def absent_is_zero(self) -> bool:
@@ -102,10 +159,10 @@ class Encoded(Retriever):
         """Open the engine's index in *path*."""
         frequencies = path / _FREQUENCIES
         document_frequency = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
-        retriever = self
+        retriever = self.with_state(path)
         if self.uses_collection and document_frequency is not None:
             documents = json.loads((path / _COLLECTION).read_bytes())["documents"]
-            retriever = self.with_collection(CollectionStatistics(documents, document_frequency))
+            retriever = retriever.with_collection(CollectionStatistics(documents, document_frequency))
         return EncodedSearcher(retriever, self.engine.open(path / ENGINE_DIR), document_frequency)
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
@@ -127,11 +184,12 @@ class Encoded(Retriever):
         return replace(self, transforms=tuple(transform.with_collection(statistics) for transform in self.transforms))
 
     def with_stored_collection(self, folder: Path) -> Self:
-        """Return a copy whose transforms know the stored vectors in *folder*, if one needs to: reads all of them once."""
-        if not self.uses_collection:
-            return self
-        shards = (self.as_documents(shard) for shard in Encodings(folder).shards())
-        return self.with_collection(CollectionStatistics.from_vectors(shards))
+        """Return a copy whose transforms know the stored vectors in *folder*; each that needs to reads all of them once."""
+        ready = self.learned(Encodings(folder).shards)
+        if not ready.uses_collection:
+            return ready
+        shards = (ready.as_documents(shard) for shard in Encodings(folder).shards())
+        return ready.with_collection(CollectionStatistics.from_vectors(shards))
 
 
 @dataclass(frozen=True)
@@ -191,13 +249,33 @@ class VectorRescorer(VectorQueries, Rescorer):
             if isinstance(vectors, MultiVectors):
                 scores[inside] = _sums_of_maxima(encoded, vectors, queries, rows)
             else:
-                scores[inside] = _products(encoded, vectors)[queries, rows]
+                similarity = getattr(self.retriever.engine, "similarity", "dot")
+                scores[inside] = _products(encoded, vectors, similarity)[queries, rows]
         return scores
 
 
-def _products(queries: Any, documents: Any) -> NDArray[Any]:
-    """Return the dot products (queries, documents)."""
+def _rounding_notes(counts: "Counter[str]") -> list[str]:
+    """Return a note if `quantize` has made whole numbers of many weights that are too small for it."""
+    coarse, rounded = counts["coarse"], counts["rounded"]
+    if coarse <= _MANY * rounded:
+        return []
+    line = (
+        f"{coarse / rounded:.0%} of the weights are whole numbers below 5 after rounding, so scores differ from exact ones; "
+        "type a larger scale, e.g. |quantize(10000)@impact, or @csr, which rounds nothing"
+    )
+    return [line]
+
+
+def _products(queries: Any, documents: Any, similarity: str) -> NDArray[Any]:
+    """Return the dot products (queries, documents), or distances below 0."""
     same_width(queries.shape[1], documents.shape[1])
+    if isinstance(documents, Codes):
+        if documents.source is None:
+            return scored(queries, raw_scores(queries, documents.values))
+        source = documents.source
+        return source_scores(queries, source.values if isinstance(source, Codes) else source)
+    if similarity != "dot":
+        return distances(similarity, queries, documents)
     if isinstance(documents, np.ndarray):
         return np.asarray(queries @ documents.T)
     return np.asarray((queries.astype(np.float64) @ documents.astype(np.float64).T).toarray())

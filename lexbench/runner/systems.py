@@ -19,9 +19,10 @@ from weakref import ref
 from lexbench import catalog, notation, registry
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call, Expression, Value, parse
-from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
+from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever, Transform
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import SESSION, ForeignEncoder, adapted, digests, name_of
+from lexbench.runner.adapters import adapted, digests
+from lexbench.runner.object_encoders import SESSION, ForeignEncoder, name_of
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.code import CODE, code_digest
 from lexbench.types import Kind
@@ -71,7 +72,7 @@ def system(given: Any, name: str | None = None, imported_from: str = "") -> Syst
         return System(name or str(expression), retriever, describe(retriever), str(expression))
     plugin = adapted(given)
     if isinstance(plugin, Encoder):
-        plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])))
+        plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])).for_metric(plugin.metric))
     return System(name or imported_from or name_of(given), plugin, describe(plugin), imported_from=imported_from)
 
 
@@ -266,8 +267,9 @@ def _encoded(expression: Expression) -> Encoded:
         )
     transforms = [registry.create("transforms", call) for call in expression.transforms]
     for call, transform in zip(expression.transforms, transforms, strict=True):
-        if transform.kind is not kind:
+        if kind not in (transform.kinds or (transform.kind,)):
             raise CommandError(f"{expression}: {call} takes {transform.kind} vectors; {expression.head.name} makes {kind} ones")
+    _check_codes(expression, transforms, engine)
     if engine.impacts and not any(transform.impacts for transform in transforms):
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
@@ -275,7 +277,26 @@ def _encoded(expression: Expression) -> Encoded:
         transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
     with suppress(TypeError):  # a setting has no hash
         _short_names[encoder] = expression.head.name
-    return Encoded(encoder, engine, tuple(transforms))
+    if encoder.metric != "dot" and any(transform.codes for transform in transforms):
+        raise CommandError(f"{expression}: codes are compared by dot product, and the model states {encoder.metric}")
+    return Encoded(encoder, engine.for_metric(encoder.metric), tuple(transforms))
+
+
+def _check_codes(expression: Expression, transforms: Sequence[Transform], engine: Engine) -> None:
+    """Raise CommandError if a transform does not take the codes of the one before it, or the engine those of the last."""
+    codes, before = "", ""
+    for call, transform in zip(expression.transforms, transforms, strict=True):
+        if codes not in transform.takes:
+            raise CommandError(f"{expression}: {call} takes vectors, and {before} makes codes of them; write |{call}|{before}")
+        codes, before = transform.codes or codes, str(call)
+    name = expression.engine.name if expression.engine else type(engine).__name__.lower()
+    if codes and codes not in engine.codes:
+        raise CommandError(f"{expression}: {name} takes vectors, and {before} makes codes of them; write |{before}@flat")
+    if engine.rescore and not codes:
+        raise CommandError(
+            f"{expression}: rescore={engine.rescore} scores the candidates that codes find again, and there are none; "
+            f"write |binary@{name}(rescore={engine.rescore}), or leave it out"
+        )
 
 
 def _engine(call: Call) -> Engine:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from lexbench import plugins
 from lexbench.runner import systems
-from lexbench.types import Document, Kind, MultiVectors, Query
+from lexbench.types import Codes, Document, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of
 
 _ROUNDING = 1e-4  # relative or absolute difference that batches may cause
@@ -41,7 +41,9 @@ class EncoderCase(NamedTuple):
 
 
 def rows(vectors: Any) -> list[NDArray[np.float32]]:
-    """Return one array per text: its vector, or the vectors of its tokens."""
+    """Return one array per text: its vector, its codes, or the vectors of its tokens."""
+    if isinstance(vectors, Codes):
+        return list(vectors.values)
     if isinstance(vectors, MultiVectors):
         return [vectors.values[start:stop] for start, stop in zip(vectors.offsets[:-1], vectors.offsets[1:], strict=True)]
     return list(vectors.toarray() if isinstance(vectors, sparse.csr_array) else vectors)

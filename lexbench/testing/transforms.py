@@ -8,11 +8,12 @@ from scipy import sparse
 
 from lexbench.testing._letters import as_kind
 from lexbench.testing.encoders import content, rows
-from lexbench.types import CollectionStatistics, Kind, MultiVectors
+from lexbench.types import Codes, CollectionStatistics, Kind, MultiVectors
 from lexbench.vectors import kind_of, rows_of
 
 WIDTH = 12
 _TEXTS = 40
+_TYPES = {"": np.float32, "int8": np.int8, "bits": np.uint8}  # of the output, by the form of its codes
 
 
 def vectors(kind: Kind) -> Any:
@@ -40,7 +41,9 @@ class TransformContract:
 
     @pytest.fixture(params=["document", "query"])
     def side(self, request: pytest.FixtureRequest, transform: Any) -> Any:
-        """Return one of the two functions of the transform, which knows a collection if it uses one."""
+        """Return one of the two functions of the transform, which has learned, and knows a collection, if it needs to."""
+        if transform.learns:
+            transform = transform.learned([vectors(transform.kind)])
         if transform.uses_collection:
             transform = transform.with_collection(CollectionStatistics.from_vectors([vectors(transform.kind)]))
         return getattr(transform, request.param)
@@ -55,11 +58,12 @@ class TransformContract:
         assert all(np.array_equal(one, other) for one, other in zip(whole, alone, strict=True))
 
     def test_the_form_of_the_output(self, transform: Any, side: Any) -> None:
-        """The output is float32, finite and of the transform's kind; sparse rows have no zeros, and ascending terms."""
+        """The output is finite, float32 or codes, of the transform's kind; sparse rows have no zeros, and ascending terms."""
         given = side(vectors(transform.kind))
 
         assert kind_of(given) is transform.kind
-        assert all(row.dtype == np.float32 and np.isfinite(row).all() for row in rows(given))
+        assert isinstance(given, Codes) == bool(transform.codes)
+        assert all(row.dtype == _TYPES[transform.codes] and np.isfinite(row).all() for row in rows(given))
         if transform.kind is Kind.SPARSE:
             assert isinstance(given, sparse.csr_array)
             assert given.data.all()

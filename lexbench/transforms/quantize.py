@@ -19,6 +19,7 @@ from lexbench.vectors import canonical, select_entries
 
 _MODES = {"rint": np.rint, "floor": np.floor}
 _BITS = (8, 16)
+_COARSE = 5  # whole numbers from here on are at most a tenth from the weight
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,18 @@ class Quantize(Transform):
     query = document
 
     def counts(self, vectors: "scipy.sparse.csr_array") -> dict[str, int]:
-        """Return how many weights of the original *vectors* (n, vocabulary) are `clipped` and `dropped`."""
-        weights = self._whole(canonical(vectors).data)
-        return {"clipped": int(np.count_nonzero(weights > self._largest)), "dropped": int(np.count_nonzero(weights <= 0))}
+        """Return how many weights of *vectors* (n, vocabulary) are positive (`rounded`), `clipped` and `dropped`.
+
+        `coarse` counts weights whose whole number is below 5: rounding changes them by more than a tenth, or makes them 0.
+        """
+        given = canonical(vectors).data
+        weights = self._whole(given)
+        return {
+            "clipped": int(np.count_nonzero(weights > self._largest)),
+            "dropped": int(np.count_nonzero(weights <= 0)),
+            "rounded": int(np.count_nonzero(given > 0)),
+            "coarse": int(np.count_nonzero((given > 0) & (weights < _COARSE))),
+        }
 
     @property
     def _largest(self) -> np.float32:

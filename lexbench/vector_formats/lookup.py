@@ -28,6 +28,7 @@ from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats import arrays
 from lexbench.vector_formats.blocks import Block, Vocabulary
+from lexbench.vectors import CODES
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")
@@ -208,6 +209,8 @@ def _checked(values: NDArray[Any], where: str) -> NDArray[np.float32]:
     """Return *values* (n, dimensions) as float32. Raises InvalidFile for a value that is no finite float32."""
     if values.ndim != 2 or values.dtype.kind not in "fiu":  # noqa: PLR2004
         raise InvalidFile(f"{where}: its vectors are no lists of numbers")
+    if values.dtype.itemsize == 1:
+        raise InvalidFile(f"{where}: its vectors are of {values.dtype}: {CODES}")
     with np.errstate(over="ignore"):
         vectors = values.astype(np.float32)
     if not np.isfinite(vectors).all():

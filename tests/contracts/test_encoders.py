@@ -101,6 +101,13 @@ def served(name, **settings):
     return case_of(name, {"url": same, **settings}, moved={"url": moved}, changed={"url": changed})
 
 
+def table_case(folders):
+    """Return the case of a table of token vectors."""
+    model, changed = (str(models().static_embedding(folders / f"static-{seed}", seed=seed)) for seed in (1, 2))
+    moved = {"model": str(shutil.copytree(model, folders / "static-moved"))}
+    return case_of("static_embedding", {"model": model}, moved=moved, changed={"model": changed})
+
+
 HEAD = {"titles": "pair", "text_terms": 3, "query_text_terms": 2}
 CASES = {  # by encoder: how to make its case in a folder
     "dense": lambda to: model_case("dense", to, models().masked_lm, pooling="mean"),
@@ -111,6 +118,7 @@ CASES = {  # by encoder: how to make its case in a folder
     "late_interaction": lambda to: model_case("late_interaction", to, models().colbert, mask_queries_to=16),
     "sparse_clm": lambda to: model_case("sparse_clm", to, models().causal_lm, attention="bidirectional"),
     "sparse_mlm": lambda to: model_case("sparse_mlm", to, with_text_head, **HEAD),
+    "static_embedding": table_case,
     "term_weights": lambda to: model_case("term_weights", to, models().uni_coil, expansion_length=8),
     "vectors": lambda to: file_case("vectors", to, sparse_rows, format="seismic"),
 }
@@ -226,7 +234,11 @@ REFUSED = [  # encoder, setting, and a part of the message
     ("sparse_mlm", {"query_revision": "main"}, "query_model, which is not given"),
     ("sparse_clm", {"attention": "both"}, "sparse_clm(attention='both'): there is causal, bidirectional"),
     ("sparse_clm", {"pooling": "mean"}, "sparse_clm(pooling='mean'): there is max, last"),
-    ("dense", {"pooling": "max"}, "dense(pooling='max'): there is mean, cls, last"),
+    ("dense", {"pooling": "median"}, "dense(pooling='median'): there is mean, cls, last"),
+    ("dense", {"pooling": "mean+none"}, "dense(pooling='mean+none'): there is mean, cls, last"),
+    ("dense", {"pooling": "mean", "head": "linear_tan"}, "dense(head='linear_tan'): there is linear, layernorm"),
+    ("dense", {"pooling": "mean", "dimensions": -1}, "dense(dimensions=-1): a whole number from 0"),
+    ("late_interaction", {"head": "tanh_"}, "late_interaction(head='tanh_'): there is linear, layernorm"),
     ("dense", {"similarity": "l2"}, "dense(similarity='l2'): there is dot, cosine"),
     ("dense", {"skip": -1}, "dense(skip=-1): a whole number from 0"),
     ("dense", {"mask_queries_to": 40}, "queries have at most query_length=16 tokens"),

@@ -8,7 +8,7 @@ from lexbench.errors import CommandError
 from lexbench.notation import Call
 from lexbench.testing import TransformContract
 
-SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,))}
+SETTINGS = {"top_k": Call("top_k", (3,)), "prune_query": Call("prune_query", (2,)), "truncate": Call("truncate", (5,))}
 
 
 class TestTransforms(TransformContract):

@@ -5,7 +5,7 @@
 by late interaction.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -112,13 +112,14 @@ def _disordered(number):  # type: ignore[no-untyped-def]
 
 # The number of the first query, the position of the first document, and the products (queries, documents).
 Tile: TypeAlias = tuple[int, int, NDArray[np.float32]]
+Products: TypeAlias = Callable[[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]], Any]
 
 
-def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Iterator[Tile]:
+def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32], products: "Products | None" = None) -> Iterator[Tile]:
     """Yield the products of *queries* (queries, dimensions) with *blocks* (n, dimensions) of float32 or float16 vectors.
 
-    Blocks come in order of position; the tiles of all queries with some documents come before those of the next documents. The
-    next tile overwrites the products.
+    *products* makes other scores of them; see `distances`. Blocks come in order of position; the tiles of all queries with
+    some documents come before those of the next documents. The next tile overwrites the products.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     buffer = np.empty(min(_QUERIES, len(queries)) * _DOCUMENTS, np.float32)
@@ -131,7 +132,10 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
             for query in range(0, len(queries), _QUERIES):
                 batch = queries[query : query + _QUERIES]
                 out = buffer[: len(batch) * len(documents)].reshape(len(batch), len(documents))
-                np.matmul(batch, documents.T, out=out)
+                if products:
+                    products(batch, documents, out)
+                else:
+                    np.matmul(batch, documents.T, out=out)
                 yield query, position, out
             position += len(documents)
 

@@ -1,0 +1,242 @@
+"""What the files of a sentence-transformers folder say, file by file: its prompts and similarity, and the keys of each module.
+
+A key that has an effect is returned or refused by its name. A key that is not known here is refused too. `stated_settings`
+makes settings of encoders from this. The keys are those of sentence-transformers 2 to 6.2. Loads no torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lexbench.errors import CommandError, shortened
+from lexbench.models.checkpoint import ABOUT, OLD_TRANSFORMER, TRANSFORMER, Module, longest_text, optional_json, read_json
+from lexbench.vectors import similarity_of
+
+POOLINGS = ("mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean")
+# Steps of a head: layers with weights, then functions, by the names of their classes in torch.nn.
+LAYERS = ("linear", "layernorm")
+ACTIVATIONS = {
+    "tanh": "Tanh", "relu": "ReLU", "gelu": "GELU", "sigmoid": "Sigmoid", "silu": "SiLU", "mish": "Mish", "elu": "ELU",
+    "softplus": "Softplus", "leakyrelu": "LeakyReLU", "hardtanh": "Hardtanh",
+}  # fmt: skip
+STEPS = (*LAYERS, "residual", "normalize", *ACTIVATIONS)
+
+_POOLING_NAMES = {"lasttoken": "last", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+_OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which their vectors are joined
+    "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
+)  # fmt: skip
+_HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
+_TEXT = {"feature-extraction": "last_hidden_state", "fill-mask": "logits"}  # output of a Transformer, by its task
+_FUNCTION_PREFIX = "torch.nn."
+_SHOWN = 60  # characters of a value in a message
+
+
+class Keys:
+    """The settings in one JSON file. Each is taken by its name, and `end` refuses those that are left."""
+
+    def __init__(self, path: Path, *, optional: bool = False) -> None:
+        self._path = path
+        self._left = dict(optional_json(path) if optional else read_json(path))
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """Return the value of *name*; *default* if it is missing or null."""
+        value = self._left.pop(name, None)
+        return default if value is None else value
+
+    def only(self, name: str, *allowed: Any) -> None:
+        """Take *name*. Raises CommandError unless it is missing, null or one of *allowed*."""
+        if (value := self.take(name)) is not None and value not in allowed:
+            raise self.refusal(name, value)
+
+    def refusal(self, name: str, value: Any) -> CommandError:
+        """Return the error for a *value* that lexbench does not do."""
+        return CommandError(f"{self._path}: {name} is {shortened(repr(value), _SHOWN)}, which lexbench does not do{_INSTEAD}")
+
+    def end(self, *without_effect: str) -> None:
+        """Raise CommandError if a key is left that has a value and is not one of those *without_effect*."""
+        if left := [name for name, value in self._left.items() if value is not None and name not in without_effect]:
+            value = shortened(repr(self._left[left[0]]), _SHOWN)
+            raise CommandError(
+                f"{self._path}: lexbench does not know the setting {left[0]} ({value}), so its vectors could be others; remove "
+                f"it if it has no effect{_INSTEAD}"
+            )
+
+
+_INSTEAD = ", or give the object: lexbench.run(data, [SentenceTransformer(FOLDER)])"
+
+
+# ---- the whole folder ------------------------------------------------------------------------------------------------------
+
+
+class About(NamedTuple):
+    """What config_sentence_transformers.json says of the whole model."""
+
+    similarity: str  # "" if it says nothing
+    dimensions: int  # of cut vectors; 0: they are whole
+    terms: int  # largest weights of sparse vectors that are kept; 0: all
+    query_prompt: str
+    document_prompt: str
+
+
+_PYLATE_KEYS = (  # of PyLate 1; `stated_settings` reads them
+    "query_length", "document_length", "query_prefix", "document_prefix", "attend_to_expansion_tokens", "skiplist_words",
+    "do_query_expansion",
+)  # fmt: skip
+
+
+def about(folder: Path) -> About:
+    """Return what a *folder* says of the whole model. Raises CommandError for a key that lexbench does not know."""
+    keys = Keys(folder / ABOUT, optional=True)
+    by_name = keys.take("prompts", {})
+    default = by_name.get(keys.take("default_prompt_name"), "")
+    stated = keys.take("similarity_fn_name")
+
+    def prompt(*names: str) -> str:
+        return str(next((by_name[name] for name in names if name in by_name), default) or "")
+
+    found = About(
+        similarity_of(stated, str(folder / ABOUT)) if stated else "",
+        _count(keys, "truncate_dim"),
+        _count(keys, "max_active_dims"),
+        prompt("query"),
+        prompt("document", "passage", "corpus"),
+    )
+    keys.end("__version__", "model_type", *_PYLATE_KEYS)
+    return found
+
+
+def _count(keys: Keys, name: str) -> int:
+    """Return a number above 0, 0 for none."""
+    value = keys.take(name, 0)
+    if type(value) is not int or value < 0:
+        raise keys.refusal(name, value)
+    return value
+
+
+# ---- modules ---------------------------------------------------------------------------------------------------------------
+
+
+class TransformerKeys(NamedTuple):
+    """What a module Transformer says."""
+
+    query_length: int  # 0: it says nothing
+    document_length: int
+    lowercase: bool
+    expansion: Mapping[str, Any]  # of queries, for late interaction; {}: none
+
+
+def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-extraction") -> TransformerKeys:
+    """Return what the module Transformer in *folder* says; *config* is its config.json. *task* is what it must be for."""
+    name = next((name for name in (TRANSFORMER, *OLD_TRANSFORMER) if (folder / name).is_file()), TRANSFORMER)
+    keys = Keys(folder / name, optional=True)
+    length = keys.take("max_seq_length")
+    if type(length) is not int:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
+        tokenizer = optional_json(folder / "tokenizer_config.json")
+        positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id") or 0
+        longest = longest_text(positions if type(positions) is int else None, config.get("model_type"), pad)
+        limits = tokenizer.get("model_max_length"), longest
+        length = min((limit for limit in limits if type(limit) is int), default=0)
+    keys.only("transformer_task", task)
+    for modality, way in keys.take("modality_config", {}).items():
+        if modality != "text" or way.get("method", "forward") != "forward" or way.get("method_output_name") != _TEXT[task]:
+            raise keys.refusal("modality_config", {modality: way})
+    keys.only("module_output_name", "token_embeddings")
+    for name in ("processing_kwargs", "model_args", "tokenizer_args", "config_args"):
+        keys.only(name, {})
+    found = TransformerKeys(
+        keys.take("query_length", length),
+        keys.take("document_length", length),
+        keys.take("do_lower_case", False),
+        keys.take("query_expansion", {}),
+    )
+    keys.end("unpad_inputs")
+    return found
+
+
+class PoolingKeys(NamedTuple):
+    """What a module Pooling says."""
+
+    pooling: str  # some of POOLINGS, joined by +
+    pools_prompt: bool
+
+
+def pooling(folder: Path) -> PoolingKeys:
+    """Return what the module Pooling in *folder* says. Its modes have two forms: `pooling_mode`, or a boolean for each."""
+    keys = Keys(folder / "config.json")
+    switches = {name: keys.take(f"pooling_mode_{name}", False) for name in _OLD_POOLINGS}
+    old = [name.removesuffix("_tokens").removesuffix("_token") for name, on in switches.items() if on is True]
+    old = ["mean_sqrt_len" if name == "mean_sqrt_len_tokens" else name for name in old]
+    stated = keys.take("pooling_mode", old or ["mean"])
+    modes = [_POOLING_NAMES.get(mode, mode) for mode in ([stated] if isinstance(stated, str) else stated)]
+    if unknown := [mode for mode in modes if mode not in POOLINGS]:
+        raise CommandError(f"{folder}: it pools by {unknown[0]!r}; lexbench does {', '.join(POOLINGS)}")
+    found = PoolingKeys("+".join(modes), keys.take("include_prompt", True))
+    keys.end("embedding_dimension", "word_embedding_dimension")
+    return found
+
+
+def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embedding") -> list[str]:
+    """Return the steps of the modules behind the pooling (or, of token vectors, in the *stream* "token_embeddings").
+
+    Raises CommandError for a module that is no step of a head.
+    """
+    steps: list[str] = []
+    for module in listed:
+        place = folder / module.subfolder / "config.json"
+        if module.kind in ("Dropout", "MultiVectorMask"):  # the first does nothing when a model encodes
+            continue
+        if module.kind not in _HEAD_MODULES or (module.kind == "LayerNorm" and stream != "sentence_embedding"):
+            raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD}")
+        keys = Keys(place, optional=module.kind == "Normalize")
+        keys.only("module_input_name", stream)
+        keys.only("module_output_name", stream)
+        if module.kind == "Normalize":
+            steps.append("normalize")
+        elif module.kind == "LayerNorm":
+            steps.append("layernorm")
+        else:
+            steps += ["linear", *_activation(keys), *(["residual"] if keys.take("use_residual", False) else [])]
+        keys.end("in_features", "out_features", "bias", "dimension")
+    return steps
+
+
+def _activation(keys: Keys) -> list[str]:
+    """Return the step of a Dense layer's activation, [] for none. Classes outside torch are code of the authors."""
+    name = str(keys.take("activation_function", f"{_FUNCTION_PREFIX}Tanh"))
+    kind = name.rpartition(".")[2]
+    if kind == "Identity":
+        return []
+    if name.startswith(_FUNCTION_PREFIX) and (step := next((step for step, one in ACTIVATIONS.items() if one == kind), "")):
+        return [step]
+    raise keys.refusal("activation_function", name)
+
+
+def splade_pooling(folder: Path) -> tuple[str, str]:
+    """Return how the module SpladePooling in *folder* pools, "max" or "sum", and its activation."""
+    keys = Keys(folder / "config.json")
+    found = keys.take("pooling_strategy", "max"), keys.take("activation_function", "relu")
+    if found[0] not in ("max", "sum"):
+        raise keys.refusal("pooling_strategy", found[0])
+    keys.end("embedding_dimension", "word_embedding_dimension", "chunk_size")
+    return found
+
+
+class MaskKeys(NamedTuple):
+    """What a module MultiVectorMask says: which tokens have no vector."""
+
+    words: Sequence[str]
+    in_queries: bool
+    in_documents: bool
+
+
+def mask(folder: Path, listed: Sequence[Module]) -> MaskKeys:
+    """Return what the MultiVectorMask among the *listed* modules says; no tokens if there is none."""
+    place = next((folder / module.subfolder for module in listed if module.kind == "MultiVectorMask"), None)
+    if place is None:
+        return MaskKeys((), in_queries=False, in_documents=False)
+    keys = Keys(place / "config.json")
+    tasks = keys.take("skiplist_tasks", ["document"])
+    keys.only("keep_only_token_ids", [])
+    words = keys.take("skiplist_words", [])
+    keys.end()
+    return MaskKeys(words, "query" in tasks, "document" in tasks)

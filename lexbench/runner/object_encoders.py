@@ -1,0 +1,503 @@
+"""Encoders made of objects and functions of other libraries: how each is called, and how it wants its vectors to be compared.
+
+`encoder_of_object` looks at methods and signatures and takes what is clear. The encoder's notes say what that was. A parameter
+that may tell queries from documents, and that is not understood, is refused by its name. An exception of foreign code becomes
+one line. `lexbench.vectors.converted` says which vectors an encoder may return.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from uuid import uuid4
+
+import numpy as np
+
+from lexbench.errors import CommandError, LexbenchError, one_line, shortened
+from lexbench.plugins import Encoder
+from lexbench.types import Document, Kind
+from lexbench.vectors import converted, kind_of, metric_of, similarity_of, unit_length
+
+SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
+Encode: TypeAlias = Callable[[list[Any]], Any]
+Role: TypeAlias = Literal["query", "document"]
+
+_OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
+_BEIR_SIMILARITIES = ("cosine", "dot")
+_TASK = "MSMARCO"  # models of mteb use the prompts of this task
+_REASON = 200  # characters of a foreign exception
+_FLAGS = {  # parameters that are true for texts of one role
+    "is_query": "query",
+    "is_queries": "query",
+    "is_q": "query",
+    "is_document": "document",
+    "is_doc": "document",
+    "is_passage": "document",
+    "is_corpus": "document",
+}
+# Parameters that may name the role of the texts, and values for queries and documents that belong together.
+_ROLE_PARAMETERS = ("prompt_type", "input_type", "text_type", "task_type", "encode_type", "embed_type", "task", "role")
+_ROLE_VALUES = (
+    ("query", "document"),
+    ("query", "passage"),
+    ("query", "corpus"),
+    ("query", "doc"),
+    ("queries", "documents"),
+    ("search_query", "search_document"),
+    ("retrieval.query", "retrieval.passage"),
+    ("RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+)
+_PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+_INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
+_PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
+
+
+# ---- what lexbench sees ----------------------------------------------------------------------------------------------------
+
+
+class ForeignEncoder(Encoder):
+    """An encoder made of two functions, of Documents and of query texts.
+
+    *settings* are in its key. *scaled* are the kinds of its vectors that get length 1. *made_by* is a function and its
+    arguments that make it again in another process.
+    """
+
+    def __init__(
+        self, item: Any, document: Encode, query: Encode, settings: Mapping[str, str], scaled: Collection[Kind], made_by: Any
+    ) -> None:
+        self.wrapped, self._document, self._query, self._settings = item, document, query, settings
+        self._scaled, self._made_by = scaled, made_by
+        self._lines: dict[str, None] = {}
+        self._columns: dict[str, int] = {}  # of terms that the object names
+        self._session = uuid4().hex
+
+    @property
+    def key_facts(self) -> Mapping[str, str]:
+        """The settings. Columns of named terms are known only in this session."""
+        return {**self._settings, **({SESSION: self._session} if self._columns else {})}
+
+    @property
+    def metric(self) -> str:  # type: ignore[override] # a setting of the object
+        """How its vectors are compared."""
+        return metric_of(self._settings.get("similarity", "dot"))
+
+    @property
+    def states_similarity(self) -> bool:  # type: ignore[override] # a setting of the object
+        """Whether the object states how its vectors are compared."""
+        return "similarity" in self._settings
+
+    @property
+    def names_terms(self) -> bool:  # type: ignore[override] # not known of the class
+        """Whether the object names its terms."""
+        return bool(self._columns)
+
+    def notes(self) -> list[str]:
+        """Return what was taken of the object."""
+        return list(self._lines)
+
+    def remember(self, line: str) -> None:
+        """Add a note."""
+        self._lines[line] = None
+
+    def token(self, term: int) -> str:
+        """Return the name of a term, or its number."""
+        return next((name for name, column in self._columns.items() if column == term), str(term))
+
+    def encode_query(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of queries."""
+        return self._vectors(self._query, list(texts))
+
+    def encode_document(self, texts: Sequence[str] | Sequence[Document]) -> Any:
+        """Return the vectors of documents. A text without a Document has no title."""
+        return self._vectors(self._document, [one if isinstance(one, Document) else Document("", one) for one in texts])
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Return the documents: the object tokenises when it encodes, and may need titles."""
+        return documents
+
+    def _vectors(self, encode: Encode, texts: list[Any]) -> Any:
+        """Return the vectors that the function *encode* returns for *texts*, scaled if their similarity is cosine.
+
+        Raises LexbenchError, in one line, for an exception of the function, and for what it returned.
+        """
+        returned, taken = _only_value(called(self.wrapped, encode, texts))
+        if taken:
+            self.remember(f"of the table that it returned, {taken} was taken")
+        vectors = converted(returned, len(texts), self._columns)
+        kind = kind_of(vectors)
+        if kind is not Kind.MULTI and self._settings.get("similarity") == "maxsim":
+            raise LexbenchError(f"{name_of(self.wrapped)} states maxsim, and returned one vector per text; state another one")
+        return unit_length(vectors) if kind in self._scaled else vectors
+
+    def __reduce__(self) -> Any:
+        if self._columns:
+            raise LexbenchError(f"{name_of(self.wrapped)} names its terms, which works in one process only: leave out on=…")
+        return self._made_by
+
+
+def called(item: Any, encode: Encode, texts: list[Any]) -> Any:
+    """Return encode(texts). An exception of the foreign code of *item* is one LexbenchError that names both."""
+    try:
+        return encode(texts)
+    except (LexbenchError, MemoryError):
+        raise
+    except Exception as error:
+        said = shortened(one_line(str(error)), _REASON) or "without a message"
+        raise LexbenchError(f"{name_of(item)} cannot encode: {type(error).__name__}: {said}") from error
+
+
+def _only_value(returned: Any) -> tuple[Any, str]:
+    """Return *returned* and ""; of a table by names with one value, e.g. of BGE-M3, return that value and its name.
+
+    Raises LexbenchError for a table with several values. Iterators become lists.
+    """
+    if isinstance(returned, Mapping):
+        there = {str(name): value for name, value in returned.items() if value is not None}
+        if len(there) == 1:
+            ((name, value),) = there.items()
+            return value, name
+        names = ", ".join(there)
+        raise LexbenchError(
+            f"the encoder returned a table of {shortened(names, _REASON)}, and one of them must count; give a function, e.g. "
+            f"lambda texts: model.encode(texts)[{next(iter(there), 'name')!r}]"
+        )
+    return (list(returned) if hasattr(returned, "__next__") else returned), ""
+
+
+def with_kind(encoder: Encoder) -> Encoder:
+    """Return *encoder* with its `kind`; if it has none, a query is encoded to find out."""
+    if not isinstance(getattr(encoder, "kind", None), Kind):
+        found = kind_of(encoder.encode_query(["what kind of vectors are these?"]))
+        object.__setattr__(encoder, "kind", found)  # also of a frozen dataclass
+    return encoder
+
+
+def name_of(item: Any) -> str:
+    """Return the name of an object that has one, of a function, or else of the object's class."""
+    named = getattr(item, "name", None)
+    return named if isinstance(named, str) else str(getattr(item, "__name__", type(item).__name__))
+
+
+def parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function; an empty list if Python does not know them, e.g. of some built-in functions."""
+    try:
+        return list(signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+# ---- similarity ------------------------------------------------------------------------------------------------------------
+
+
+class Stated(NamedTuple):
+    """The similarity that an object states, and where."""
+
+    similarity: str
+    where: str
+
+
+def stated_similarity(item: Any) -> Stated | None:
+    """Return the similarity that an object or a function states; None if it states none.
+
+    It is the attribute `similarity_fn_name` (sentence-transformers, PyLate) of the object, of its description for mteb, of the
+    object that a method belongs to, or of the model inside a wrapper; or else what its method `similarity` computes. Raises
+    CommandError for a similarity that lexbench does not have.
+    """
+    while isinstance(item, partial):
+        item = item.func
+    item = getattr(item, "__self__", item)
+    for place in ("", "mteb_model_meta.", *(f"{name}." for name in _INNER)):
+        owner = getattr(item, place.rstrip("."), None) if place else item
+        try:
+            stated = getattr(owner, "similarity_fn_name", None)
+        except Exception as error:
+            raise CommandError(
+                f"{name_of(item)}.{place}similarity_fn_name cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        if stated is not None:
+            where = f"{place}similarity_fn_name"
+            return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
+    computed = _computed_similarity(item)
+    return Stated(computed, "its method similarity") if computed else None
+
+
+def _computed_similarity(item: Any) -> str:
+    """Return which similarity the method `similarity` of an object computes; "" if it has none for vectors.
+
+    Raises CommandError if it computes another one.
+    """
+    if isinstance(item, type) or not callable(method := getattr(item, "similarity", None)):
+        return ""
+    dots = _PROBES @ _PROBES.T
+    lengths, distances = np.sqrt(np.diag(dots)), _PROBES[:, None] - _PROBES
+    known = {
+        "cosine": dots / np.outer(lengths, lengths),
+        "dot": dots,
+        "euclidean": -np.sqrt((distances**2).sum(-1)),
+        "manhattan": -np.abs(distances).sum(-1),
+    }
+    for compute in (lambda: method(_PROBES, _PROBES), lambda: [[method(list(a), list(b)) for b in _PROBES] for a in _PROBES]):
+        try:
+            found = np.array(compute(), np.float64)
+        except Exception:  # noqa: BLE001, S112 - it compares something else, e.g. texts
+            continue
+        if found.shape == dots.shape:
+            if name := next((name for name, values in known.items() if np.allclose(found, values, 1e-3, 1e-3)), ""):
+                return name
+            raise CommandError(
+                f"{name_of(item)}: its method similarity computes none of {', '.join(known)}, which lexbench can search by; "
+                'set similarity_fn_name = "cosine", for example'
+            )
+    return ""
+
+
+# ---- how objects are called ------------------------------------------------------------------------------------------------
+
+
+class Sides(NamedTuple):
+    """The functions that encode Documents and query texts, and what is to be said of them."""
+
+    document: Encode
+    query: Encode
+    taken: str = ""
+
+
+def encoder_of_object(item: Any) -> Encoder:
+    """Return an encoder of a function, or of an object that encodes texts. Raises CommandError if it is not understood."""
+    return _encoder(item, next((make(item) for has, make in _SIDES if has(item)), None) or _sides_of_function(item))
+
+
+def _encoder(item: Any, sides: Sides) -> Encoder:
+    """Return an encoder of the two *sides* of *item*, named like it, by the similarity that it states."""
+    stated = stated_similarity(item)
+    settings = {"similarity": stated.similarity} if stated else {}
+    scaled = tuple(Kind) if stated and stated.similarity == "cosine" else ()
+    made: ForeignEncoder = subclass(ForeignEncoder, item)(
+        item, sides.document, sides.query, settings, scaled, (encoder_of_object, (item,))
+    )
+    if sides.taken:
+        made.remember(sides.taken)
+    if stated:
+        made.remember(f"its vectors are compared by {stated.similarity}, as it states ({stated.where})")
+    return with_kind(made)
+
+
+def subclass(base: type, item: Any) -> Any:
+    """Return a subclass of *base* with the name and module of *item*, so that results name the user's code."""
+    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", __name__)})
+
+
+def texts_of(documents: Sequence[Document]) -> list[str]:
+    """Return the text of each document."""
+    return [document.text for document in documents]
+
+
+def _on_texts(encode: Encode) -> Encode:
+    """Return *encode*, a function of texts, as a function of Documents."""
+    return lambda documents: encode(texts_of(documents))
+
+
+def _one_by_one(encode: Callable[[str], Any]) -> Encode:
+    """Return a function of one text as a function of several."""
+    return lambda texts: [encode(text) for text in texts]
+
+
+def _sides_of_function(item: Any) -> Sides:
+    known = {one.name: one for one in parameters(item)}
+    return _joined(*(_told(item, item, known, role, {}) for role in ("document", "query")))
+
+
+def _sides_of_langchain(item: Any) -> Sides:
+    return Sides(
+        _on_texts(item.embed_documents), _one_by_one(item.embed_query), "documents by embed_documents, queries by embed_query"
+    )
+
+
+def _sides_of_llama_index(item: Any) -> Sides:
+    taken = "documents by get_text_embedding_batch, queries by get_query_embedding"
+    return Sides(_on_texts(item.get_text_embedding_batch), _one_by_one(item.get_query_embedding), taken)
+
+
+def _sides_of_fastembed(item: Any) -> Sides:
+    return Sides(_on_texts(item.passage_embed), item.query_embed, "documents by passage_embed, queries by query_embed")
+
+
+def _sides_of_corpus_encoder(item: Any) -> Sides:
+    """Return the sides of FlagEmbedding's models: `encode_corpus` takes texts. Titles are in the texts."""
+    taken = "documents by encode_corpus, which takes texts, queries by encode_queries"
+    return Sides(_on_texts(item.encode_corpus), item.encode_queries, taken)
+
+
+def _sides_of_encode(item: Any) -> Sides:
+    """Return the sides of an object with `encode`, or with one method for each role."""
+    return _joined(_side(item, "document"), _side(item, "query"))
+
+
+class _Side(NamedTuple):
+    encode: Encode
+    said: str = ""  # how it is called, if not by its name alone
+
+
+def _joined(document: _Side, query: _Side) -> Sides:
+    said = [f"{role} by {side.said}" for role, side in (("documents", document), ("queries", query)) if side.said]
+    return Sides(_on_texts(document.encode), query.encode, ", ".join(said))
+
+
+def _side(item: Any, role: Role) -> _Side:
+    """Return how *item* encodes texts of *role*. Raises CommandError for a parameter that may tell the roles apart."""
+    name = f"encode_{role}"
+    encode = getattr(item, "encode", None)
+    known = {one.name: one for one in parameters(encode)} if encode else {}
+    if hasattr(item, name) and not _is_undercut(item, name, known):
+        return _Side(getattr(item, name))
+    if encode is None:
+        raise CommandError(f"{name_of(item)} has no {name} and no encode; give an object with encode_document and encode_query")
+    if hasattr(item, "mteb_model_meta"):
+        return _Side(_mteb_encode(encode, role), f"encode with the prompt of {_TASK}")
+    return _told(item, encode, known, role, getattr(item, "prompts", None) or {})
+
+
+def _told(item: Any, encode: Encode, known: Mapping[str, Parameter], role: Role, prompts: Mapping[str, str]) -> _Side:
+    """Return *encode* with what tells it the *role*: a flag, a parameter with a known value, or the name of a prompt."""
+    given: dict[str, Any] = {flag: of == role for flag, of in _FLAGS.items() if flag in known}
+    if not given and (asking := next((one for one in _ROLE_PARAMETERS if one in known), None)):
+        given = {asking: _value_of_role(item, known[asking], role)}
+    prompt = next((prompt for prompt in _PROMPTS[role] if prompts.get(prompt)), None)
+    if prompt and (not known or "prompt_name" in known or any(one.kind is Parameter.VAR_KEYWORD for one in known.values())):
+        given["prompt_name"] = prompt
+    if not given:
+        return _Side(encode)
+    arguments = ", ".join(f"{key}={getattr(value, 'value', value)!r}" for key, value in given.items())
+    return _Side(partial(encode, **given), f"{getattr(encode, '__name__', 'encode')}({arguments})")
+
+
+def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
+    """Whether the method *name* is inherited and calls an `encode` that a subclass has replaced by one of another form.
+
+    The method of sentence-transformers passes task=…. PyLate's `encode` does not take that, and asks for is_query=….
+    """
+    order = type(item).__mro__
+    places = [next((at for at, base in enumerate(order) if one in vars(base)), None) for one in (name, "encode")]
+    if name in vars(item) if hasattr(item, "__dict__") else False:
+        return False
+    if None in places or places[0] <= places[1]:  # type: ignore[operator]
+        return False
+    takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in encode.values())
+    return not _FLAGS.keys().isdisjoint(encode) or not (takes_any or "task" in encode)
+
+
+def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
+    """Return the value of a *parameter* for texts of *role*, from the values that its annotation and its default show."""
+    annotation = parameter.annotation
+    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
+    values = [parameter.default, *listed]
+    shown = {str(getattr(value, "value", value)): value for value in values}
+    for query, document in _ROLE_VALUES:
+        if document in shown or (query in shown and sum(query == one for one, _ in _ROLE_VALUES) == 1):
+            wanted = query if role == "query" else document
+            return shown.get(wanted, wanted)
+    raise CommandError(
+        f"{name_of(item)}: its encode takes {parameter.name}=…, which may tell queries from documents, and lexbench does not "
+        "know its values; give an object with encode_query(texts) and encode_document(texts)"
+    )
+
+
+def _members(annotation: Any) -> list[Any]:
+    """Return the members of an enumeration, [] for anything else."""
+    return list(annotation) if hasattr(annotation, "__members__") else []
+
+
+def _mteb_encode(encode: Callable[..., Any], role: Role) -> Encode:
+    """Return `encode` of a model of mteb 2 as a function of texts, with the prompts of a general retrieval task."""
+    prompts, metadata = import_module("mteb.types").PromptType, import_module("mteb").get_task(_TASK).metadata
+    prompt = prompts.query if role == "query" else prompts.document
+    settled = partial(encode, task_metadata=metadata, hf_split="test", hf_subset="default", prompt_type=prompt)
+    data, loader = import_module("datasets").Dataset, import_module("torch.utils.data").DataLoader
+    return lambda texts: settled(loader(data.from_dict({"text": texts}), batch_size=_OPTIONS["batch_size"]))
+
+
+def _has(*names: str) -> Callable[[Any], bool]:
+    """Return a test whether an object has all of *names*."""
+    return lambda item: all(hasattr(item, name) for name in names)
+
+
+# How objects with other methods than those of beir are called: by the first test that they pass.
+_SIDES: Sequence[tuple[Callable[[Any], bool], Callable[[Any], Sides]]] = (
+    (_has("encode_queries", "encode_corpus"), _sides_of_corpus_encoder),
+    (_has("embed_documents", "embed_query"), _sides_of_langchain),
+    (_has("get_text_embedding_batch", "get_query_embedding"), _sides_of_llama_index),
+    (_has("passage_embed", "query_embed"), _sides_of_fastembed),
+    (_has("encode"), _sides_of_encode),
+    (_has("encode_document", "encode_query"), _sides_of_encode),
+)
+FORMS = (  # groups of methods by which an encoder is recognised
+    ("embed_documents", "embed_query"),
+    ("get_text_embedding_batch", "get_query_embedding"),
+    ("passage_embed", "query_embed"),
+    ("encode",),
+    ("encode_document", "encode_query"),
+)
+
+
+# ---- models of beir and FlagEmbedding --------------------------------------------------------------------------------------
+
+
+def encoder_of_corpus_model(model: Any) -> Encoder:
+    """Return an encoder of an object with encode_corpus and encode_queries, of FlagEmbedding (texts) or beir (documents)."""
+    first = next(iter(parameters(model.encode_corpus)), None)
+    annotation = str(first.annotation).lower() if first else ""
+    takes_texts = "str" in annotation and "dict" not in annotation and "mapping" not in annotation
+    return encoder_of_object(model) if takes_texts else beir_encoder(model)
+
+
+def beir_encoder(model: Any, similarity: str = "cosine") -> Encoder:
+    """Return a retrieval model of beir as an encoder. It gets titles and bodies separately, as from beir.
+
+    *similarity* "cosine", the default of beir's EvaluateRetrieval, scales dense vectors to length 1; "dot" does not. A model
+    with an `identity()` keeps its stored vectors in other sessions. A model that does not take beir's documents gets their
+    texts. Raises CommandError for an unknown similarity.
+    """
+    if similarity not in _BEIR_SIMILARITIES:
+        raise CommandError(f"similarity={similarity!r} is unknown; it is one of {', '.join(_BEIR_SIMILARITIES)}")
+    takes_texts = False  # known after the first call
+
+    def document(documents: list[Document]) -> Any:
+        nonlocal takes_texts
+        if takes_texts:
+            return model.encode_corpus(texts_of(documents))
+        try:
+            return model.encode_corpus([fields(one) for one in documents], **_OPTIONS)
+        except (TypeError, AttributeError, KeyError):
+            try:
+                vectors = model.encode_corpus(texts_of(documents))
+            except Exception:  # noqa: BLE001, S110 - the first exception says more
+                pass
+            else:
+                takes_texts = True
+                made.remember("its encode_corpus does not take beir's documents, so it got their texts")
+                return vectors
+            raise
+
+    scaled = (Kind.DENSE,) if similarity == "cosine" else ()
+    made: ForeignEncoder = subclass(ForeignEncoder, model)(
+        model,
+        document,
+        lambda texts: model.encode_queries(texts, **_options(model.encode_queries)),
+        {"similarity": similarity},
+        scaled,
+        (beir_encoder, (model, similarity)),
+    )
+    return with_kind(made)
+
+
+def _options(encode: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options of beir that a function takes."""
+    known = parameters(encode)
+    takes_any = not known or any(one.kind is Parameter.VAR_KEYWORD for one in known)
+    return {name: value for name, value in _OPTIONS.items() if takes_any or name in {one.name for one in known}}
+
+
+def fields(document: Document) -> dict[str, str]:
+    """Return a document in the form of beir."""
+    return {"title": document.title, "text": document.body}

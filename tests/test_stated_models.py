@@ -1,0 +1,438 @@
+"""What sentence-transformers can save: its folder and its object have the scores of its own `similarity`, setting by setting.
+
+All models have random weights, and are written by the `save` of the installed version.
+"""
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from string import punctuation
+
+import checkpoints
+import numpy as np
+import pytest
+import torch
+
+from lexbench.encoders.static_embedding import StaticEmbedding
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.models.stated_settings import expression_of_folder
+from lexbench.runner.systems import system
+from lexbench.testing.retrievers import artifacts
+
+library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
+from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer  # noqa: E402
+from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling, MultiVectorMask  # noqa: E402
+from sentence_transformers.sentence_transformer import modules as of  # noqa: E402
+from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # of torch, about its sparse tensors
+QUERIES = ["sparse neural retrieval", "the weight of a term, w1 w2", "x"]
+DOCUMENTS = [
+    "neural search. the term weight of a model",
+    "dense",
+    "w1 w2 w3 " * 30,
+    "query document, x y z",
+    "a b c w5 unheard of w6",
+]
+
+
+@cache
+def body(folder, kind="bert"):
+    """Return the folder of a tiny model without pooling, or of a masked-language model with few weights above 0."""
+    vocabulary = (*checkpoints.COLBERT_VOCABULARY, *(f"w{i}" for i in range(60)))
+    made = checkpoints.masked_lm(Path(folder) / kind, vocabulary=vocabulary, seed=3)
+    return checkpoints.sparsified(made, 1.5) if kind == "sparse" else made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder for the bodies of all models."""
+    return tmp_path_factory.mktemp("bodies")
+
+
+def scores(given, path):
+    """Return the scores (queries, documents) of exact search; a document that is not found has 0."""
+    plugin = system(given).retriever
+    context = artifacts(path, {f"d{number}": text for number, text in enumerate(DOCUMENTS)})
+    searcher = plugin.open(context.index(plugin))
+    hits = searcher.search(searcher.encode(QUERIES), len(DOCUMENTS))
+    order = [int(name[1:]) for name in context.corpus.doc_ids.astype(str)]
+    found = np.zeros((len(QUERIES), len(DOCUMENTS)))
+    for row, (docs, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
+        for doc, value in zip(docs.tolist(), values.tolist(), strict=True):
+            if doc >= 0:
+                found[row, order[doc]] = value
+    return found
+
+
+def check(model, path, per_token=False):
+    """Save *model* and compare the scores of the folder and of the object with those of its method `similarity`."""
+    model.save(str(path / "saved"), create_model_card=False)
+    expected = model.similarity(model.encode_query(QUERIES), model.encode_document(DOCUMENTS)).numpy()
+    assert np.ptp(expected) > 1e-3
+    typed = expression_of_folder(path / "saved").replace("@impact", "@csr")
+    for number, given in enumerate((typed, model)):
+        found = scores(given, path / f"store{number}")
+        if per_token:  # the mean divides the scores of each query by one number
+            found, expected = (one / np.abs(one).max(1, keepdims=True) for one in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    return typed
+
+
+# ---- dense -----------------------------------------------------------------------------------------------------------------
+
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+IDENTITY = torch.nn.Identity()
+
+
+def pooled(place, *modules, pooling="mean", include_prompt=True, length=48, **settings):
+    """Return a model with *modules* behind its pooling."""
+    first = [Transformer(str(body(place)), max_seq_length=length), of.Pooling(32, pooling, include_prompt=include_prompt)]
+    return library.SentenceTransformer(modules=[*first, *modules], device="cpu", **settings)
+
+
+def dense(out, into=32, function=None, **settings):
+    """Return a layer with random weights."""
+    torch.manual_seed(7)
+    return Dense(into, out, activation_function=function or IDENTITY, **settings)
+
+
+def norm(width):
+    """Return a layer of random scales."""
+    layer = of.LayerNorm(width)
+    torch.nn.init.normal_(layer.norm.weight, 1, 0.3)
+    torch.nn.init.normal_(layer.norm.bias)
+    return layer
+
+
+PROMPTS = {"query": "w1 search: ", "document": "w2 w3 "}
+DENSE = {
+    **{f"pools by {mode}": lambda place, mode=mode: pooled(place, pooling=mode) for mode in POOLINGS},
+    **{
+        f"{mode} without the prompt": lambda place, mode=mode: pooled(
+            place, pooling=mode, include_prompt=False, prompts=PROMPTS
+        )
+        for mode in POOLINGS
+    },
+    "two poolings": lambda place: pooled(place, pooling=("max", "cls")),
+    "three poolings and a layer": lambda place: pooled(place, dense(8, 96), pooling=("cls", "mean", "weightedmean")),
+    **{
+        f"compared by {name}": lambda place, name=name: pooled(place, similarity_fn_name=name)
+        for name in ("cosine", "dot", "euclidean", "manhattan")
+    },
+    **{
+        f"cut to 12 and compared by {name}": lambda place, name=name: pooled(place, similarity_fn_name=name, truncate_dim=12)
+        for name in ("cosine", "dot", "euclidean", "manhattan")
+    },
+    **{
+        f"normalised, cut and compared by {name}": lambda place, name=name: pooled(
+            place, Normalize(), similarity_fn_name=name, truncate_dim=12
+        )
+        for name in ("cosine", "dot", "euclidean", "manhattan")
+    },
+    "normalised, compared by dot": lambda place: pooled(place, Normalize(), similarity_fn_name="dot"),
+    "cut to more than there is": lambda place: pooled(place, truncate_dim=32),
+    "normalised before a layer": lambda place: pooled(place, Normalize(), dense(24), similarity_fn_name="dot"),
+    "Tanh": lambda place: pooled(place, dense(24, function=torch.nn.Tanh()), similarity_fn_name="dot"),
+    **{
+        name: lambda place, name=name: pooled(place, dense(24, function=getattr(torch.nn, name)()), similarity_fn_name="dot")
+        for name in ("ReLU", "GELU", "Sigmoid", "SiLU", "LeakyReLU", "ELU", "Softplus", "Mish", "Hardtanh")
+    },
+    "without bias": lambda place: pooled(place, dense(24, bias=False), similarity_fn_name="dot"),
+    "a residual": lambda place: pooled(place, dense(32, function=torch.nn.Tanh(), use_residual=True), similarity_fn_name="dot"),
+    "a projected residual": lambda place: pooled(place, dense(24, use_residual=True), similarity_fn_name="dot"),
+    "five modules": lambda place: pooled(
+        place, dense(24, function=torch.nn.Tanh()), of.Dropout(0.5), norm(24), dense(16, 24), Normalize(), truncate_dim=9
+    ),
+    "prompts": lambda place: pooled(place, prompts=PROMPTS),
+    "a default prompt": lambda place: pooled(place, prompts={"query": "w1 ", "other": "w9 "}, default_prompt_name="other"),
+    "a short length": lambda place: pooled(place, length=8),
+}
+
+
+@pytest.mark.parametrize("case", DENSE)
+def test_dense_models(place, tmp_path, case):
+    """Every pooling, similarity, width, layer, activation, prompt and length of a SentenceTransformer."""
+    assert check(DENSE[case](place), tmp_path).startswith("dense(")
+
+
+def test_what_was_taken_is_noted(place, tmp_path):
+    """A note says which unusual settings were taken from the folder, and one per setting that was typed otherwise."""
+    pooled(place, truncate_dim=12, prompts=PROMPTS).save(str(tmp_path / "saved"), create_model_card=False)
+    taken = "the folder of its model states dimensions=12, query_prompt='w1 search: ', document_prompt='w2 w3 '"
+    typed = f'dense(model="{tmp_path / "saved"}"'
+    assert system(f"{typed})").retriever.encoder.notes() == [taken]
+    assert system(f'{typed}, pooling="cls", dimensions=8, document_prompt="", query_length=9)').retriever.encoder.notes() == [
+        "pooling='cls' was asked for, and the checkpoint says pooling='mean'",
+        "dimensions=8 was asked for, and the checkpoint says dimensions=12",
+        "document_prompt='' was asked for, and the checkpoint says document_prompt='w2 w3 '",
+        "the folder of its model states query_prompt='w1 search: '",
+    ]
+
+
+def test_lengths_of_queries_and_documents(place, tmp_path):
+    """A Transformer may have two lengths; lower-casing is done before tokens."""
+    first = Transformer(str(body(place)), query_length=10, document_length=20)
+    assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("dense(")
+    settings = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
+    assert (settings.query_length, settings.document_length) == (10, 20)
+
+
+STATIC = {
+    "a table": {},
+    "a normalised table": {"behind": [Normalize()]},
+    "a cut table": {"truncate_dim": 6},
+    "a normalised table, cut": {"behind": [Normalize()], "truncate_dim": 6},
+    **{f"a table, {name}": {"similarity_fn_name": name} for name in ("dot", "euclidean", "manhattan")},
+    "a table with prompts": {"prompts": PROMPTS},
+}
+
+
+def tokenizer_of(place):
+    """Return the tokenizer of the body."""
+    return library.SentenceTransformer(modules=[Transformer(str(body(place)))], device="cpu").tokenizer
+
+
+@pytest.mark.parametrize("case", STATIC)
+def test_static_embeddings(place, tmp_path, case):
+    """A StaticEmbedding, with Normalize or not."""
+    settings = dict(STATIC[case])
+    torch.manual_seed(2)
+    modules = [of.StaticEmbedding(tokenizer_of(place), embedding_dim=16), *settings.pop("behind", [])]
+    assert check(library.SentenceTransformer(modules=modules, device="cpu", **settings), tmp_path).startswith(
+        "static_embedding("
+    )
+
+
+def test_model2vec(place, tmp_path):
+    """A folder of model2vec: as sentence-transformers reads it, or as model2vec does without modules.json.
+
+    model2vec leaves out [UNK] and cuts texts to 512 tokens; `unheard` is unknown.
+    """
+    static = of.StaticEmbedding(tokenizer_of(place), embedding_dim=16)
+    made = library.SentenceTransformer(modules=[static], device="cpu", similarity_fn_name="dot")
+    folder = tmp_path / "m2v"
+    folder.mkdir()
+    static.save(str(folder))
+    table = static.embedding.weight.detach().numpy()
+    mapping = np.arange(len(table)) % 50
+    weights = np.linspace(0.5, 2, len(table), dtype=np.float32)
+    from safetensors.numpy import save_file
+
+    save_file({"embeddings": table[:50].copy(), "mapping": mapping, "weights": weights}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", "normalize": False, "max_length": 8}))
+    assert expression_of_folder(folder).startswith("static_embedding(")
+    encoder = system(expression_of_folder(folder)).retriever.encoder
+    assert (encoder.similarity, encoder.metric) == ("dot", "dot")
+    tokenizer = made.tokenizer
+    characters = 8 * int(np.median([len(token) for token in tokenizer.get_vocab()]))  # of a text, as in model2vec
+    for text, found in zip(DOCUMENTS, encoder.encode_document(DOCUMENTS), strict=True):
+        ids = [token for token in tokenizer.encode(text[:characters], add_special_tokens=False).ids[:8] if token != 1]
+        expected = (table[mapping[ids]] * weights[ids, None]).mean(0)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert not encoder.encode_query([""]).any()
+    identity = encoder.identity()
+
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+    modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": "sentence_transformers.models.Normalize"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    theirs = library.SentenceTransformer(str(folder), device="cpu")
+    ours = system(expression_of_folder(folder)).retriever.encoder
+    np.testing.assert_allclose(ours.encode_document(DOCUMENTS), theirs.encode_document(DOCUMENTS), rtol=1e-4, atol=1e-5)
+    assert ours.similarity == "cosine"
+    assert ours.identity() != identity
+
+
+# ---- sparse ----------------------------------------------------------------------------------------------------------------
+
+
+def splade(place, strategy="max", activation="relu", **settings):
+    """Return a SparseEncoder."""
+    modules = [Transformer(str(body(place, "sparse")), transformer_task="fill-mask"), SpladePooling(strategy, activation)]
+    return library.SparseEncoder(modules=modules, device="cpu", **settings)
+
+
+SPARSE = {
+    **{
+        f"{strategy} of {activation}": (strategy, activation, {})
+        for strategy in ("max", "sum")
+        for activation in ("relu", "log1p_relu")
+    },
+    "few terms": ("max", "relu", {"max_active_dims": 7}),
+    "cosine": ("max", "relu", {"similarity_fn_name": "cosine"}),
+    "few terms, cosine, prompts": ("sum", "relu", {"max_active_dims": 5, "similarity_fn_name": "cosine", "prompts": PROMPTS}),
+    "prompts": ("max", "relu", {"prompts": PROMPTS}),
+}
+
+
+@pytest.mark.parametrize("case", SPARSE)
+def test_sparse_encoders(place, tmp_path, case):
+    """Both poolings, both activations, the number of terms, cosine and prompts of a SparseEncoder."""
+    strategy, activation, settings = SPARSE[case]
+    assert check(splade(place, strategy, activation, **settings), tmp_path).startswith("sparse_mlm(")
+
+
+ROUTED = {
+    "a table of query weights": {},
+    "few terms": {"max_active_dims": 12},
+    "cosine": {"similarity_fn_name": "cosine"},
+    "prompts": {"prompts": PROMPTS},
+}
+
+
+@pytest.mark.parametrize("strategy", ["max", "sum"])
+@pytest.mark.parametrize("case", ROUTED)
+def test_sparse_routers(place, tmp_path, case, strategy):
+    """A Router whose queries go through a table of weights, with the same settings."""
+    documents = [Transformer(str(body(place, "sparse")), transformer_task="fill-mask"), SpladePooling(strategy)]
+    tokenizer = documents[0].tokenizer
+    weights = torch.linspace(0.1, 3, len(tokenizer))
+    queries = [SparseStaticEmbedding(tokenizer, weight=weights)]
+    router = Router.for_query_document(query_modules=queries, document_modules=documents)
+    assert check(library.SparseEncoder(modules=[router], device="cpu", **ROUTED[case]), tmp_path).startswith("inference_free(")
+
+
+# ---- late interaction ------------------------------------------------------------------------------------------------------
+
+TOKENS = {"module_input_name": "token_embeddings"}
+
+
+def multi(place, *modules, mask=None, unit=True, first=None, **settings):
+    """Return a MultiVectorEncoder with *modules* between its Transformer and its mask."""
+    masked = MultiVectorMask(**(mask or {}))
+    last = [Normalize("token_embeddings")] if unit else []
+    listed = [Transformer(str(body(place)), **(first or {})), *modules, masked, *last]
+    return library.MultiVectorEncoder(modules=listed, device="cpu", **settings)
+
+
+EXPANSION = {"strategy": "fixed", "length": 16}
+MULTI = {
+    "a layer": lambda place: multi(place, dense(8, **TOKENS)),
+    "no layer": multi,
+    "two layers": lambda place: multi(place, dense(24, function=torch.nn.GELU(), **TOKENS), dense(8, 24, **TOKENS)),
+    "a residual": lambda place: multi(place, dense(8, use_residual=True, **TOKENS)),
+    "not scaled": lambda place: multi(place, dense(8, **TOKENS), unit=False),
+    "expansion": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION}),
+    "attended": lambda place: multi(place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"attend": True}}),
+    "at least": lambda place: multi(
+        place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"strategy": "min", "length": 8}}
+    ),
+    "another token": lambda place: multi(
+        place, dense(8, **TOKENS), first={"query_expansion": EXPANSION | {"token": "[unused0]"}}
+    ),
+    "lengths": lambda place: multi(place, dense(8, **TOKENS), first={"query_length": 9, "document_length": 14}),
+    "punctuation": lambda place: multi(place, dense(8, **TOKENS), mask={"skiplist_words": list(punctuation)}),
+    "some words": lambda place: multi(place, dense(8, **TOKENS), mask={"skiplist_words": [",", "w1", "nowhere"]}),
+    "words of both": lambda place: multi(
+        place, dense(8, **TOKENS), mask={"skiplist_words": ["w1", "of"], "skiplist_tasks": ["query", "document"]}
+    ),
+    "prompts": lambda place: multi(place, dense(8, **TOKENS), prompts={"query": "[Q] ", "document": "[D] "}),
+    "the mean": lambda place: multi(place, dense(8, **TOKENS), similarity_fn_name="meanmaxsim"),
+}
+
+
+@pytest.mark.parametrize("case", MULTI)
+def test_multi_vector_encoders(place, tmp_path, case):
+    """Layers, expansion, lengths, skipped tokens, prompts and both similarities of a MultiVectorEncoder."""
+    assert check(MULTI[case](place), tmp_path, per_token=case == "the mean").startswith("late_interaction(")
+
+
+# ---- what cannot be done ---------------------------------------------------------------------------------------------------
+
+INSTEAD = r"give the object: lexbench.run\(data, \[SentenceTransformer\(FOLDER\)\]\)"
+ABOUT, BERT = "config_sentence_transformers.json", "sentence_bert_config.json"
+CHANGED = {  # a file, its change, and the message
+    "a key to come": (
+        ABOUT,
+        {"a_key_to_come": 3},
+        rf"{ABOUT}: lexbench does not know the setting a_key_to_come \(3\), .* {INSTEAD}",
+    ),
+    "a similarity to come": (
+        ABOUT,
+        {"similarity_fn_name": "jaccard"},
+        r"states the similarity 'jaccard', and lexbench has dot",
+    ),
+    "no number": (ABOUT, {"truncate_dim": "many"}, r"truncate_dim is 'many', which lexbench does not do"),
+    "too wide": (ABOUT, {"truncate_dim": 64}, r"dense\(dimensions=64\): .* makes 32 dimensions; type fewer"),
+    "another task": (BERT, {"transformer_task": "text-generation"}, "transformer_task is 'text-generation'"),
+    "a chat": (BERT, {"modality_config": {"message": {"method": "forward"}}}, "modality_config is .*message"),
+    "a processor": (BERT, {"processing_kwargs": {"text": {"padding": True}}}, "processing_kwargs is"),
+    "a Transformer's key": (BERT, {"layers": [1, 2]}, r"does not know the setting layers \(\[1, 2\]\)"),
+    "expansion": (BERT, {"query_expansion": EXPANSION}, "it fills queries"),
+    "a pooling to come": ("1_Pooling/config.json", {"pooling_mode": "median"}, "it pools by 'median'; lexbench does mean, cls"),
+    "a Pooling's key": ("1_Pooling/config.json", {"temperature": 2}, r"does not know the setting temperature \(2\)"),
+    "a foreign function": (
+        "2_Dense/config.json",
+        {"activation_function": "theirs.Swish"},
+        "activation_function is 'theirs.Swish'",
+    ),
+    "another input": (
+        "2_Dense/config.json",
+        {"module_input_name": "token_embeddings"},
+        "module_input_name is 'token_embeddings'",
+    ),
+    "foreign code": (
+        "modules.json",
+        [{"idx": 0, "name": "0", "path": "", "type": "custom_st.Transformer"}],
+        "a model of custom_st.Transformer; the encoder `dense` takes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_other_settings_are_refused_by_name(place, tmp_path, case):
+    """A key or value that lexbench does not obey is one line with the file, the key and what to do instead."""
+    file, change, message = CHANGED[case]
+    saved = tmp_path / "saved"
+    pooled(place, dense(32)).save(str(saved), create_model_card=False)
+    content = change if isinstance(change, list) else json.loads((saved / file).read_text()) | change
+    (saved / file).write_text(json.dumps(content))
+    with pytest.raises(LexbenchError, match=message) as raised:
+        system(f'dense(model="{saved}")').retriever.encoder.encode_query(["x"])
+    assert "\n" not in str(raised.value)
+
+
+def test_other_modules_are_refused_by_name(place, tmp_path):
+    """Token pooling, sparse distances and layers behind a table are refused by name."""
+    cases = (
+        (multi(place, dense(8, **TOKENS), HierarchicalTokenPooling()), "a module HierarchicalTokenPooling, which lexbench"),
+        (splade(place, similarity_fn_name="euclidean"), "its similarity is euclidean .* this encoder does dot, cosine"),
+        (
+            library.SentenceTransformer(
+                modules=[of.StaticEmbedding(tokenizer_of(place), embedding_dim=32), dense(8)], device="cpu"
+            ),
+            r"a module behind its StaticEmbedding that changes vectors \(linear\)",
+        ),
+    )
+    for number, (model, message) in enumerate(cases):
+        model.save(str(tmp_path / str(number)), create_model_card=False)
+        with pytest.raises(CommandError, match=message):
+            system(expression_of_folder(tmp_path / str(number)))
+
+
+def test_settings_of_static_embeddings_are_checked(place, tmp_path):
+    """Impossible settings, a folder without a table and one of another kind are one line."""
+    saved = tmp_path / "saved"
+    library.SentenceTransformer(modules=[of.StaticEmbedding(tokenizer_of(place), embedding_dim=8)], device="cpu").save(
+        str(saved), create_model_card=False
+    )
+    table = next(saved.rglob("model.safetensors")).parent
+    for settings, message in (
+        ({"similarity": "jaccard"}, "there is dot, cosine"),
+        ({"storage": "int8"}, "there is float32, float16"),
+        ({"dimensions": -1}, "a number above 0, or 0 for all"),
+        ({"dimensions": 9}, "dimensions=9.* has 8"),
+    ):
+        with pytest.raises(CommandError, match=message):
+            StaticEmbedding(str(saved), **settings).encode_query(["x"])
+    pooled(place).save(str(tmp_path / "other"), create_model_card=False)
+    with pytest.raises(CommandError, match="a model of Transformer and Pooling, and no StaticEmbedding; its files say"):
+        system(f'static_embedding(model="{tmp_path / "other"}")')
+    (table / "tokenizer.json").rename(table / "gone.json")
+    with pytest.raises(LexbenchError, match=r"no tokenizer\.json"):
+        system(expression_of_folder(saved))
+    shutil.copy(table / "gone.json", table / "tokenizer.json")
+    checkpoints.rewrite(table, lambda state: {"other": next(iter(state.values()))})
+    with pytest.raises(LexbenchError, match=r"no table embedding.weight or embeddings .* but other"):
+        system(expression_of_folder(saved)).retriever.encoder.encode_query(["x"])
