@@ -11,6 +11,10 @@ CORPUS = {
     "p1": "pear pear pear plum", "p2": "pear pear plum plum",
 }  # fmt: skip
 QUERIES = {"qa": "apple", "qf": "fig", "qp": "pear", "qz": "apple", "qn": "plum"}
+SAME_QUERIES = (  # the note on qa and qz
+    "2 of 5 judged queries have the text of another query with other relevant documents, e.g. 'qa' and 'qz': no system can "
+    "rank well for both"
+)
 DOCUMENT_VECTORS = {
     "a1": {"apple": 1.0, "fig": 3.0}, "a2": {"apple": 2.0, "fig": 2.0}, "a3": {"apple": 3.0, "fig": 0.5}, "a4": {"apple": 4.0},
     "p1": {"pear": 3.0, "plum": 1.0}, "p2": {"pear": 2.0, "plum": 2.0},

@@ -34,7 +34,6 @@ def ran(tmp_path, *words):
     "words",
     [
         ("significance.py", "--queries", "50", "--repeats", "1"),
-        ("levels.py", "--samples", "20", "--queries", "10", "30"),
         ("bm25.py", "--documents", "300", "--systems", "bm25"),
         ("scoring.py", "--queries", "5", "--depth", "10", "--repeats", "1", "--tools", "lexbench"),
     ],

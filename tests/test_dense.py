@@ -284,7 +284,7 @@ def test_an_approximate_engine_reports_its_recall_of_exact(store, tmp_path, bert
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
-    both = ["scored on train: there are no judgements called test", of_qrels]
+    both = ["scored on train: there are no judgements called test", of_qrels, fruit.SAME_QUERIES]
     assert [texts_of(result.notes) for result in found] == [[*both, line], both, [*both, line]]
     assert [result.found for result in found] == [{"10": 1.0, "100": 1.0}, {}, {}]  # an ensemble has none
     weights = sum(path.stat().st_size for path in Path(bert).rglob("*.safetensors"))

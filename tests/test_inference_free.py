@@ -89,7 +89,7 @@ def test_a_given_table_answers_in_a_run_also_beside_a_text_head(bert, bread, tmp
     (outcome,) = jobs.run(plan_dataset(str(bread), [f"inference_free({settings})@impact"], ("nDCG@10",), 10), store)
 
     assert outcome.error is None
-    assert any("no terms of the text head" in note for note in outcome.result.notes)
+    assert any("no terms of the text head" in note.text for note in outcome.result.notes)
     given = encoder(copy, query_weights=str(tmp_path / "table.json"), dense_ok=True)
     assert given.encode_query(TEXTS).shape[1] == given.encode_document(TEXTS).shape[1] == vocabulary + 4
 

@@ -447,5 +447,5 @@ def test_an_exception_during_a_run_is_one_line(tmp_path):
 
     found = lexbench.run(DATA, {"fragile": fragile, "ok": lambda texts: [[1.0] for _ in texts]}, store=tmp_path)
     assert [result.system for result in found] == ["ok"]
-    (line,) = found.failures
+    (line,) = (failure.error for failure in found.failures)
     assert "document 'd3' cannot be encoded: fragile cannot encode: RuntimeError: out of words" in line

@@ -132,7 +132,9 @@ def test_the_recall_of_the_candidates_is_noted(folder, store):
     assert 0 < first.means["R@70"] < 1
     assert ranked.means["R@70"] == first.means["R@70"]
     assert ranked.means["nDCG@10"] != first.means["nDCG@10"]
-    assert ranked.notes == [f"the candidates that its first retriever found have R@70 {first.means['R@70']:.4f}"]
+    assert [note.text for note in ranked.notes] == [
+        f"the candidates that its first retriever found have R@70 {first.means['R@70']:.4f}"
+    ]
     assert first.notes == []
 
 

@@ -35,8 +35,12 @@ SHOWN = {
     "as_json": "every", "help": "every", "dry_run": "plan, training_plan", "per_query": "Score.per_query",
     "fail_if_worse": "Comparison.worse", "lists": "compare_lists", "depths": "compare_lists", "form": "Leaderboard.copy",
     "suite": "Leaderboard.copy", "baseline": "Leaderboard.copy", "check": "Leaderboard.stale",
+    "plot": "Probe.plot",
 }  # fmt: skip
-COPIED = {("leaderboard", "dataset")}  # an argument of Leaderboard.copy
+COPIED = {("leaderboard", "dataset")} | {
+    (f"train {step}", "time") for step in ("pretrain", "imitate", "mine", "finetune", "all")
+}
+# arguments of Leaderboard.copy and training_plan
 TIMING = {"time", "time_again", "time_single", "time_processes", "time_seconds", "time_k", "time_queries", "time_threads"}
 PYTHON = {"store", "progress"}  # what a shell says by its environment and its terminal
 

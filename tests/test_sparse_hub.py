@@ -59,6 +59,8 @@ def test_models_are_run_by_their_names(environment, hub):
     results = {one["system"].partition("(")[0].partition("@")[0]: one for one in json.loads(done.stdout)["results"]}
     assert set(results) == set(NAMES)
     assert all(one["means"]["nDCG@10"] > 0 for one in results.values())
-    with_code = {name for name, one in results.items() if any("lexbench runs none of it" in note for note in one["notes"])}
+    with_code = {
+        name for name, one in results.items() if any("lexbench runs none of it" in note["text"] for note in one["notes"])
+    }
     assert with_code == {"linkup_sparseup_v1", "slideon", "opensearch_doc_v3_gte"}
     assert not [name for name in hub.served if name.endswith(".py")]

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from lexbench.cli import app
-from lexbench.cli.encode import _part
 from lexbench.contracts import contract_of
 from lexbench.executors import executor
 from lexbench.notation import parse
+from lexbench.runner.jobs import numbered_part
 
 PAGE = Path(__file__).parent.parent.joinpath("docs", "howto", "machines.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(bash|console|yaml)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -48,11 +48,11 @@ def parsed(words):
 def checked(words):
     """Check that the dataset, systems, part and executor of a command exist; return the part."""
     settings = parsed(words)
-    assert contract_of(settings["name"]).id == settings["name"]
+    assert contract_of(settings["data"]).id == settings["data"]
     for system in settings["systems"]:
         parse(system)
     part = settings.get("part")
-    return _part(re.sub(r"\$\(?(\w+)\)?", lambda variable: LAUNCHED[variable[1]], part)) if part else None
+    return numbered_part(re.sub(r"\$\(?(\w+)\)?", lambda variable: LAUNCHED[variable[1]], part)) if part else None
 
 
 def test_commands_that_are_typed_parse():

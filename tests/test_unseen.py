@@ -141,7 +141,8 @@ RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
 def test_contradictions_in_a_run_file_have_a_note(quay, tmp_path, capsys, run, line):
     """Scores decide, as in trec_eval. A note says if ranks contradict them, or if a file may contain two runs."""
     (tmp_path / "a.run").write_text(run)
-    notes = answer(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json")["notes"]
+    found = answer(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json")
+    notes = [note["text"] for note in found["notes"]]
 
     assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
 

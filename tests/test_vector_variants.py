@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from samples import texts_of
 from scipy import sparse
 
 from lexbench.engines.flat import Flat
@@ -349,7 +350,7 @@ def test_vectors_of_0_and_unequal_lengths_are_noted(tmp_path):
         similarity_fn_name = "dot"
         encode = staticmethod(letters)
 
-    notes = [result.notes for result in lexbench.run(data, {"one": letters, "two": Stated()}, store=tmp_path)]
+    notes = [texts_of(result.notes) for result in lexbench.run(data, {"one": letters, "two": Stated()}, store=tmp_path)]
     zero = "1 of 3 document vectors are 0, so every query gives them the score 0"
     lengths = (
         "compared by dot product, and the lengths of vectors differ (2.24 to 4); for cosine, scale them to length 1, or give"
@@ -359,4 +360,4 @@ def test_vectors_of_0_and_unequal_lengths_are_noted(tmp_path):
     assert zero in notes[1]
     assert not any("lengths" in line for line in notes[1])
     (sparse_result,) = lexbench.run(data, {"s": lambda texts: sparse.csr_array(letters(texts))}, store=tmp_path)
-    assert not any("lengths" in line for line in sparse_result.notes)
+    assert not any("lengths" in line for line in texts_of(sparse_result.notes))

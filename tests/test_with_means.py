@@ -65,9 +65,9 @@ def test_the_hybrid_is_the_ensemble_of_both(folder, bread, store, monkeypatch):
         "two": f'ensemble({member}, {dense}@flat(storage="float16"), scores="z", weights=[1, 0.25])',
     }
     texts = []
-    real = _torch_models.MaskedLMModel.outputs
+    real = _torch_models.MaskedLMModel._states
     monkeypatch.setattr(
-        _torch_models.MaskedLMModel, "outputs", lambda self, batch: (texts.append(len(batch.texts)), real(self, batch))[1]
+        _torch_models.MaskedLMModel, "_states", lambda self, batch: (texts.append(len(batch.texts)), real(self, batch))[1]
     )
     typed_systems = [f"{name} = {expression}" for name, expression in systems.items()]
     one = list(jobs.run(plan_dataset(str(bread), typed_systems[:1], ("nDCG@10",), 10), store))

@@ -56,7 +56,8 @@ def stored_results(store: Store) -> Results:
                 result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
         rows.append(Entry(result, run=run_dir))
     rows.sort(key=lambda row: row.result.measured.started, reverse=True)
-    return Results(sorted(rows, key=lambda row: (row.result.dataset, row.result.system)), session=Session(store))
+    rows.sort(key=lambda row: (row.result.dataset, row.result.system))
+    return Results(rows, session=Session(store))
 
 
 def results_at(store: Store, folder: Path | None) -> Results:

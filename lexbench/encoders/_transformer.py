@@ -97,7 +97,7 @@ class Transformer(LocalModel, Encoder):
 
         The latter has the settings that other models lack, e.g. cut vectors and prompts.
         """
-        stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
+        stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
         optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
         ordinary = optional | {"query_prompt": "", "document_prompt": ""}
         taken = [

@@ -12,7 +12,7 @@ from lexbench.plugins import Reranker
 from lexbench.runner import systems
 from lexbench.testing import RetrieverContract
 
-NO_INDEX = ("command", "run_file", "url")
+NO_INDEX = ("command", "mcp", "run_file", "url")
 NAMES = [name for name in systems.retrievers().values() if name not in (*NO_INDEX, "with_means")]  # the last finds all
 
 
