@@ -17,6 +17,7 @@ import numpy as np
 from scipy import stats
 
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.resolution import ranking
 
 BATCH = 250
 
@@ -42,16 +43,18 @@ def main() -> None:
     rng = np.random.default_rng(0)
     differences = np.where(rng.random(given.queries) < 0.4, rng.normal(0.006, 0.3, given.queries), 0.0)
     systems = np.array([np.clip(rng.normal(0.4 + at / 500, 0.3, 300), 0, 1) for at in range(50)])
-    ours = {"resamples": randomisation.RESAMPLES}
     theirs: dict[str, Any] = {"n_resamples": randomisation.RESAMPLES, "rng": 1, "batch": BATCH, "vectorized": True}
     jobs: dict[str, Callable[[], Any]] = {
-        "p, lexbench": lambda: randomisation.p_value(differences, **ours),
-        "p, scipy": lambda: stats.permutation_test((differences,), np.mean, permutation_type="samples", **theirs).pvalue,
+        "p, lexbench": lambda: bootstrap.p_value(differences),
+        "p by randomisation, lexbench": lambda: randomisation.p_value(differences),
+        "p by randomisation, scipy": lambda: (
+            stats.permutation_test((differences,), np.mean, permutation_type="samples", **theirs).pvalue
+        ),
         "interval, lexbench": lambda: bootstrap.interval(differences),
         "interval, scipy": lambda: tuple(
             map(float, stats.bootstrap((differences,), np.mean, method="percentile", **theirs).confidence_interval)
         ),
-        "ranks of 50 systems x 300 queries": lambda: str(randomisation.ranking(systems, **ours).ranks[-1]),
+        "ranks of 50 systems x 300 queries": lambda: str(ranking([systems]).ranks[-1]),
     }
     measured = {}
     for name, work in jobs.items():

@@ -15,7 +15,7 @@ import samples
 from tiny import ended
 
 from lexbench import catalog, registry, suites
-from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
+from lexbench.analysis.significance.resolution import minimum_detectable, queries_needed
 from lexbench.cli import code
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
@@ -184,13 +184,13 @@ def test_the_detectable_difference_is_the_median_over_pairs_that_differ():
     assert list(power_notes("x", np.array([twin, twin]))) == []
 
 
-def test_p_is_never_below_the_smallest_p_of_the_resamples(tmp_path):
-    """Twelve clearly different systems: every p of the page is at least 66 / 10,001, and that is the floor it names."""
+def test_p_is_never_shown_as_0(tmp_path):
+    """Twelve clearly different systems: every p is below what its digits show, and the page names the smallest p they show."""
     write_results([spread(f"s{at}", 0.05 + at / 15, shift=0) for at in range(12)], "pydoc", tmp_path)
     (panel,) = leaderboard.read_board(tmp_path).suites[0].datasets
 
-    assert {p for row in panel.p for p in row} == {0.0066}
-    assert panel.floor == 0.0066
+    assert panel.p[0][-1] == 0.0
+    assert panel.floor == 0.0001
 
 
 def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):

@@ -35,7 +35,7 @@ def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsy
 
     found = [(one["slice"], one["queries"], one["means"]["RR@10"]) for one in slices]
     assert found == [("short", 2, 0.75), ("long", 1, 0.0), ("odd", 1, 0.5)]
-    expected = bootstrap.interval(np.array([1.0, 0.5]), level=1 - 0.05 / 3)
+    expected = bootstrap.interval(np.array([1.0, 0.5]), level=1 - 0.05 / 3, unseen=bootstrap.SCORES)
     assert slices[0]["intervals"]["RR@10"] == pytest.approx(expected)
     out = " ".join(ended(capsys, 0, *words).out.split())
     assert "hold together with 95 % confidence" in out

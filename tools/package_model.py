@@ -18,7 +18,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from lexbench.analysis.significance.bootstrap import interval
+from lexbench.analysis.significance.bootstrap import SCORES, interval
 from lexbench.lexmae import card
 from lexbench.lexmae.card import Data, Score, Training
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
@@ -54,7 +54,7 @@ def scores(folder: Path, name: str) -> Iterator[Score]:
         expression = result.expression or result.system
         if name in expression and "top_k" not in expression:
             command = f"lexbench run suite {suite} -d {result.dataset} -r '{expression}'"
-            span = interval(np.array(result.per_query[MEASURE]))
+            span = interval(np.array(result.per_query[MEASURE]), unseen=SCORES)
             measure, value = f"{MEASURE} of {expression}", result.means[MEASURE]
             yield Score(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
 

@@ -89,7 +89,7 @@ def slice_scores(result: Result, slices: Slices) -> list[SliceScore]:
             queries=len(one.query_ids),
             means=one.means,
             intervals={
-                measure: bootstrap.interval(np.array(values, np.float64), level=level)
+                measure: bootstrap.interval(np.array(values, np.float64), level=level, unseen=bootstrap.SCORES)
                 for measure, values in one.per_query.items()
             },
         )

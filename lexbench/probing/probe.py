@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.significance.bootstrap import interval
+from lexbench.analysis.significance.bootstrap import SCORES, interval
 from lexbench.datasets.digests import drawn_number
 from lexbench.errors import CannotStart, CommandError
 from lexbench.probing.servers import Block, Target
@@ -183,7 +183,7 @@ def probe(  # noqa: PLR0913 - settings of a measurement, by name
         Point(
             value=value,
             recall=float(recalls[at].mean()),
-            recall_range=interval(recalls[at]),
+            recall_range=interval(recalls[at], unseen=SCORES),
             alone=float(alone[at]),
             load=latency(np.concatenate([taken for taken, _ in loads[at]])[np.newaxis]) if seconds else None,
             achieved=float(np.mean([speed for _, speed in loads[at]])) if seconds else 0.0,

@@ -21,6 +21,7 @@ from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.noninferiority import NoWorse, noninferiority
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.analysis.significance.resolution import cautions, minimum_detectable
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
@@ -52,7 +53,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     mean: float
-    interval: tuple[float, float]  # 95 %, bootstrap over queries
+    interval: tuple[float, float]  # 95 %, bootstrap over queries, see lexbench.analysis.significance.bootstrap
     seeds: int = 1  # trainings taken together; the mean is the mean of their means
     deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
 
@@ -62,8 +63,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     difference: float
-    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
-    p: float  # two-sided paired randomisation test
+    interval: tuple[float, float]  # 95 %, by the same bootstrap as p
+    p: float  # two-sided, by the paired bootstrap with an unseen query
     corrected: float  # p by Holm over all tests of the comparison
     wins: int  # queries on which the system is better
     ties: int
@@ -111,7 +112,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     datasets: list[DatasetComparison]
     means: list[MeanComparison]
     query_changes: list[QueryChange]
-    resamples: int  # of the tests; intervals have 10,000
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
     notes: list[str]
@@ -157,14 +157,13 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
             check(result)
         check_comparable(by_system.items())
     family = (len(systems) - 1) * len(chosen)
-    resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
     every = [value for on in values.values() for value in on.values()]
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in every)
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm([_on_dataset(by_label[name], values[name], measures[name], resamples, margin=limit) for name in chosen])
+    tested = _with_holm([_on_dataset(by_label[name], values[name], measures[name], margin=limit) for name in chosen])
     reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -177,10 +176,9 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         datasets=tested,
         means=list(_means(measures, values)),
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
-        resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=list(_notes(systems, chosen, all_asked=bool(datasets))),
+        notes=[*_notes(systems, chosen, all_asked=bool(datasets)), *_cautions(values)],
         slices=_on_slices(by_label, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
@@ -198,11 +196,10 @@ def _on_slices(
     ((dataset, by_label),) = results.items()
     restricted = {label: slices.restrict(result) for label, result in by_label.items()}
     family = len(slices.queries) * (len(by_label) - 1)
-    resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name in slices.queries:
         alone = {label: by_slice[name] for label, by_slice in restricted.items()}
-        on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], resamples, 1 - LEVEL / family)
+        on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
     return _with_holm(tested)
 
@@ -220,16 +217,15 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
 
 
 def _on_dataset(
-    results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL,
+    results: Mapping[str, Result], values: Values, measure: str, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
     """Compare the systems on one dataset; p is not corrected yet.
 
-    *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
-    level of its bounds.
+    *level* is the level of the intervals, and *margin* a margin with the level of its bounds.
     """
     baseline, *others = values
-    intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
+    intervals = bootstrap.intervals(np.array(list(values.values())), level=level, unseen=bootstrap.SCORES).tolist()
     first = results[baseline]
     return DatasetComparison(
         dataset=first.dataset,
@@ -247,18 +243,17 @@ def _on_dataset(
             for name, (low, high) in zip(values, intervals, strict=True)
         ],
         differences=[
-            _difference(results[name], first, values[name] - values[baseline], measure, resamples, level, margin)
-            for name in others
+            _difference(results[name], first, values[name] - values[baseline], measure, level, margin) for name in others
         ],
     )
 
 
 def _difference(
-    result: Result, baseline: Result, differences: NDArray[np.float64], measure: str, resamples: int, level: float,
+    result: Result, baseline: Result, differences: NDArray[np.float64], measure: str, level: float,
     margin: tuple[float, float] | None,
 ) -> Difference:  # fmt: skip
-    p = randomisation.p_value(differences, resamples=resamples)
-    detectable = randomisation.minimum_detectable(differences, level=LEVEL)
+    p = bootstrap.p_value(differences)
+    detectable = minimum_detectable(differences, level=LEVEL)
     seeds, of_baseline = (one.seeds.means[measure] if one.seeds else [one.means[measure]] for one in (result, baseline))
     return Difference(
         system=result.system,
@@ -338,6 +333,13 @@ def _notes(
                 f"{system.label} on {entry.result.dataset}: {note}" for note in entry.result.notes if note.startswith(BOUND)
             )
     yield from judged_gaps([entry.result for group in chosen.values() for entry in group])
+
+
+def _cautions(values: Mapping[str, Values]) -> Iterator[str]:
+    """Yield notes on datasets with few queries or skewed differences."""
+    for dataset, by_system in values.items():
+        baseline, *others = by_system
+        yield from cautions(dataset, {name: by_system[name] - by_system[baseline] for name in others})
 
 
 # ---- facts that differ between systems: settings, models, depth, machine, versions ------------------------------------------

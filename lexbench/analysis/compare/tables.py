@@ -8,6 +8,7 @@ from string import ascii_uppercase
 
 from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
 from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.significance.bootstrap import ASSUMPTION
 from lexbench.analysis.significance.noninferiority import fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
@@ -161,8 +162,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     """Yield notes that explain the columns, and the power of the tests."""
     family = sum(len(on.differences) for on in comparison.datasets)
     yield (
-        f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
-        f"{family} comparison{'s' * (family > 1)}; 95 %: paired bootstrap over queries, not corrected"
+        f"verdict: by p Holm, at .05; p and 95 %: paired bootstrap over queries, {ASSUMPTION}; p Holm: corrected for "
+        f"{family} comparison{'s' * (family > 1)}; 95 % is not corrected"
     )
     detectable = [(one.detectable, on) for on in comparison.datasets for one in on.differences if one.detectable is not None]
     if detectable:

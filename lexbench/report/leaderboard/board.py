@@ -71,7 +71,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     texts: tuple[str, ...] | None = None  # of the queries, if they may be published
     compared: tuple[int, ...]  # positions of the systems that were tested against each other
     p: tuple[tuple[float, ...], ...]  # per compared system with those after it, corrected by Holm over all pairs
-    floor: float = 0.0  # the smallest p that the resamples can show
+    floor: float = 0.0  # the smallest p that these digits can show
     ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences, earlier minus later
     plots: tuple[Plot, ...] = ()
     digests: dict[str, tuple[str, ...]] = {}

@@ -132,7 +132,7 @@ def caption(table: View) -> str:
     if any(mark for row in table.grid.marks() for mark in row):
         parts.append("Best in bold, second underlined, among the systems measured here.")
     if any(one.name == "rank" for one in table.grid.columns):
-        parts.append("Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.")
+        parts.append("Rank: what paired bootstrap tests at .05 leave possible, Holm-corrected over all pairs.")
     if table.starred:
         parts.append(f"*: significantly different from {table.baseline}, by the same tests.")
     if any(row.published for row in table.grid.rows):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from math import ceil
 from statistics import median
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.resolution import cautions, minimum_detectable, queries_needed, ranking
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.grid import details
@@ -37,9 +37,8 @@ def panel_of(
     present = [msgspec.structs.replace(one, system=systems[at].label) for at, one in found.items()]
     tested = testable(headline, systems, results)
     values = np.array([result.per_query[headline] for result in tested.values()])
-    resampled = bootstrap.means(values) if tested else np.empty((0, 0))
-    intervals = dict(zip(tested, _percentiles(resampled), strict=True))
-    ranking = randomisation.ranking(values) if tested else None
+    intervals = dict(zip(tested, _intervals(values, bootstrap.SCORES), strict=True)) if tested else {}
+    ranks = ranking([values]) if tested else None
     contract = find_contract(dataset)
     issues = contract.defects if contract else ()
     defects = [f"data issue: {' '.join(one.what.split())} ({one.source})" for one in issues]
@@ -55,15 +54,21 @@ def panel_of(
         queries=tuple(next(iter(tested.values()), present[0]).query_ids),
         texts=_texts(contract, present[0].query_ids),
         compared=tuple(tested),
-        p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranking.ps.round(_TEST_DIGITS).tolist())) if ranking else (),
-        floor=ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS if ranking else 0.0,
-        ranges=tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(tested))),
+        p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranks.ps.round(_TEST_DIGITS).tolist())) if ranks else (),
+        floor=10**-_TEST_DIGITS,
+        ranges=tuple(tuple(_intervals(values[at] - values[at + 1 :])) for at in range(len(tested))),
         plots=tuple(plots_of(systems, results, headline, intervals, levels)),
         digests={
             name: tuple(sorted({result.digests[name] for result in present if name in result.digests}))
             for name in dict.fromkeys(name for result in present for name in result.digests)
         },
-        notes=(*defects, *judged_gaps(present), *notes(present), *power_notes(dataset, values)),
+        notes=(
+            *defects,
+            *judged_gaps(present),
+            *notes(present),
+            *power_notes(dataset, values),
+            *_cautions(dataset, systems, tested, values),
+        ),
     )
 
 
@@ -93,20 +98,26 @@ def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[str]:
     level = randomisation.LEVEL / max(len(pairs), 1)
     differing = [one - other for one, other in pairs if np.any(one != other)]
     if differing and values.shape[1] > 1:  # one query has no standard deviation
-        least = median(randomisation.minimum_detectable(one, level=level) for one in differing)
-        needed = median(randomisation.queries_needed(one, _WANTED, level=level) for one in differing)
+        least = median(minimum_detectable(one, level=level) for one in differing)
+        needed = median(queries_needed(one, _WANTED, level=level) for one in differing)
         yield (
             f"{POWER}{dataset} find differences of {least:.3f} with 80 % power ({values.shape[1]:,} queries); a difference of "
             f"{_WANTED:g} takes about {needed:,.0f} queries"
         )
 
 
-def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Return the 95 % intervals of *resampled* (resamples, systems)."""
-    if not resampled.shape[1]:
-        return []
-    low, high = np.percentile(resampled, [2.5, 97.5], axis=0).round(_TEST_DIGITS)
-    return [(float(start), float(end)) for start, end in zip(low, high, strict=True)]
+def _cautions(
+    dataset: str, systems: Sequence[BoardSystem], tested: Mapping[int, Result], values: NDArray[np.float64]
+) -> Iterator[str]:
+    """Yield notes if there are few queries, or if differences between the *tested* systems are skewed."""
+    rows = list(zip((systems[at].label for at in tested), values, strict=True))
+    yield from cautions(dataset, {f"{one} and {other}": a - b for (one, a), (other, b) in combinations(rows, 2)})
+
+
+def _intervals(values: NDArray[np.float64], unseen: tuple[float, float] = bootstrap.DIFFERENCES) -> list[tuple[float, float]]:
+    """Return the 95 % interval of every row of *values* (rows, queries), which may have no rows."""
+    ends = bootstrap.intervals(values, unseen=unseen).round(_TEST_DIGITS).tolist() if len(values) else []
+    return [(low, high) for low, high in ends]
 
 
 def overall_ranks(
@@ -120,10 +131,8 @@ def overall_ranks(
     whole = [at for at in datasets[0] if all(at in of for of in datasets)]
     if len(whole) < 2:  # noqa: PLR2004 - one system has no rank
         return {}, []
-    ranking = randomisation.ranking(
-        randomisation.stratified([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
-    )
-    return dict(zip(whole, ranking.ranks, strict=True)), [(whole[i], whole[j]) for i, j in np.argwhere(ranking.better)]
+    tested = ranking([np.array([of[at].per_query[headline] for at in whole]) for of in datasets], weights)
+    return dict(zip(whole, tested.ranks, strict=True)), [(whole[i], whole[j]) for i, j in np.argwhere(tested.better)]
 
 
 # ---- plots of effectiveness against cost, and the frontier of systems that no other beats on both axes ----------------------
