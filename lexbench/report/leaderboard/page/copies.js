@@ -24,7 +24,7 @@ function captionOf({ title, columns, rows, marks }) {
   return [
     title,
     marks.flat().some(Boolean) && "Best in bold, second underlined, among the systems measured here.",
-    columns.some((column) => column.name === "rank") && "Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.",
+    columns.some((column) => column.name === "rank") && "Rank: what paired bootstrap tests at .05 leave possible, Holm-corrected over all pairs.",
     rows.some((row) => row.published) && "†: published scores, not measured here.",
     texts.some((text) => text.includes("~")) && "~: timing not ranked.",
     texts.includes("‡") && "‡: trained on documents of the datasets.",
