@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,8 @@ from lexbench.executors import suited
 from lexbench.plugins import Encoder, Executor, Model, Retriever
 from lexbench.progress import Progress
 from lexbench.runner.systems import describe, is_reusable, on_workers, short_name
-from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.artifact_folder import KeyFacts, key_facts_of
+from lexbench.storage.code import recoded, without_code
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Store
@@ -39,6 +40,7 @@ class Workspace:
     progress: Progress
     executor: Executor | None = None  # encodes corpora; None: the one that suits the encoder
     unshared: list[Path] = field(default_factory=list)  # artifacts that other systems cannot use
+    recoded: set[str] = field(default_factory=set)  # plug-ins of which a note has said that their code has changed
 
     @contextmanager
     def draft(self, kind: str, label: str, facts: KeyFacts, *, resumable: bool = False) -> Iterator[Draft]:
@@ -49,9 +51,23 @@ class Workspace:
         complete = is_reusable(facts)
         shared = kind == "encodings"
         with self.store.draft(kind, label, facts, resumable=resumable and complete, shared=shared) as draft:
+            if draft.unfinished:
+                self._note_changed_code(kind, label, facts)
             yield draft
         if not (kind in _SHARED and complete):
             self.unshared.append(draft.folder)
+
+    def _note_changed_code(self, kind: str, label: str, facts: KeyFacts) -> None:
+        """Show a note for each plug-in of whose older code the store has this artifact."""
+        made = {**facts, "index": ""}  # of a run: the key of its index, which has the same code
+        for folder in self.store.folders(kind, label):
+            with suppress(LexbenchError):  # damaged
+                before = {**key_facts_of(folder), "index": ""}
+                if before != made and without_code(before) == without_code(made):
+                    changed = {one.rpartition("/")[2].rpartition(":")[2] for one in recoded(before, made)} - self.recoded
+                    self.recoded |= changed
+                    for name in sorted(changed):
+                        self.progress.note(f"the code of {name} has changed since it was last run: made again")
 
     def with_workers(self, retriever: R) -> R:
         """Return *retriever* with engines that the executor's workers build and search, as far as both can."""

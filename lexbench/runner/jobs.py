@@ -35,6 +35,7 @@ from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_notes, size
+from lexbench.storage.code import code_facts
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
 from lexbench.trec.qrels import judge_notes
@@ -199,6 +200,7 @@ def _stored_result(job: Job, runner: DatasetRunner, inputs: KeyFacts, score: Cal
         "measures": list(job.measures),
         "depth": job.depth,
         "scorer": _SCORER,
+        **code_facts("lexbench.runner.scoring", *(type(measures.parse(name)) for name in job.measures)),
     }
     with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
         if draft.unfinished:

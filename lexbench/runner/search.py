@@ -32,6 +32,7 @@ from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
 from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
+from lexbench.storage.code import code_facts
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Store
@@ -186,7 +187,9 @@ class DatasetRunner:
     def corpus(self) -> StoredCorpus:
         """The corpus, read from its source once and checked against the contract before it is kept."""
         name, source = self.dataset.contract.corpus, self.dataset.source
-        with self.store.draft("corpora", name, {"format": FORMAT, "source": source.identity()}) as draft:
+        code = code_facts("lexbench.datasets.corpus", type(source))
+        facts: KeyFacts = {"format": FORMAT, "source": source.identity(), **code}
+        with self.store.draft("corpora", name, facts) as draft:
             if draft.unfinished:
                 self.progress.start(name, "read corpus", self.dataset.contract.expected.documents, "documents")
                 watch = Stopwatch()
@@ -227,6 +230,7 @@ class DatasetRunner:
             "queries": self.dataset.digests["queries"],
             "depth": depth,
             "self_match": "drop" if self.drops_self_matches else "keep",
+            **code_facts("lexbench.runner.search"),
         }
         label = f"{self.dataset.contract.id} {system.name}"
         with self.workspace.draft("runs", label, facts, resumable=True) as draft:

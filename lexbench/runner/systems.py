@@ -23,6 +23,7 @@ from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.adapters import SESSION, ForeignEncoder, adapted, digests, name_of
 from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.code import CODE, code_digest
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
@@ -359,10 +360,11 @@ def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) 
 
 
 def describe(plugin: Any, *, index: bool = False) -> Any:
-    """Return what decides the answers of *plugin*, as JSON values: the name and version of its code, its settings, its files.
+    """Return what decides the answers of *plugin*, as JSON values: its name, version, code, settings and files.
 
-    With *index*, only what decides its index. An object that is no dataclass and has no `identity` gets a new description in
-    every session, so its results are never mistaken for results of another object with the same name.
+    With *index*, only what decides its index. Code that is part of a released lexbench has only a version. An object that is no
+    dataclass and has no `identity`, or whose source is unknown, gets a new description in every session, so its results are
+    never mistaken for results of another object with the same name.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]
@@ -374,9 +376,12 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         return {**describe(plugin.wrapped, index=index), **plugin.key_facts}
     description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
     files = digests(plugin, index=index)
+    code = code_digest(type(plugin))
+    if code:
+        description[CODE] = code
     if is_dataclass(plugin) and fields(plugin):
         description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    elif not files and not is_dataclass(plugin):
+    if code is None or not (files or is_dataclass(plugin)):
         description[SESSION] = _session(plugin)
     if files:
         description["identity"] = files

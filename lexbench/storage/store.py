@@ -90,6 +90,10 @@ class Store:
         """Return the folder of an artifact, damaged or not; None if there is none."""
         return next((self.root / kind).glob(f"*-{digest(facts)}"), None)
 
+    def folders(self, kind: str, label: str) -> list[Path]:
+        """Return the artifacts of *kind* with that *label*, damaged or not, for people."""
+        return [folder for folder in (self.root / kind).glob(f"{readable(label)}-*") if folder.suffix != _DRAFT]
+
     def is_intact(self, folder: Path, only: Sequence[str] = ()) -> bool:
         """Return whether an artifact, or only the files *only*, are unchanged. If not, `on_damage` gets a line."""
         if folder in self._intact:

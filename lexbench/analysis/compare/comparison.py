@@ -31,6 +31,7 @@ from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
 from lexbench.runner.soundness import check, check_comparable
+from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
 
 _FEWEST = 2  # systems in a comparison
@@ -392,6 +393,8 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield the leaves of a recipe with their paths, without the levels between a plug-in and its settings."""
     if isinstance(value, dict) and "plugin" in value:
         yield path or ROOT, f"{_plugin_name(value)} v{value.get('version')}"
+        if CODE in value:
+            yield _joined(path or ROOT, CODE), str(value[CODE])
         for part in ("settings", "identity"):
             yield from _leaves(value.get(part, {}), path)
     elif isinstance(value, dict):

@@ -1,0 +1,235 @@
+"""Digests of source code, for the keys of artifacts: edited code must not get the answers of the code before.
+
+Plug-ins of a released lexbench have a `version` instead, so that a release without changed answers keeps all artifacts. A
+file of lexbench counts as released if it is as its wheel installed it, or in a clone, as git has it in its index. Changes that
+are staged or committed are part of lexbench: whoever commits them raises the `version` of the class.
+
+Code is read as files. Modules that are imported in ways that `ast` cannot see (importlib, exec) are not followed, and neither
+are installed packages that a plug-in imports: results name their versions.
+"""
+
+import ast
+import hashlib
+import inspect
+import struct
+import sys
+import sysconfig
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lexbench.storage.artifact_folder import digest
+from lexbench.storage.reading import cached_file_digest
+
+CODE = "code"  # in key facts: the digest of code that is not part of a released lexbench
+_OWN = Path(__file__).resolve().parents[1]
+_INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_SUFFIXES = (".py", ".so", ".pyd")
+_GIT_ENTRY = ">10L20sH"  # see gitformat-index(5)
+_GIT_EXTENDED = 0x4000
+_GIT_PREFIXES = 4  # from this version of the index on, a path names only how it differs from the one before
+
+
+def code_digest(cls: type) -> str | None:
+    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if it has no source.
+
+    For a class of lexbench it is that of the files that its module imports and that are not as released. For another one it is
+    that of all files of its top package, or of its module, and of the packages and modules that these or its base classes
+    import, except installed ones.
+    """
+    own = cls.__module__.partition(".")[0]
+    tops = dict.fromkeys(base.__module__.partition(".")[0] for base in cls.__mro__)
+    files = _changed([base.__module__ for base in cls.__mro__ if base.__module__.partition(".")[0] == _OWN.name])
+    for top in tops.keys() - {_OWN.name}:
+        module = sys.modules.get(top)
+        if module and (top == own or not _installed(module)):
+            files |= _files(module)
+    if own != _OWN.name and not files:
+        try:
+            files = {"": hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()}
+        except (OSError, TypeError):  # typed at a prompt, or made by exec
+            return None
+    return digest(files) if files else ""
+
+
+def code_facts(module: str, *classes: type) -> Mapping[str, str]:
+    """Return {"code": digest} if a *module* of lexbench, what it imports, or *classes* are not as released; {} if they are."""
+    found = [digest(files)] if (files := _changed([module])) else []
+    found += [code for cls in classes if (code := code_digest(cls))]
+    return {CODE: digest(found)} if found else {}
+
+
+def recoded(before: Any, after: Any) -> Iterator[str]:
+    """Yield the identity of each plug-in whose code differs between two key facts; "lexbench" for lexbench's own."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        if before.get(CODE) != after.get(CODE):
+            yield str(after.get("plugin", _OWN.name))
+        for name in before.keys() & after.keys():
+            yield from recoded(before[name], after[name])
+    elif isinstance(before, list) and isinstance(after, list):
+        for one, other in zip(before, after, strict=False):
+            yield from recoded(one, other)
+
+
+def without_code(facts: Any) -> Any:
+    """Return key facts without digests of code."""
+    if isinstance(facts, Mapping):
+        return {name: without_code(value) for name, value in facts.items() if name != CODE}
+    return [without_code(value) for value in facts] if isinstance(facts, list | tuple) else facts
+
+
+# ---- other packages --------------------------------------------------------------------------------------------------------
+
+
+def _installed(module: ModuleType | None) -> bool:
+    """Return whether a module belongs to Python or to an installed package that is not installed as editable."""
+    file = getattr(module, "__file__", None)
+    places = [file] if file else list(getattr(module, "__path__", ()))
+    return not places or any(Path(place).resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+
+
+def _files(module: ModuleType) -> dict[str, str]:
+    """Return the digests of the files of a top package or module, and of what it imports from packages not installed."""
+    digests: dict[str, str] = {}
+    waiting, seen = [module], {module.__name__, _OWN.name}
+    while waiting:
+        one = waiting.pop()
+        name = "" if one is module else one.__name__  # a script is __main__ here and another module in a worker
+        for folder, path in _sources(one):
+            with suppress(OSError):  # it is being replaced
+                digests[f"{name}/{path.relative_to(folder).as_posix()}"] = cached_file_digest(path)
+                tops = {imported.partition(".")[0] for imported in _imports(path)} - seen
+                seen |= tops
+                waiting += [other for top in tops if (other := sys.modules.get(top)) and not _installed(other)]
+    return digests
+
+
+def _sources(module: ModuleType) -> Iterator[tuple[Path, Path]]:
+    """Yield the source files and compiled modules of a top package or module, each after the folder that its name begins in."""
+    if folders := [Path(place) for place in getattr(module, "__path__", ())]:
+        yield from ((folder, path) for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
+    elif file := getattr(module, "__file__", None):
+        yield Path(file).parent, Path(file)
+
+
+def _imports(path: Path) -> list[str]:
+    """Return the dotted names that a source file imports anywhere; [] if it is no source, or cannot be parsed."""
+    return _parsed(path, cached_file_digest(path)) if path.suffix == ".py" else []
+
+
+@cache
+def _parsed(path: Path, _digest: str) -> list[str]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+# ---- lexbench itself -------------------------------------------------------------------------------------------------------
+
+
+def _place(module: str) -> Path:
+    """Return the path of a module of lexbench, without suffix."""
+    return _OWN.joinpath(*module.split(".")[1:])
+
+
+def _changed(modules: Sequence[str]) -> dict[str, str]:
+    """Return the digests of the files, by path, that *modules* of lexbench are and import, and that are not as released."""
+    changed = _unreleased()
+    return {name: changed[name] for name in sorted(_reached(modules) & changed.keys())} if changed else {}
+
+
+def _reached(modules: Sequence[str]) -> set[str]:
+    """Return the paths in the folder of lexbench of *modules* and of all modules of lexbench that they import."""
+    waiting = [_place(module) for module in modules]
+    seen: set[str] = set()
+    while waiting:
+        place = waiting.pop()
+        path = next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
+        if path is None or path == _OWN / "__init__.py" or (name := path.relative_to(_OWN).as_posix()) in seen:
+            continue
+        seen.add(name)
+        waiting += [_place(one) for one in _imports(path) if one.partition(".")[0] == _OWN.name]
+    return seen
+
+
+@cache  # the code that this process has loaded is that of the files when it started
+def _unreleased() -> dict[str, str]:
+    """Return the digests of the source files of lexbench, by path in its folder, that are not as released."""
+    files = {path.relative_to(_OWN).as_posix(): path for path in sorted(_OWN.rglob("*.py"))}
+    known = _in_git() or _in_wheel()
+    return {
+        name: cached_file_digest(path)
+        for name, path in files.items()
+        if known.get(name) not in (_blob(path.read_bytes()), _blob(path.read_bytes().replace(b"\r\n", b"\n")), _record(path))
+    }
+
+
+def _blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+
+
+def _record(path: Path) -> str:
+    return urlsafe_b64encode(bytes.fromhex(cached_file_digest(path))).rstrip(b"=").decode()
+
+
+def _in_wheel() -> dict[str, str]:
+    """Return the digest of each file that the wheel of lexbench installed, by its path in the folder; {} without a wheel."""
+    try:
+        files = metadata.distribution(_OWN.name).files or []
+    except metadata.PackageNotFoundError:
+        return {}
+    installed = {Path(str(one.locate())).resolve(): one.hash.value for one in files if one.hash}
+    return {path.relative_to(_OWN).as_posix(): value for path, value in installed.items() if path.is_relative_to(_OWN)}
+
+
+def _in_git() -> dict[str, str]:
+    """Return the blob of each file of lexbench in git's index, by its path in the folder; {} if this is no clone."""
+    place = _OWN.parent / ".git"
+    try:
+        if place.is_file():  # a work tree
+            place = (_OWN.parent / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve()
+        blobs = dict(read_git_index((place / "index").read_bytes()))
+    except (OSError, ValueError, struct.error):
+        return {}
+    return {name.removeprefix(f"{_OWN.name}/"): blob for name, blob in blobs.items() if name.startswith(f"{_OWN.name}/")}
+
+
+def read_git_index(content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the path and the blob of each entry of git's index (versions 2 to 4). Raises ValueError if it is none."""
+    signature, version, count = struct.unpack_from(">4sLL", content)
+    if signature != b"DIRC":
+        raise ValueError("no index of git")
+    start, path = 12, b""
+    for _ in range(count):
+        *_, sha1, flags = struct.unpack_from(_GIT_ENTRY, content, start)
+        at = start + struct.calcsize(_GIT_ENTRY) + (2 if flags & _GIT_EXTENDED else 0)
+        if version >= _GIT_PREFIXES:
+            dropped, at = _offset(content, at)
+            end = content.index(b"\0", at)
+            path, start = path[: len(path) - dropped] + content[at:end], end + 1
+        else:
+            end = content.index(b"\0", at)
+            path, start = content[at:end], start + (end - start + 8) // 8 * 8
+        yield path.decode(errors="surrogateescape"), sha1.hex()
+
+
+def _offset(content: bytes, at: int) -> tuple[int, int]:
+    """Return a number in git's encoding of offsets, and where it ends."""
+    value = content[at] & 0x7F
+    while content[at] & 0x80:
+        at += 1
+        value = ((value + 1) << 7) | (content[at] & 0x7F)
+    return value, at + 1

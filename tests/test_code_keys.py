@@ -1,0 +1,246 @@
+"""Edited code never gets the answers of the code before: plug-ins of other packages, objects, and lexbench itself."""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+import lexbench
+from lexbench.runner.systems import describe, is_reusable
+from lexbench.storage import code
+
+ROOT = Path(lexbench.__file__).parents[1]
+SEARCH = """
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from lexbench import Hits, Retriever, Searcher
+from {words} import words
+
+
+@dataclass(frozen=True)
+class Opened(Searcher):
+    texts: list
+
+    def encode(self, queries):
+        return [words(query) for query in queries]
+
+    def search(self, encoded, k):
+        shared = np.array([[len(set(query) & set(text)) for text in self.texts] for query in encoded], np.float32)
+        docs = np.argsort(-shared, axis=1, kind="stable")[:, :k].astype(np.int32)
+        return Hits(docs, np.take_along_axis(shared, docs, axis=1))
+
+
+@dataclass(frozen=True)
+class Cheat(Retriever):
+    def build(self, corpus, path):
+        (path / "texts.json").write_text(json.dumps([words(document.text) for document in corpus.documents()]))
+
+    def open(self, path):
+        return Opened(json.loads((path / "texts.json").read_text()))
+"""
+WORDS = "def words(text):\n    return text.lower().split()\n"
+BROKEN = "def words(text):\n    return text.lower().split()[:1]\n"
+MEASURE = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from lexbench import Measure
+
+
+@dataclass(frozen=True)
+class Half(Measure):
+    cutoff: int | None = None
+
+    def per_query(self, judged):
+        return np.full(len(judged.retrieved), 0.5)
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Install a package with the retriever `cheat` and the measure `half`; return the folder of its files."""
+    entries = {"lexbench.retrievers": ["cheat = cheat.search:Cheat"], "lexbench.measures": ["half = cheat.half:Half"]}
+    tiny.install(tmp_path / "site", "cheat", entries)
+    files = {"__init__.py": "", "search.py": SEARCH.format(words="cheat.words"), "words.py": WORDS, "half.py": MEASURE}
+    for name, text in files.items():
+        path = tmp_path / "site" / "cheat" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "site" / "cheat"
+
+
+def environment(*places, store):
+    """Return the environment of a process that imports from *places* and uses *store*."""
+    path = os.pathsep.join(map(str, [*places, ROOT]))
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "LEXBENCH_STORE": str(store),
+        "LEXBENCH_OFFLINE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def lexbench_in(folder, environment, *words):
+    """Run lexbench in *folder*; return its exit code, what it printed, and its warnings and notes."""
+    command = [sys.executable, "-m", "lexbench", *map(str, words)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def measured(folder, environment, bread, system="cheat", measures=("nDCG@10",)):
+    """Return the result of *system* on our own collection, and what was said meanwhile."""
+    chosen = [word for measure in measures for word in ("-m", measure)]
+    ended, out, err = lexbench_in(folder, environment, "run", "dataset", bread, "-r", system, *chosen, "--json")
+    assert ended == 0, err
+    (result,) = json.loads(out)["results"]
+    return result, err
+
+
+def test_an_edited_plugin_gets_its_own_number(site, tmp_path, bread):
+    """After an edit of a helper module, `run` gives the number of an empty store and says why; the results differ in `code`."""
+    old, new = (environment(site.parent, store=tmp_path / name) for name in ("store", "empty"))
+    before, said = measured(tmp_path, old, bread)
+    assert "has changed" not in said
+    (site / "words.py").write_text(BROKEN)
+    after, said = measured(tmp_path, old, bread)
+    fresh, _ = measured(tmp_path, new, bread)
+
+    assert after["means"] == fresh["means"] != before["means"]
+    assert said.count("the code of cheat has changed since it was last run: made again") == 1
+    assert after["recipe"]["code"] == fresh["recipe"]["code"] != before["recipe"]["code"]
+    assert {**after["recipe"], "code": ""} == {**before["recipe"], "code": ""}
+
+
+def test_a_gate_with_a_restored_store_sees_the_edit(site, tmp_path, bread):
+    """A CI that restores the store of the last build from its cache, for a checkout with an edited plug-in, does not pass."""
+    first = environment(site.parent, store=tmp_path / "store")
+    assert lexbench_in(tmp_path, first, "gate", "init", "-d", bread, "-r", "cheat")[0] == 0
+    assert lexbench_in(tmp_path, first, "gate")[0] == 0
+    shutil.copytree(tmp_path / "store", tmp_path / "restored")
+    shutil.copytree(site.parent, tmp_path / "checkout")
+    second = environment(tmp_path / "checkout", store=tmp_path / "restored")
+    made = sorted(path.name for path in (tmp_path / "restored" / "runs").iterdir())
+    assert lexbench_in(tmp_path, second, "gate")[0] == 0  # the same code in another folder, with other times
+    assert sorted(path.name for path in (tmp_path / "restored" / "runs").iterdir()) == made
+
+    (tmp_path / "checkout" / "cheat" / "words.py").write_text(BROKEN)
+    ended, out, _ = lexbench_in(tmp_path, second, "gate")
+    assert ended in (1, 2), out
+    assert "nDCG@10 fell by" in out
+
+
+def test_an_edited_measure_gives_new_values(site, tmp_path, bread):
+    """A measure of another package is computed again after an edit, from the same run."""
+    place = environment(site.parent, store=tmp_path / "store")
+    assert measured(tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.5}
+    (site / "half.py").write_text(MEASURE.replace("0.5", "0.25"))
+    assert measured(tmp_path, place, bread, "bm25", ["Half"])[0]["means"] == {"Half": 0.25}
+    assert len(list((tmp_path / "store" / "runs").iterdir())) == 1
+
+
+def digest_of(folder, words):
+    """Return the digest of a retriever in one module that imports another, both in *folder*, in a process of its own."""
+    folder.mkdir(exist_ok=True)
+    (folder / "plugin.py").write_text(SEARCH.format(words="helper"))
+    (folder / "helper.py").write_text(words)
+    program = "import plugin; from lexbench.storage.code import code_digest; print(code_digest(plugin.Cheat))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment(folder, store=folder), capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_module_counts_with_the_modules_it_imports(tmp_path):
+    """The digest of a plug-in in one file changes with a module that it imports from beside it, and not with its folder."""
+    assert digest_of(tmp_path / "a", WORDS) == digest_of(tmp_path / "b", WORDS) != digest_of(tmp_path / "a", BROKEN)
+
+
+def test_a_class_without_source_is_another_one_in_each_session():
+    """A plug-in that was typed at a prompt cannot be known again, so nothing of it is reused."""
+    space = {"__name__": "nowhere"}
+    exec("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Typed:\n    size: int = 1\n", space)
+
+    assert not is_reusable(describe(space["Typed"]()))
+
+
+# ---- lexbench itself -------------------------------------------------------------------------------------------------------
+
+
+def own_copy(place):
+    """Copy the code of lexbench, without weights, into the folder *place*; return it."""
+    shutil.copytree(ROOT / "lexbench", place / "lexbench", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    return place
+
+
+def recipes(place, **variables):
+    """Return the key facts of bm25 and of the code that scores, by the lexbench in *place*, in a process of its own."""
+    program = (
+        "import json; from lexbench.runner.systems import system; from lexbench.storage.code import code_facts\n"
+        "print(json.dumps([system('bm25').recipe, code_facts('lexbench.runner.scoring')]))"
+    )
+    variables = {**os.environ, "PYTHONPATH": str(place), **variables}
+    done = subprocess.run([sys.executable, "-c", program], cwd=place, env=variables, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def edit(path):
+    """Append a line to a source file."""
+    path.write_text(path.read_text() + "\n# edited\n")
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_clone_without_changes_has_the_keys_of_the_release(tmp_path, version):
+    """In a clone, code counts only if it differs from git's index and the plug-in imports it. No `git` is needed to see it."""
+    if not shutil.which("git"):
+        pytest.skip("needs git, to make a clone")
+    clone = own_copy(tmp_path / "clone")
+    for words in (["init", "-q"], ["add", "lexbench"], ["update-index", "--index-version", str(version)]):
+        subprocess.run(["git", *words], cwd=clone, check=True, capture_output=True)
+    released = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
+    assert recipes(clone, PATH="") == [released, {}]
+
+    edit(clone / "lexbench/cli/run.py")
+    edit(clone / "lexbench/encoders/dense.py")
+    assert recipes(clone, PATH="") == [released, {}]
+    edit(clone / "lexbench/retrievers/_bm25_terms.py")
+    bm25, scoring = recipes(clone, PATH="")
+    assert {**bm25, "code": ""} == {**released, "code": ""}
+    assert (len(bm25["code"]), scoring) == (16, {})
+    edit(clone / "lexbench/measures/_scores.py")
+    assert recipes(clone, PATH="")[1].keys() == {"code"}
+
+
+def test_an_edited_installation_is_no_release(tmp_path):
+    """A file of a wheel that was edited after its installation counts; without a record of the wheel, every file does."""
+    place = own_copy(tmp_path / "site")
+    assert recipes(place)[0]["code"]
+    rows = []
+    for path in sorted((place / "lexbench").rglob("*.py")):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+        rows.append(f"{path.relative_to(place)},sha256={digest},{path.stat().st_size}")
+    info = place / "lexbench-9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lexbench\nVersion: 9\n")
+    (info / "RECORD").write_text("\n".join(rows) + "\n")
+    bm25, scoring = recipes(place)
+    assert "code" not in bm25
+    assert scoring == {}
+    edit(place / "lexbench/retrievers/bm25.py")
+    assert recipes(place)[0]["code"]
+
+
+def test_what_is_no_index_of_git_is_refused():
+    """Other bytes raise ValueError, so that the files count as changed."""
+    with pytest.raises(ValueError, match="no index of git"):
+        list(code.read_git_index(b"DIRX" + bytes(8)))
