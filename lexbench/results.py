@@ -97,6 +97,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 UNRANKED = {  # flags that keep a timing out of rankings
     "noisy": "noisy timing",
     "workers": "timing with workers",
+    "cached": "timing of remembered answers",
     "in process": "timing in the user's process",
     "elsewhere": "timing of a program or server",
 }

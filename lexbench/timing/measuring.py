@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from lexbench.errors import LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
@@ -28,6 +29,7 @@ from lexbench.runner import systems
 from lexbench.runner.search import joined
 from lexbench.storage import atomic
 from lexbench.timing import machine, protocol
+from lexbench.timing.other_queries import OtherQueries
 from lexbench.timing.stored_timings import Durations
 from lexbench.types import Hits, Query
 
@@ -62,16 +64,19 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     retriever = with_threads(own or _retriever(task), task.threads)
     searcher = retriever.open(Path(task.index))
     seconds["open"] = time.perf_counter() - begin
-    encode, inputs = _inputs(searcher, task)
+    queries = [Query(*query) for query in task.queries]
+    others = OtherQueries(queries)
+    size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
+    encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)
+    _, warming = _inputs(searcher, task, others.numbered(shift=1), size)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(task.threads)
-    begin = time.perf_counter()
-    searcher.search(encode(inputs[0]), task.k)
-    seconds["first_query" if task.single else "first_block"] = time.perf_counter() - begin
+    work = Work(encode, searcher.search, inputs, task.k)
+    warming, seconds["first_query" if task.single else "first_block"] = first_answer(work, warming)
     memory["peak_open"] = machine.peak_memory()
 
     # Warm up, then run the timed passes between two readings of the machine's counters.
-    work, digests, answers = Work(encode, searcher.search, inputs, task.k), set[str](), list[Hits]()
+    digests, answers = set[str](), list[Hits]()
 
     def keep_hits(timed: Pass) -> None:
         """Keep the hits of the first timed pass, and a digest of those of each pass, to see whether all are equal."""
@@ -80,7 +85,7 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
         report_pass()
 
     machine.reset_peak_memory()
-    warm = warm_up(work, report_pass)
+    warm = warm_up(work._replace(inputs=warming), report_pass)
     alone = own is None and not retriever.elsewhere
     memory |= machine.memory() | {"model": machine.model_bytes()} if alone else {}
     before, transferred = machine.read_counters(), searcher.transfer
@@ -89,6 +94,8 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     if transfer := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
         seconds["transfer"] = transfer
     memory["peak_search"] = machine.peak_memory()
+    _, unseen = _inputs(searcher, task, [] if warming is inputs else others.unseen(), 1)
+    remembered = seen_again(work._replace(inputs=unseen))
 
     # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
     by_number = dict(enumerate(answers))
@@ -112,6 +119,8 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
         if task.on
         else "",
         circumstances=circumstances,
+        other_warm_up=warming is not inputs,
+        seen_again=remembered,
         same=len(digests) == 1,
         modules=[name for name in sys.modules if not name.startswith(("__", "jnius"))],  # importing jnius starts Java
     )
@@ -166,13 +175,17 @@ def with_threads(plugin: Any, threads: int) -> Any:
     return replace_plugins(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
 
 
-def _inputs(searcher: Any, task: protocol.Task) -> tuple[Callable[[Any], Any], list[Any]]:
-    """Return the function that encodes queries, and its inputs: single queries, or blocks as large as the searcher takes."""
-    size = 1 if task.single else min(searcher.queries_at_a_time, len(task.queries))
-    starts = range(0, len(task.queries), size)
-    blocks = [[Query(*query) for query in task.queries[start : start + size]] for start in starts]
+def _inputs(
+    searcher: Any, task: protocol.Task, numbered: Sequence[tuple[int, Query]], size: int
+) -> tuple[Callable[[Any], Any], list[Any]]:
+    """Return the function that encodes queries, and its inputs: blocks of *size* queries.
+
+    *numbered* are the queries, each with the number of the query of *task* whose own document is left out.
+    """
+    parts = [numbered[start : start + size] for start in range(0, len(numbered), size)]
+    blocks = [[query for _, query in part] for part in parts]
     if task.own:
-        owns = [np.array(task.own[start : start + size], np.int32) for start in starts]
+        owns = [np.array([task.own[number] for number, _ in part], np.int32) for part in parts]
         return lambda pair: searcher.without(searcher.encode_queries(pair[0]), pair[1]), list(zip(blocks, owns, strict=True))
     return searcher.encode_queries, blocks
 
@@ -235,6 +248,20 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     return np.random.default_rng([protocol.SEED, number]).permutation(inputs)
 
 
+def first_answer(work: Work, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
+    """Answer the first query. Returns the inputs of the warm-up: *others*, if the system takes them; and the seconds."""
+    for inputs in (others, work.inputs):
+        begin = time.perf_counter()
+        try:
+            if inputs:
+                work.search(work.encode(inputs[0]), work.k)
+                return inputs, time.perf_counter() - begin
+        except LexbenchError:  # e.g. it reads the vectors of queries from files
+            if inputs is work.inputs:
+                raise
+    raise LexbenchError("there are no queries to time")
+
+
 def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
@@ -245,6 +272,20 @@ def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
         if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < protocol.STEADY:
             break
     return passes
+
+
+def seen_again(work: Work) -> float:
+    """Return how many times as long queries take that a system has not seen as the second time; 0 if there are none.
+
+    A few queries are asked twice before the next few, so that other processes slow both times down. The median over all
+    queries. The first few do not count: queries that come one by one may take other code than blocks.
+    """
+    ratios = []
+    for start in range(0, len(work.inputs), protocol.FEW):
+        few = work._replace(inputs=work.inputs[start : start + protocol.FEW])
+        first, second = (run_pass(few, np.arange(len(few.inputs))).durations[-1] for _ in range(2))
+        ratios += (first / second).tolist()
+    return float(np.median(ratios[protocol.FEW :] or ratios)) if ratios else 0.0
 
 
 def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:

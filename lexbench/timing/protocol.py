@@ -19,12 +19,13 @@ from lexbench.storage import atomic
 from lexbench.storage.environment import cores
 from lexbench.types import Document
 
-VERSION = 6  # raise it when the way of measuring, or what is stored, changes
+VERSION = 7  # raise it when the way of measuring, or what is stored, changes
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # timed passes
 MOST_PASSES = 5000
 MOST_WARM_UP = 5  # passes
 STEADY = 0.02  # the warm-up ends when the medians of two passes in a row differ by less
+FEW = 8  # unseen queries that are asked twice before the next ones
 SEED = 42  # of the order of queries
 ONE_THREAD = 1.05  # the most CPU time per wall time that one thread can take, with rounding
 SINGLE, OFFLINE = "single-stream-1t", "offline"
@@ -91,6 +92,8 @@ class Facts(msgspec.Struct, kw_only=True):
     noise: list[str]  # what disturbed the measurement
     workers: str = ""  # where workers searched, and how long the way there took; "" if this process searched
     circumstances: dict[str, str] = {}  # other flags, each with the reason for it
+    other_warm_up: bool = False  # whether the warm-up had other queries, so that the first timed pass had unseen ones
+    seen_again: float = 0.0  # how many times as long unseen queries take as the second time; 0: the system takes no others
     same: bool  # whether every timed pass returned the same documents
     modules: list[str]  # imported ones
 

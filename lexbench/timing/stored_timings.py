@@ -55,6 +55,7 @@ def unsteady(durations: Durations) -> str | None:
 
 CONDITIONS_FILE = "conditions.json"
 _MOST_OVERHEAD = 0.05
+_REMEMBERED = 2.0  # times as long; the processor's caches alone make less of a difference
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +91,14 @@ def read_timing(folders: Sequence[Path]) -> Timing:
     rates = {stage: [rate(part[stage], queries) for part in arrays] for stage in STAGES}
     # "null" has the durations of the loop without encoding and searching: the overhead of the harness.
     overhead = latency(arrays[0]["null"]).p50 / latency(arrays[0]["e2e"]).p50 if single else None
+    first = "" if facts[0].other_warm_up else "warm_up."
     flags = list(_flags(conditions, facts, unsteady(stages["e2e"]), overhead))
     return Timing(
         **known,
         passes=len(stages["e2e"]),
         processes=len(folders),
         qps_range={stage: (min(found), max(found)) for stage, found in rates.items()} if len(folders) > 1 else {},
-        first_pass={stage: latency(arrays[0][f"warm_up.{stage}"][:1]) for stage in STAGES} if single else {},
+        first_pass={stage: latency(arrays[0][first + stage][:1]) for stage in STAGES} if single else {},
         warm_up=facts[0].warm_up,
         stages={stage: latency(matrix) for stage, matrix in stages.items()} if single else {},
         qps={stage: rate(matrix, queries) for stage, matrix in stages.items()},
@@ -128,6 +130,11 @@ def _flags(
         yield "differs", f"{differing} of {known['queries']} queries got other documents than in the untimed run"
     if not all(one.same for one in facts):
         yield "differs", "its passes did not all return the same documents"
+    again = float(np.median([one.seen_again for one in facts]))
+    if again > _REMEMBERED:
+        yield "cached", f"it remembers answers: queries that it has not seen take {again:,.1f} times as long as the second time"
+    if not again:
+        yield "repeated", "it takes no other queries than these, so it was warmed up by them"
     if overhead is not None and overhead > _MOST_OVERHEAD:
         yield "overhead", f"{overhead:.0%} of its p50 is the harness's own"
 
