@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import _child
 import numpy as np
 from scipy import sparse
 
@@ -206,22 +206,22 @@ class Pisa:
         terms = np.fromiter(chain.from_iterable(counts), np.int32)
         values = np.fromiter(chain.from_iterable(count.values() for count in counts), np.float32)
         matrix = sparse.csr_array((values, terms, starts), shape=(len(texts), len(self.terms)))
-        self.adapter._write_collection([matrix], path)  # noqa: SLF001 - a benchmark of what it wraps
+        self.adapter.write_collection([matrix], path)
         lengths = [len(texts), *(count.total() for count in counts)]
         np.array(lengths, np.uint32).tofile(path / "inv.sizes")
         self.open(path)  # compresses
-        self.adapter._remove_collection(path)  # noqa: SLF001
+        self.adapter.remove_collection(path)
 
     def open(self, path: Path) -> None:
         """Open it."""
-        self.library = self.adapter._library()  # noqa: SLF001
+        self.library = self.adapter.compiled_library()
         self.context = self.library.RetrievalContext()
         self.library.prepare_index(self.context, str(path), "block_simdbp", "bm25", "", bm25_k1=0.9, bm25_b=0.4)
 
     def encode(self, queries: list[str]) -> list[tuple[int, dict[str, float]]]:
         """Return the queries in PISA's form: a number, and the count of each term."""
         counted = (Counter(term for term in self.analyze(query) if term in self.terms) for query in queries)
-        name = self.adapter._term_name  # noqa: SLF001
+        name = self.adapter.term_name
         return [(i, {name(self.terms[term]): float(count) for term, count in one.items()}) for i, one in enumerate(counted)]
 
     def search(self, encoded: list[tuple[int, dict[str, float]]], k: int) -> Any:
@@ -271,8 +271,7 @@ def in_own_process(name: str, arguments: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         command = [sys.executable, __file__, *arguments, "--system", name, "--answer", str(answer)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}  # PISA writes its progress there
-        subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD}, **quiet)
+        _child.run(command, env={**os.environ, **ONE_THREAD})
         found: dict[str, float] = json.loads(answer.read_text())
         return found
 

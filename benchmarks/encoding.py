@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _child
 import numpy as np
 from scipy import sparse
 
@@ -146,7 +146,7 @@ def in_own_process(name: str, given: argparse.Namespace) -> dict[str, float]:
     command = [sys.executable, __file__, given.kind]
     command += [word for key, value in options.items() for word in (f"--{key}", str(value))]
     environment = {**os.environ, **(ONE_THREAD if given.device == "cpu" else {}), "HF_HUB_OFFLINE": "1"}
-    subprocess.run([*command, "--system", name], check=True, env=environment)
+    _child.run([*command, "--system", name], env=environment, shown=True)
     found: dict[str, float] = json.loads((given.folder / "answer.json").read_text())
     return found
 

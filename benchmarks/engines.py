@@ -22,7 +22,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import _child
 import _synthetic
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,7 @@ def in_own_process(job: dict[str, Any], cpu: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         command = [sys.executable, __file__, "--job", json.dumps(job | {"cpu": cpu, "answer": str(answer)})]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | dict.fromkeys(THREADS, "1"))
+        _child.run(command, env=os.environ | dict.fromkeys(THREADS, "1"))
         return json.loads(answer.read_text())
 
 

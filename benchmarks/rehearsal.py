@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import _child
 import _synthetic
 import numpy as np
 from scipy import sparse
@@ -159,8 +159,7 @@ def main() -> None:
     print(f"{options.documents:,} documents, shards of {SHARD:,}")
     for name in STAGES:
         command = [sys.executable, __file__, str(options.store), "--documents", str(options.documents), "--stage", name]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LEXBENCH_ON": ""})
-        rows.append(json.loads(done.stdout))
+        rows.append(json.loads(_child.run(command, env={**os.environ, "LEXBENCH_ON": ""})))
         print(rows[-1], flush=True)
     if options.json:
         options.json.write_text(json.dumps({"documents": options.documents, "stages": rows}, indent=1) + "\n")

@@ -11,7 +11,6 @@ the same pairs, 20 passages per query. On a CPU processor time is measured. Need
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _child
 import numpy as np
 from encoding import ONE_THREAD, texts, vocabulary
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def in_own_process(name: str, folder: Path, given: argparse.Namespace) -> float:
     """Measure a contender in a new process, on a CPU with one thread."""
     command = [sys.executable, __file__, "--pairs", str(given.pairs), "--device", given.device]
     environment = {**os.environ, **(ONE_THREAD if given.device == "cpu" else {}), "HF_HUB_OFFLINE": "1"}
-    subprocess.run([*command, "--system", name, "--folder", str(folder)], check=True, env=environment)
+    _child.run([*command, "--system", name, "--folder", str(folder)], env=environment, shown=True)
     return float((folder / "answer.json").read_text())
 
 

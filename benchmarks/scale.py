@@ -12,13 +12,13 @@ t; at --target they are prediction intervals. They take the power law for grante
 
 import argparse
 import json
-import subprocess
 import sys
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import _child
 import numpy as np
 from _order import bisected
 from numpy.typing import NDArray
@@ -115,7 +115,7 @@ def main() -> None:
         command = [sys.executable, Path(__file__).with_name("engines.py"), "--vectors", folder, "--folder", folder]
         command += ["--engines", given.engines, "--json", folder / "figures.json", *given.options.split()]
         if not (folder / "figures.json").exists():
-            subprocess.run(command, check=True)
+            _child.run(command, shown=True)
         if (folder / "figures.json").exists():  # not with --rounds 0
             figures[size] = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     print(", ".join(f"{peer} {version(peer)}" for peer in PEERS))

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import _child
 import numpy as np
 
 from lexbench.measures import score
@@ -151,13 +151,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Also in a separate process, because Linux starts the peak memory of a child at that of its parent.
         make = [sys.executable, __file__, "--make", folder, "--queries", str(given.queries), "--depth", str(given.depth)]
-        subprocess.run(make + (["--qrels", str(qrels)] if qrels else []), check=True)
+        _child.run(make + (["--qrels", str(qrels)] if qrels else []))
         found: list[dict[str, Any]] = []
         for start in given.starts.split(","):
             for tool in given.tools.split(","):
                 options = ["--repeats", str(given.repeats), "--clock", given.clock]
                 command = [sys.executable, __file__, "--only", tool, start, folder, *options]
-                found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+                found.append(json.loads(_child.run(command)))
                 report(found)
     if given.json:
         facts = {"queries": given.queries, "depth": given.depth, "clock": given.clock}

@@ -13,7 +13,6 @@ excludes 1 and a ratio beyond the floor.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import _child
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,6 +88,7 @@ PLAIN = """
 import json, os, sys, time
 from pathlib import Path
 from statistics import median
+
 from lexbench.runner.systems import system
 from lexbench.timing.measuring import with_threads
 from lexbench.types import Query
@@ -155,8 +156,7 @@ def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[fl
         assert outcome.made
         task = json.dumps([system, str(outcome.made.index), queries, timing.k])
         command, environment = [sys.executable, "-c", PLAIN], {**os.environ, **one_thread}
-        done = subprocess.run(command, input=task, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        plain, measured = float(done.stdout), timing.qps["e2e"]
+        plain, measured = float(_child.run(command, env=environment, text=task)), timing.qps["e2e"]
         ratios.append(measured / plain)
         rates = f"--time {measured:.1f} QPS, plain loop {plain:.1f}, ratio {ratios[-1]:.3f}"
         print(f"{system}, k={timing.k}: {rates} {' '.join(timing.flags)}")

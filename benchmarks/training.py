@@ -20,13 +20,14 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import _child
 
 SHAPES = {  # layers, width, heads, inner width, words
     "tiny": (2, 64, 2, 128, 2000),
@@ -164,7 +165,7 @@ def in_own_process(name: str, options: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         command = [sys.executable, __file__, *sys.argv[1:], "--candidate", name, "--answer", str(answer)]
-        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": str(options.threads)})
+        _child.run(command, env=os.environ | {"OMP_NUM_THREADS": str(options.threads)}, shown=True)
         costs: dict[str, float] = json.loads(answer.read_text())
     return costs
 

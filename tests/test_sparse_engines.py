@@ -98,7 +98,7 @@ def test_pisa_keeps_what_searching_needs(tmp_path):
 def test_pisa_needs_no_pyterrier():
     """Only the compiled module is loaded: PyTerrier would take seconds and may start Java."""
     engine("pisa")
-    found = loaded_modules("from lexbench.engines import pisa; pisa._library()")
+    found = loaded_modules("from lexbench.engines import pisa; pisa.compiled_library()")
 
     assert not [name for name in found if name.startswith(("pyterrier", "jnius"))]
 

@@ -73,10 +73,9 @@ class Pisa(Engine):
 
         Raises LexbenchError for weights that are not whole or too large.
         """
-        documents = _write_collection(shards, path)
+        documents = write_collection(shards, path)
         _context(path)  # compresses, the first time
-        for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):  # only compressing needs them
-            (path / name).unlink(missing_ok=True)
+        remove_collection(path)
         (path / "documents").write_text(str(documents), encoding="ascii")
 
     def open(self, path: Path) -> "PisaIndex":
@@ -95,7 +94,7 @@ class PisaIndex(Index):
     def prepare(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
         """Return each of *queries* (queries, vocabulary) in PISA's form: its number, and weights by the names of terms."""
         matrix = whole_weights(queries, "pisa")
-        names, weights = list(map(_term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
+        names, weights = list(map(term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
         starts = matrix.indptr.tolist()
         rows = enumerate(slice(start, stop) for start, stop in pairwise(starts))
         return [(number, dict(zip(names[row], weights[row], strict=True))) for number, row in rows]
@@ -109,7 +108,7 @@ class PisaIndex(Index):
         if self._context is not None:
             results = {"result_qidxs": numbers, "result_docnos": names, "result_ranks": ranks, "result_scores": scores}
             settings = {"k": k, "threads": 1, "query_weighted": 1, "pretokenised": 1}
-            size = _library().retrieve(self._context, self._algorithm, prepared, **settings, **results)
+            size = compiled_library().retrieve(self._context, self._algorithm, prepared, **settings, **results)
         return numbers[:size], names[:size], scores[:size]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
@@ -144,12 +143,12 @@ class PisaIndex(Index):
                 yield query, docs[matches], scores[matches]
 
 
-def _term_name(term: int) -> str:
+def term_name(term: int) -> str:
     """Return the name of a term in PISA's lexicon."""
     return f"{term:0{_DIGITS}}"
 
 
-def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
+def write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
     """Write the uncompressed collection of *shards* (n, vocabulary) into *path*; return the number of documents.
 
     If no document has a term, PISA could not index anything, and nothing is written.
@@ -166,11 +165,17 @@ def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
         if totals.any():
             _write_postings(runs, totals, len(lengths), path)
             np.append(len(lengths), lengths).astype(np.uint32).tofile(path / "inv.sizes")
-            names = {"documents": range(len(lengths)), "terms": map(_term_name, np.flatnonzero(totals).tolist())}
+            names = {"documents": range(len(lengths)), "terms": map(term_name, np.flatnonzero(totals).tolist())}
             for kind, lexicon in _LEXICONS.items():
                 (path / f"fwd.{kind}").write_text("".join(f"{name}\n" for name in names[kind]), encoding="ascii")
-                _library().build_binlex(str(path / f"fwd.{kind}"), str(path / f"fwd.{lexicon}"))
+                compiled_library().build_binlex(str(path / f"fwd.{kind}"), str(path / f"fwd.{lexicon}"))
     return len(lengths)
+
+
+def remove_collection(path: Path) -> None:
+    """Remove the uncompressed collection in *path*, which only compressing needs."""
+    for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):
+        (path / name).unlink(missing_ok=True)
 
 
 def _write_postings(runs: list[Run], totals: NDArray[np.int64], documents: int, path: Path) -> None:
@@ -188,7 +193,7 @@ def _context(path: Path) -> Any:
     """Return the index in *path*, which PISA compresses when it is first opened; None if no document has a term."""
     if not (path / "fwd.termlex").exists():
         return None
-    library = _library()
+    library = compiled_library()
     context = library.RetrievalContext()
     with quiet():
         library.prepare_index(context, str(path), _ENCODING, _SCORER, _NO_STEMMER)
@@ -196,7 +201,7 @@ def _context(path: Path) -> Any:
 
 
 @cache
-def _library() -> Any:
+def compiled_library() -> Any:
     """Return the compiled part of pyterrier_pisa; importing the package would import PyTerrier."""
     package = find_spec("pyterrier_pisa")
     spec = PathFinder.find_spec("_pisathon", package.submodule_search_locations) if package else None

@@ -1,0 +1,75 @@
+"""Benchmarks run, at sizes that take seconds, so that the published tables can be made again."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = BENCHMARKS.parent
+HELP = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+for path in sys.argv[2:]:
+    sys.argv = [path, "--help"]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as ended:
+        assert not ended.code, path
+"""
+
+
+def ran(tmp_path, *words):
+    """Run a benchmark in an empty folder; return its exit code, standard output and standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LEXBENCH_STORE": str(tmp_path / "store"), "LEXBENCH_OFFLINE": "1"}
+    command = [sys.executable, str(BENCHMARKS / words[0]), *map(str, words[1:])]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("significance.py", "--queries", "50", "--repeats", "1"),
+        ("levels.py", "--samples", "20", "--queries", "10", "30"),
+        ("bm25.py", "--documents", "300", "--systems", "bm25"),
+        ("scoring.py", "--queries", "5", "--depth", "10", "--repeats", "1", "--tools", "lexbench"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_benchmark_runs(words, tmp_path):
+    """It ends with exit code 0, and its file has figures."""
+    ended, out, err = ran(tmp_path, *words, "--json", tmp_path / "figures.json")
+
+    assert ended == 0, err
+    assert out.strip()
+    assert json.loads((tmp_path / "figures.json").read_text())
+
+
+def test_benchmarks_say_what_they_do(tmp_path):
+    """`--help` works for all of them, so they import without what they measure against; none uses a private name of lexbench."""
+    paths = sorted(map(str, BENCHMARKS.glob("[a-z]*.py")))
+    done = subprocess.run(
+        [sys.executable, "-c", HELP, str(BENCHMARKS), *paths], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage:") == len(paths)
+    assert not [path for path in paths if "SLF001" in Path(path).read_text()]
+
+
+def test_a_failing_child_shows_its_last_lines(tmp_path):
+    """A benchmark whose child fails ends with the command, its exit code, and what the child wrote last."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import _child; _child.run([sys.executable, '-c', sys.argv[2]])"
+    child = "import sys; print('done so far'); sys.exit('no such index')"
+    command = [sys.executable, "-c", program, str(BENCHMARKS), child]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-2:] == ["done so far", "no such index"]
+    assert done.stderr.startswith("exit code 1 of: ")
+    assert "Traceback" not in done.stderr
