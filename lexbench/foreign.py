@@ -95,7 +95,7 @@ class ForeignSearcher(Searcher):
         try:
             pairs = list(answer.items() if isinstance(answer, Mapping) else answer)
             ids, given = [str(doc_id) for doc_id, _ in pairs], [float(score) for _, score in pairs]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # float(10**400) overflows
             said = echoed(str(answer))
             raise self._error(
                 query, f"it answered {said}; write {{document id: score}} or (document id, score) pairs"

@@ -50,7 +50,7 @@ def test_a_benchmark_runs(words, tmp_path):
 
 
 def test_benchmarks_say_what_they_do(tmp_path):
-    """`--help` works for all of them, so they import without what they measure against; none uses a private name of lexbench."""
+    """`--help` works for all of them, so they import without what they measure against; none uses private names."""
     paths = sorted(map(str, BENCHMARKS.glob("[a-z]*.py")))
     done = subprocess.run(
         [sys.executable, "-c", HELP, str(BENCHMARKS), *paths], cwd=tmp_path, capture_output=True, text=True, check=False,

@@ -78,6 +78,19 @@ def test_an_impossible_result_does_not_hide_the_others(store, capsys):
     assert f"{path}: bm25 on tiny: the mean of RR@10 is 0.96, and that of its values " in shown.err
 
 
+def test_a_manifest_with_a_nul_in_a_name_is_damage(store, capsys):
+    """A manifest that names a file with a NUL is one line and no traceback, and the same run again succeeds."""
+    path = one(store, "results", MANIFEST)
+    manifest = json.loads(path.read_bytes())
+    manifest["files"]["a\0b"] = {"bytes": 1, "sha256": "0" * 64}
+    path.write_text(json.dumps(manifest))
+
+    shown = ended(capsys, 1, "list", "results")
+    assert "bug in lexbench" not in shown.err
+    assert "is missing" in shown.err
+    assert code(RUN) == 0
+
+
 def test_an_export_without_its_index_says_so(store, capsys, tmp_path):
     """If an index has been renamed or removed, sizes and build times are missing, and a line says so."""
     index = one(store, "indexes", MANIFEST).parent

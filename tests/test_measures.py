@@ -261,3 +261,15 @@ def test_scores_that_were_lowered_to_break_a_tie_still_tie():
 
     assert tie_report(broken, relevant, ["RR@1"]) == tie_report(exact, relevant, ["RR@1"])
     assert tie_report(broken, relevant, ["RR@1"])["RR@1"].highest == 1
+
+
+def test_other_providers_take_scores_that_tie_at_the_end_of_float32():
+    """Providers get ranks, so a list of ties at the lowest float32 number has the values of the same list with other scores."""
+    qrels = judged(a={"x": 1, "y": 0})
+    lowest = float(np.finfo(np.float32).min)
+    tied = run_of({"a": {"x": lowest, "y": lowest}})
+    order = [tied.table[at].decode() for at in tied.docs.tolist()]
+    plain = run_of({"a": {order[0]: 2.0, order[1]: 1.0}})
+
+    for measure in ("Bpref", "SetP", "IPrec@0.1"):
+        assert score(tied, qrels, [measure]).values[measure].tolist() == score(plain, qrels, [measure]).values[measure].tolist()

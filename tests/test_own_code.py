@@ -364,6 +364,7 @@ BROKEN = {  # what a program does for each line, and the error for query q1 or q
     "write('hello')": 'q1\': it wrote \'hello\'; it must write {"qid": …, "docs": [[id, score], …]}',
     "write('[1]')": "q1': it wrote '[1]'; it must write",
     "answer('q2', [])": "q1': it answered query 'q2'; it must answer in the order",
+    "answer(json.loads(line)['qid'], [['d1', 10**400]])": "q1': it answered \"[['d1', 1000000",
     "answer('q1', [['d9', 1]])": "q2': it answered query 'q1'; it must",
 }
 PROGRAM = """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lexbench.errors import CannotStart, NotationError
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, strictly_decreasing
+from lexbench.trec.runs import Run
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> Exter
 def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tuple[NDArray[np.float64], float]]:
     """Return by the text of each measure its values (queries,), in the order of *qrels*, and their mean or other aggregate.
 
-    The run is given without ties, which providers would break differently.
+    Providers get the scores n, n - 1, ..., 1 in the run's order, because they would break ties differently.
     """
-    scores, judged = strictly_decreasing(run.offsets, run.scores), set(qrels.query_ids)
+    judged = set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         if query_id in judged and stop > start:
             ids = (text_of(doc_id) for doc_id in run.table[run.docs[start:stop]].tolist())
-            ranked[query_id] = dict(zip(ids, scores[start:stop].tolist(), strict=True))
+            ranked[query_id] = dict(zip(ids, map(float, range(stop - start, 0, -1)), strict=True))
     grades: dict[str, dict[str, int]] = {query_id: {} for query_id in qrels.query_ids}
     best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))
     for query_id, doc_id, grade in qrels.judgements():

@@ -87,7 +87,7 @@ class Manifest(dict[str, tuple[int, str]]):
         """
         try:
             status = [(name, (folder / name).stat()) for name in sorted(self)]
-        except OSError:
+        except (OSError, ValueError):  # a name may have a NUL
             return ""
         return digest([[name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, *self[name]] for name, one in status])
 
