@@ -98,7 +98,7 @@ def _two_sided(differences: _Pooled) -> Values:
     """Return the two-sided p (rows,) that the mean of each row is 0."""
     against = np.outer(-UNSEEN * differences.largest, differences.unseen)
     tails = [lower_tail(np.hstack([sign * differences.rows, against])) for sign in (1, -1)]
-    return np.minimum(1.0, 2 * np.minimum(*tails))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(*tails)))
 
 
 # ---- intervals -------------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _low_end(pooled: _Pooled, unseen: float, level: float) -> Values:
         beside = np.outer(unseen * pooled.largest - middle, pooled.unseen)
         below = lower_tail(np.hstack([pooled.rows - middle[:, np.newaxis] * pooled.scales, beside])) <= (1 - level) / 2
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low
+    return np.asarray(low)
 
 
 # ---- sums of exponential variables -----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def _tail_at_saddle(factors: Values, counts: Values) -> Values:
     near = np.abs(scaled) < _NEAR
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(near, third / (6 * curvature**1.5), 1 / root - 1 / scaled)
-    return np.clip(ndtr(root) + apart * np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi), 0.0, 1.0)
+    return np.asarray(np.clip(ndtr(root) + apart * np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi), 0.0, 1.0))
 
 
 # ---- resamples -------------------------------------------------------------------------------------------------------------
