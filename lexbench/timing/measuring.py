@@ -68,11 +68,11 @@ def measure(task: protocol.Task, report_pass: Callable[[], None], own: Any = Non
     others = OtherQueries(queries)
     size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
     encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)
-    _, warming = _inputs(searcher, task, others.numbered(shift=1), size)
+    _, mixed = _inputs(searcher, task, others.numbered(shift=1), size)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(task.threads)
     work = Work(encode, searcher.search, inputs, task.k)
-    warming, seconds["first_query" if task.single else "first_block"] = first_answer(work, warming)
+    warming, seconds["first_query" if task.single else "first_block"] = first_answer(work, mixed)
     memory["peak_open"] = machine.peak_memory()
 
     # Warm up, then run the timed passes between two readings of the machine's counters.
