@@ -126,7 +126,7 @@ def test_the_largest_of_each_text_in_one_step():
     """It is what many steps find; a text without tokens has -inf."""
     logits, lengths = torch.randn(9, 5, generator=torch.Generator().manual_seed(1)), [2, 3, 0, 3, 1]
     expected = torch.full((5, 5), -torch.inf)
-    _torch_models._write_largest([lambda states: states], logits, lengths, expected)
+    _torch_models._write_pooled([lambda states: states], logits, lengths, expected, _torch_models._largest)
 
     assert torch.equal(_torch_models._largest_of_each(logits, torch.tensor(lengths)), expected)
 

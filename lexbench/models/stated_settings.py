@@ -245,7 +245,7 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     if not listed:
         return {}
     kinds = [module.kind for module in listed]
-    if kinds[:2] != ["Transformer", "Pooling"]:
+    if kinds[:2] != ["Transformer", "Pooling"] or _AUTOENCODER in kinds:
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds)}; the encoder `dense` takes sentence-transformers models of "
             f"Transformer and Pooling, and layers behind them{instead(folder, 'dense')}"
