@@ -380,7 +380,7 @@ def compare(
     *systems: "str | Results",
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
-    measure: str | None = None,
+    measures: "str | Sequence[str]" = (),
     margin: float | None = None,
     queries: int = 5,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
@@ -392,7 +392,8 @@ def compare(
 
     The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
-    then in the folder *results*, or else in the store. With *seeds* several trainings count as one system:
+    then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
+    datasets by one measure. With *seeds* several trainings count as one system:
     'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
@@ -420,7 +421,7 @@ def compare(
         store=place or _store(store, progress),
         results=where,
         datasets=datasets,
-        measure=measure,
+        measures=[measures] if isinstance(measures, str) else measures,
         margin=margin,
         queries=queries,
         seeds=_groups(seeds),

@@ -5,7 +5,16 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, datasets_option, described, json_option, results_option, seeds_option, slices_option
+from lexbench.cli._options import (
+    COUNT,
+    datasets_option,
+    described,
+    json_option,
+    measures_option,
+    results_option,
+    seeds_option,
+    slices_option,
+)
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
@@ -14,7 +23,7 @@ from lexbench.cli._progress import shown
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
 @results_option
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
-@click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
+@measures_option("Default: the headline measure of the dataset's suite; repeatable.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
@@ -50,7 +59,7 @@ def _of_lists(*, datasets: tuple[str, ...], queries: int, **options: Any) -> str
     """Return the dataset of a comparison of lists. Raises UsageError for options that compare scores."""
     del queries  # has a default
     if of_scores := [name for name, value in options.items() if value]:
-        option = f"--{of_scores[0].replace('_', '-')}"
+        option = f"--{of_scores[0].removesuffix('s' * (of_scores[0] == 'measures')).replace('_', '-')}"
         raise click.UsageError(f"{option} compares scores, not lists; leave out --lists or {option}")
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")

@@ -1,0 +1,108 @@
+"""Numbers and claims that could mislead a reader: each is complete, named, and with what it is based on."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import samples
+from tiny import answer, ended, enter, write
+
+import lexbench
+from lexbench.analysis.significance import randomisation
+from lexbench.results import write_results
+
+DOCUMENTS = {f"d{number}": text for number, text in enumerate(["red fox", "red red car", "blue sky", "red sky", "car car"])}
+QUERIES = {"q1": "red car", "q2": "blue sky", "q3": "fox"}
+JUDGED = [("q1", "d1", 2), ("q1", "d4", 1), ("q2", "d2", 3), ("q3", "d0", 1)]
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Make a folder of data in the current folder, with an empty store."""
+    enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "100")
+    return write(tmp_path / "own", DOCUMENTS, QUERIES, JUDGED)
+
+
+# ---- measures of several commands
+
+
+def test_measures_of_a_second_command_are_added(own, capsys):
+    """Two commands score one run by other measures: exports, the store and a folder of results have them all."""
+    for measure in ("nDCG@10", "P@2"):
+        ended(capsys, 0, "run", "dataset", "own", "-r", "bm25", "-m", measure, "--results", "board")
+
+    ended(capsys, 0, "export", "csv", "out")
+    (file,) = (own.parent / "out").iterdir()
+    assert next(csv.reader(file.read_text().splitlines())) == ["query", "nDCG@10", "P@2"]
+    ended(capsys, 0, "export", "json", "json")
+    (file,) = (own.parent / "json").iterdir()
+    assert list(json.loads(file.read_text())["means"]) == ["nDCG@10", "P@2"]
+    for found in (lexbench.results(), lexbench.results("board")):
+        (result,) = found
+        assert list(result.per_query) == list(result.means) == list(result.ties) == ["nDCG@10", "P@2"]
+        assert result.per_query["P@2"] == [1.0, 0.5, 0.5]
+
+
+def test_measures_of_another_run_are_not_added(own, capsys):
+    """Lists of another depth are another run; an export has the newest run, and says that there are others."""
+    ended(capsys, 0, "run", "dataset", "own", "-r", "bm25", "-m", "nDCG@2", "--depth", "2")
+    ended(capsys, 0, "run", "dataset", "own", "-r", "bm25", "-m", "P@1", "--depth", "1")
+
+    assert [(one.depth, list(one.means)) for one in lexbench.results()] == [(1, ["P@1"]), (2, ["nDCG@2"])]
+    for form in ("trec", "ranx", "msmarco", "csv", "latex"):
+        notes = ended(capsys, 0, "export", form, form).err
+        assert "bm25 on own: the newest of 2 results; depths 1, 2" in notes
+        assert len(list((own.parent / form).iterdir())) == 1
+    assert len((own.parent / "trec" / "own.bm25.trec").read_text().splitlines()) == 3  # one document for each query
+
+
+def test_of_two_systems_with_one_name_the_newest_is_exported(own, capsys):
+    """The note says what to type for the other one."""
+    for k1 in ("0.9", "2"):
+        ended(capsys, 0, "run", "dataset", "own", "-r", f"mine = bm25(k1={k1})")
+
+    notes = ended(capsys, 0, "export", "csv", "out").err
+    assert "mine on own: the newest of 2 results; for another, type its expression: -r 'bm25(k1=" in notes
+
+
+def test_every_measure_of_a_comparison_is_tested(own, capsys):
+    """`-m` is repeatable: one table for each measure, p corrected by Holm over the systems of one measure."""
+    systems = [word for name in ("bm25", "bm25(k1=2)", "bm25(b=0)") for word in ("-r", name)]
+    ended(capsys, 0, "run", "dataset", "own", *systems, "-m", "nDCG@10", "-m", "P@1", "-m", "RR@10")
+
+    found = lexbench.compare("bm25", "bm25(k1=2)", "bm25(b=0)", measures=["RR@10", "P@1"])
+    assert [on.measure for on in found.datasets] == ["RR@10", "P@1"]
+    assert found.family == 2
+    printed = ended(capsys, 0, "compare", "bm25", "bm25(k1=2)", "bm25(b=0)", "-m", "RR@10", "-m", "P@1").out
+    assert "own, RR@10, 3 queries" in printed
+    assert "own, P@1, 3 queries" in printed
+    assert "corrected for \n2 comparisons by one measure" in printed or "corrected for 2 comparisons by one measure" in printed
+    lacking = ended(capsys, 3, "compare", "bm25", "bm25(k1=2)", "-m", "nDCG@10", "-m", "P@3", "-m", "P@4").err
+    assert "bm25 on own has no P@3, P@4; it has: nDCG@10, P@1, RR@10" in lacking
+
+
+# ---- one value for each row
+
+
+def test_each_pair_has_its_own_smallest_difference(tmp_path, monkeypatch, capsys):
+    """The close pair finds less than the far pair; the values are those of the test of each pair alone."""
+    enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "100")
+    rng = np.random.default_rng(0)
+    base = rng.random(40) * 0.5 + 0.2
+    values = {"base": base, "close": base + rng.normal(0, 0.01, 40), "far": rng.random(40) * 0.5 + 0.2}
+    write_results(
+        [samples.result(name, list(one), "mine", contract="mine@0") for name, one in values.items()],
+        "pydoc",
+        tmp_path / "board",
+    )
+
+    found = answer(capsys, "compare", "base", "close", "far", "--results", "board", "--json")["datasets"][0]["differences"]
+    for one in found:
+        assert one["detectable"] == pytest.approx(randomisation.minimum_detectable(values[one["system"]] - base, level=0.05))
+    assert found[0]["detectable"] < found[1]["detectable"] / 5
+    rows = ended(capsys, 0, "compare", "base", "close", "far", "--results", "board").out.splitlines()
+    for one in found:
+        assert f" {one['detectable']:.4f} " in next(row for row in rows if f"  {one['system']} " in row)
