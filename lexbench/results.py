@@ -482,7 +482,7 @@ class Results(Answer):
     def to_latex(self, dataset: str = "", baseline: str = "", published: Literal["none", "few", "all"] = "none") -> str:
         """Return a table in LaTeX, like `lexbench leaderboard --copy latex`: the means, or all measures on one *dataset*.
 
-        Systems that differ significantly from *baseline* are marked. *published* scores are none, few or all.
+        Each figure that differs significantly from that of *baseline* is marked. *published* scores are none, few or all.
         """
         import lexbench
 

@@ -106,3 +106,67 @@ def test_each_pair_has_its_own_smallest_difference(tmp_path, monkeypatch, capsys
     rows = ended(capsys, 0, "compare", "base", "close", "far", "--results", "board").out.splitlines()
     for one in found:
         assert f" {one['detectable']:.4f} " in next(row for row in rows if f"  {one['system']} " in row)
+
+
+# ---- stars in tables
+
+
+@pytest.fixture
+def board(tmp_path, monkeypatch):
+    """Make a board of two systems on two collections: equal by nDCG@10, different by AP and by Judged@10."""
+    enter(tmp_path, monkeypatch)
+    rng = np.random.default_rng(1)
+    for dataset in ("one", "two"):
+        noise = rng.normal(0, 0.05, 40)
+        for name, lift in (("base", 0.0), ("new", 0.1), ("third", 0.1)):
+            values = {"nDCG@10": 0.5 + noise * (name == "new"), "AP@1000": 0.4 + lift + noise, "Judged@10": 0.3 + lift + noise}
+            facts = {"per_query": {measure: one.tolist() for measure, one in values.items()}, "contract": f"{dataset}@0"}
+            means = {measure: float(np.mean(one)) for measure, one in values.items()}
+            made = samples.result(name, list(values["nDCG@10"]), dataset, means=means, **facts)
+            write_results([made], "datasets", tmp_path / "board")
+    return tmp_path / "board"
+
+
+def starred(latex):
+    """Return the figures with a star in the rows of a LaTeX table, by the system and the name of the column."""
+    rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if " & " in line]
+    names = rows[0][1:]
+    return {(row[0], name) for row in rows[1:] for name, cell in zip(names, row[1:], strict=True) if "{*}" in cell}
+
+
+def test_every_measure_of_a_table_is_tested(board, capsys):
+    """AP differs, and has a star; nDCG does not; Judged@10 is named as not tested. The same in LaTeX, Markdown and Python."""
+    words = ("leaderboard", "--results", board, "--baseline", "base", "-d", "one")
+    latex = ended(capsys, 0, *words, "--copy", "latex").out
+    assert starred(latex) == {("new", "AP@1000"), ("third", "AP@1000")}
+    caption = next(line for line in latex.splitlines() if "caption" in line)
+    assert "*: significantly different from base in this measure" in caption
+    assert "each measure by itself; Judged@10: not tested" in caption
+    assert lexbench.results(board).to_latex("one", "base").splitlines() == latex.splitlines()
+    markdown = ended(capsys, 0, *words, "--copy", "markdown").out
+    assert {line.split(" | ")[0]: line.count(" \\* |") for line in markdown.splitlines()[2:5]} == {
+        "| base": 0,
+        "| new": 1,
+        "| third": 1,
+    }
+    assert "each measure by itself; Judged@10: not tested" in markdown
+    assert "CSV has no marks for what differs from base" in ended(capsys, 2, *words, "--copy", "csv").err
+
+
+def test_stars_of_a_measure_are_its_own_test(board):
+    """Each pair tested by `compare`'s test, with p corrected by Holm over the three pairs, gives the same stars."""
+    results = lexbench.results(board)
+    values = results.values("one", "AP@1000")
+    ps = randomisation.holm(
+        [randomisation.p_value(values[b] - values[a], resamples=10_000) for a, b in ((0, 1), (0, 2), (1, 2))]
+    )
+    assert [p < 0.05 for p in ps] == [True, True, False]
+    assert starred(results.to_latex("one", "new")) == {("base", "AP@1000")}
+
+
+def test_the_main_table_tests_each_column(board):
+    """With several collections, each has its column, and the mean over them has its own test."""
+    latex = lexbench.results(board).to_latex(baseline="base")
+    assert starred(latex) == set()
+    assert "No figure is significantly different from that of base (paired randomisation tests" in latex
+    assert "Rank by nDCG@10: what paired" in latex

@@ -19,7 +19,7 @@ from lexbench.cli._output import print_json, say
 @click.option(
     "-d", "--dataset", default="", metavar="ID|FOLDER", help="With --copy: all measures on this dataset of the suite."
 )
-@click.option("--baseline", default="", metavar="SYSTEM", help="With --copy latex: mark significant differences from it.")
+@click.option("--baseline", default="", metavar="SYSTEM", help="With --copy: mark what differs significantly from it.")
 @click.option(
     "--published", type=click.Choice(["none", "few", "all"]), help="Published scores; default: few; with --copy none."
 )
