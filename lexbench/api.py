@@ -216,7 +216,7 @@ def kind_of(name: str) -> str:
 
 
 def default_measures() -> tuple[str, ...]:
-    """Return the measures of a dataset that is run or scored without a suite."""
+    """Return the measures of a dataset that is run or scored without a suite. Data of a user also have Judged@10."""
     return MEASURES
 
 
@@ -324,7 +324,7 @@ def score(
     dataset: "str | Path | Mapping[str, Any] | None" = None,
     *,
     qrels: Any = None,
-    measures: Sequence[str] = MEASURES,
+    measures: Sequence[str] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
     slices: "str | Path | None" = None,

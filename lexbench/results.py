@@ -89,6 +89,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     excluded: int = 0  # documents dropped because their grade marks them as no answers, e.g. Cranfield's source papers
     documents: int | None = None  # in the corpus; None if a run was scored without it
     judged_absent: int | None = None  # judged documents that are not in the corpus
+    judged: float | None = None  # share of the first ten documents that are judged: the mean of Judged@10
 
 
 EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # ascending; the highest of a system's models counts

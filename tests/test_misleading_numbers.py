@@ -9,8 +9,9 @@ import samples
 from tiny import answer, ended, enter, write
 
 import lexbench
+from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import randomisation
-from lexbench.results import write_results
+from lexbench.results import Counts, Incomplete, write_results
 
 DOCUMENTS = {f"d{number}": text for number, text in enumerate(["red fox", "red red car", "blue sky", "red sky", "car car"])}
 QUERIES = {"q1": "red car", "q2": "blue sky", "q3": "fox"}
@@ -170,3 +171,101 @@ def test_the_main_table_tests_each_column(board):
     assert starred(latex) == set()
     assert "No figure is significantly different from that of base (paired randomisation tests" in latex
     assert "Rank by nDCG@10: what paired" in latex
+
+
+# ---- few judgements
+
+
+BOUNDS = "nDCG@10 may be anything from -0.36 to +0.40"  # .6 - .96, .9 - .5
+
+
+def low(system, judged, mean, highest, **facts):
+    """Make a result with this share of judged documents."""
+    open_ = {"nDCG@10": Incomplete(condensed=mean, highest=highest)}
+    counts = Counts(queries=2, judged=judged)
+    return samples.result(
+        system, (mean, mean), **{"dataset": "clicks", "contract": "clicks@0"} | facts, counts=counts, incomplete=open_
+    )
+
+
+@pytest.mark.parametrize(
+    ("systems", "expected"),
+    [
+        (
+            [low("a", 0.29, 0.5, 0.96)],
+            "71 % of the top 10 documents are unjudged (a); with them nDCG@10 may be anything from 0.50 to 0.96",
+        ),
+        (
+            [low("a", 0.29, 0.5, 0.96), low("b", 0.34, 0.6, 0.9)],
+            "71 % and 66 % of the top 10 documents are unjudged (a, b); with them the difference in " + BOUNDS,
+        ),
+        (
+            [low("a", 0.29, 0.5, 0.96), low("b", 0.34, 0.6, 0.9), low("c", 0.9, 0.55, 0.7)],
+            "10 % to 71 % of the top 10 documents are unjudged (a, b, c); with them nDCG@10 may be anything from 0.50 to 0.96",
+        ),
+        ([low("a", 0.81, 0.5, 0.6)], None),
+        ([low("a", 0.1, 0.5, 0.9, dataset="beir/scifact/test", contract="beir/scifact/test@1")], None),  # one per query
+        ([low("a", 0.1, 0.5, 0.9, dataset="cranfield", contract="cranfield@1")], None),  # complete
+    ],
+)
+def test_a_low_level_of_judgements_is_said(systems, expected):
+    """Below .8, one line says how many of the first documents are unjudged, and what they could change."""
+    found = list(judged_levels(systems, "nDCG@10"))
+    assert found == ([f"clicks: {expected}"] if expected else [])
+
+
+def test_every_report_says_that_few_documents_are_judged(own, capsys):
+    """Of data of a user, Judged@10 is measured by default; run, brief, compare, score, board and page have the line."""
+    systems = ["-r", "bm25", "-r", "bm25(b=0)"]
+    printed = ended(capsys, 0, "run", "dataset", "own", *systems, "--results", "board").out
+    shares = [one.means["Judged@10"] for one in lexbench.results()]
+    assert [one.counts.judged for one in lexbench.results()] == shares
+    line = f"{1 - shares[0]:.0%} and {1 - shares[1]:.0%} of the top 10 documents are unjudged".replace("%", " %")
+    text = lambda out: " ".join(out.split())  # noqa: E731 - lines wrap
+    assert line in text(printed)
+    assert line in text(ended(capsys, 0, "run", "dataset", "own", *systems, "--brief").out)
+    assert line in text(ended(capsys, 0, "compare", "bm25", "bm25(b=0)").out)
+    one = line.partition(" and ")[0]
+    assert f"{one} of the top 10 documents" in text(ended(capsys, 0, "score", "bm25", "-d", "own", "-m", "nDCG@10").out)
+    ended(capsys, 0, "leaderboard", "--results", "board")
+    for page in ("README.md", "index.html"):  # equal systems share a row
+        assert f"{one} of the top 10 documents" in (own.parent / "board" / page).read_text()
+
+
+# ---- grades
+
+
+def test_grades_without_a_contract_have_a_note(own, capsys):
+    """Measures that count from grade 1 are named, with the text to type; measures with a grade, and nDCG, need none."""
+    expected = (
+        "the grades are 1, 2, 3, and RR@10, R@100, R@1000, AP@1000 count a document as relevant from grade 1; to count from 2, "
+        "type e.g. -m 'RR(rel=2)@10'"
+    )
+    (result,) = lexbench.run("own")
+    assert expected in samples.texts_of(result.notes)
+    ended(capsys, 0, "export", "trec", "runs")
+    (file,) = (own.parent / "runs").iterdir()
+    for words in (["-d", "own"], ["--qrels", "own/qrels/test.tsv"]):
+        notes = samples.texts_of(answer(capsys, "score", file, *words, "--json")["notes"])
+        assert expected in notes
+        typed = answer(capsys, "score", file, *words, "-m", "RR(rel=2)@10", "-m", "nDCG@10", "--json")
+        assert not any("count" in note for note in samples.texts_of(typed["notes"]))
+    assert typed["means"]["RR(rel=2)@10"] == pytest.approx((1 + 1 + 0) / 3)
+    (published,) = lexbench.run("pydoc/dev")
+    assert not any("grades are" in note for note in samples.texts_of(published.notes))
+
+
+def test_binary_grades_have_no_note(tmp_path, monkeypatch):
+    """With grades 0 and 1 there is nothing to choose."""
+    enter(tmp_path, monkeypatch)
+    write(tmp_path / "binary", DOCUMENTS, QUERIES, [("q1", "d1", 1), ("q2", "d2", 1), ("q3", "d0", 0), ("q3", "d3", 1)])
+    (result,) = lexbench.run("binary")
+    assert not any("grades are" in note for note in samples.texts_of(result.notes))
+
+
+def test_a_pool_test_says_from_which_grade_it_counts(own, capsys):
+    """`judge pool` has the note, too: it counts relevant documents."""
+    systems = ["bm25", "bm25(b=0)"]
+    ended(capsys, 0, "run", "dataset", "own", *(word for name in systems for word in ("-r", name)))
+    printed = ended(capsys, 0, "judge", "pool", *systems, "-d", "own", "-m", "RR@10").out
+    assert "the grades are 1, 2, 3, and RR@10 counts a document as relevant from grade 1" in " ".join(printed.split())

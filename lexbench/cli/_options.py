@@ -19,6 +19,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0)
+DEFAULT_MEASURES = f"Repeatable; default: {', '.join(lexbench.default_measures())}; also Judged@10 for data of your own."
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:

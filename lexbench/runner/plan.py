@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from lexbench.answer import Answer
-from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
+from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
 from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
@@ -201,9 +201,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
         return plan_suite(suite, systems, datasets, measure_names, depth, str(data))
     if datasets:
         raise CommandError(f"-d {', '.join(datasets)} chooses datasets of a suite, and this is one dataset")
-    measure_names = measure_names or MEASURES
-    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
-    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns)
+    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns, both_recalls=both_recalls)
 
 
 def plan_suite(
@@ -252,9 +250,13 @@ def plan_dataset(
     depth: int,
     split: str | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
+    *,
+    both_recalls: bool = False,
 ) -> Plan:
-    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`)."""
+    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`); *both_recalls* as in `plan_of`."""
     contract, source = find_dataset(data, split, columns)
+    measure_names = measure_names or contract.default_measures
+    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
     command = None
     if isinstance(data, str | Path):
         command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (

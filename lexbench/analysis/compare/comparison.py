@@ -21,7 +21,7 @@ from lexbench.analysis.compare.tables import (
     MeanDifference,
     Score,
 )
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.noninferiority import noninferiority
@@ -118,7 +118,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
             for one in on.differences
             if _is_worse(one)
         ],
-        notes=list(_notes(chosen, compared, all_asked=bool(datasets))),
+        notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
@@ -265,13 +265,18 @@ def _means(
         )
 
 
-def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
+def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
+    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ or are missing."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+    for other in compared.systems[1:]:
+        pair = compared.select(systems=[compared.systems[0], other])
+        yield from (
+            line for name in pair.datasets for line in judged_levels(list(pair.select(datasets=[name])), measures[name])
+        )
     yield from judged_gaps(list(compared))
 
 
