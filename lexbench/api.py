@@ -153,6 +153,7 @@ def run(
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
     from lexbench.timing.protocol import Settings
+    from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
@@ -176,6 +177,8 @@ def run(
         outcomes.append(outcome)
         shown.job_done()
     found = jobs.results_of(planned, outcomes, place)
+    if not timer and (brief or folder):  # these show queries per second, which may have been measured before
+        found = with_timings(found, place)
     if groups and any(not failure.scored for failure in found.failures):
         shown.note("seeds are shown one by one, because a job failed")
     else:

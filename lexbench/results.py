@@ -140,6 +140,7 @@ UNRANKED = {  # flags that keep a timing out of rankings
     "cached": "timing of remembered answers",
     "in process": "timing in the user's process",
     "elsewhere": "timing of a program or server",
+    "no encoding": "timing without encoding",
 }
 
 

@@ -1,7 +1,9 @@
 """Numbers and claims that could mislead a reader: each is complete, named, and with what it is based on."""
 
 import csv
+import inspect
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,9 +11,15 @@ import samples
 from tiny import answer, ended, enter, write
 
 import lexbench
+from lexbench import compiling
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import randomisation
+from lexbench.cli import _progress
 from lexbench.results import Counts, Incomplete, write_results
+from lexbench.runner.systems import system
+from lexbench.storage import stopwatch
+from lexbench.timing import encoding_speed, measuring
+from lexbench.timing.measuring import _circumstances
 
 DOCUMENTS = {f"d{number}": text for number, text in enumerate(["red fox", "red red car", "blue sky", "red sky", "car car"])}
 QUERIES = {"q1": "red car", "q2": "blue sky", "q3": "fox"}
@@ -269,3 +277,63 @@ def test_a_pool_test_says_from_which_grade_it_counts(own, capsys):
     ended(capsys, 0, "run", "dataset", "own", *(word for name in systems for word in ("-r", name)))
     printed = ended(capsys, 0, "judge", "pool", *systems, "-d", "own", "-m", "RR@10").out
     assert "the grades are 1, 2, 3, and RR@10 counts a document as relevant from grade 1" in " ".join(printed.split())
+
+
+# ---- speeds
+
+
+def test_a_look_up_is_not_ranked_and_a_stored_speed_is_shown(own, capsys):
+    """Vectors that are read from a file are flagged "no encoding", and not ranked, alone or in an ensemble.
+
+    A later `run --brief` has the stored speeds, and the recall that the board calls official.
+    """
+    for name, ids in (("documents", DOCUMENTS), ("queries", QUERIES)):
+        np.save(own / f"{name}.npy", np.eye(len(ids), 5, dtype=np.float32))
+        (own / f"{name}.ids").write_text("\n".join(ids) + "\n")
+    looked_up = f"""dense_vectors(documents="{own / "documents.npy"}", queries="{own / "queries.npy"}")@flat"""
+    systems = {"bm25": "bm25", "file": looked_up, "both": f"ensemble(bm25, {looked_up})"}
+    words = ["run", "dataset", "own", *(word for name, one in systems.items() for word in ("-r", f"{name} = {one}"))]
+    ended(capsys, 0, *words, "--time-single", "--time", "--time-seconds", ".02", "--time-processes", "1")
+
+    timings = {one.system: one.timings[0] for one in lexbench.results()}
+    assert {name: "no encoding" in timing.flags for name, timing in timings.items()} == {
+        "bm25": False,
+        "file": True,
+        "both": True,
+    }
+    assert timings["file"].unranked
+    printed = ended(capsys, 0, *words, "--brief", "--results", "board").out
+    rates = {line.split()[0]: "~" in line for line in printed.splitlines() if line.startswith(tuple(systems))}
+    assert rates == {"bm25": rates["bm25"], "file": True, "both": True}
+    assert " — " not in next(line for line in printed.splitlines() if line.startswith("file"))  # the stored speed
+    ended(capsys, 0, "leaderboard", "--results", "board")
+    board = (own.parent / "board" / "README.md").read_text()
+    recalls = [text for text in ("R@100", "R@1000", "Success@100", "Success@1000") if text in printed]
+    assert recalls == ["R@100", "Success@100"]
+    assert [text for text in ("R@100 official", "R@1000 official", "Success@100 DPR", "Success@1000 DPR") if text in board] == [
+        "R@100 official", "Success@100 DPR",
+    ]  # fmt: skip
+    assert "file" in board
+
+
+def test_a_timing_without_encoding_says_so():
+    """The flag alone keeps it out of rankings, in these words."""
+    assert samples.timing(249, flags=["no encoding"]).unranked == "timing without encoding"
+
+
+def test_an_index_on_a_server_is_not_ranked():
+    """A server may use all cores for one query: the flag depends on the engine, also inside an ensemble."""
+    for text in ("lexmae_nano@qdrant", "ensemble(bm25, lexmae_nano@opensearch)"):
+        assert [flag for flag, _ in _circumstances(system(text).retriever, own=False)] == ["elsewhere"]
+    assert not list(_circumstances(system("ensemble(bm25, lexmae_nano@impact)").retriever, own=False))
+
+
+def test_no_clock_counts_compilation():
+    """Compilation is done once per machine: the clock of stopwatches, first answers and progress stands still meanwhile."""
+    begin, wall = compiling.clock(), time.perf_counter()
+    compiling.begin()
+    time.sleep(0.05)
+    compiling.end()
+    assert compiling.clock() - begin < 0.02 < time.perf_counter() - wall
+    for module in (stopwatch, measuring, encoding_speed, _progress):
+        assert "clock()" in inspect.getsource(module)

@@ -239,7 +239,10 @@ def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
 
 
 def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
-    """Return by kind the measures of the main table after the headline: the first RR, both recalls at a common cutoff."""
+    """Return by kind the measures of the main table after the headline: the first RR, both recalls.
+
+    These are the deepest pair with a common cutoff, or else the first of each; `plan.with_both_recalls` adds what is missing.
+    """
     measured = measures_of(results)
     chosen: dict[str, str] = {}
     for name in measured:

@@ -188,7 +188,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
 ) -> Plan:
     """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory.
 
-    With *both_recalls*, `Success@k` is measured beside the deepest official recall.
+    With *both_recalls*, `Success@k` is measured beside official recall.
     """
     is_path = str(data).startswith((".", "/", "~")) and not str(data).endswith(".toml")
     if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
@@ -267,9 +267,15 @@ def plan_dataset(
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the measures *names*, and for the deepest official recall `R@k` also `Success@k`, which papers call recall too."""
-    cutoffs = [cutoff_of(name) or 0 for name in names if name.startswith(("R@", "R("))]
-    return tuple(dict.fromkeys([*names, *([f"Success@{max(cutoffs)}"] if cutoffs else [])]))
+    """Return the measures *names*, with `Success@k`, which papers call recall too, beside the first official recall `R@k`.
+
+    If another pair of them has a common cutoff, nothing is added, so that all tables show the same recall.
+    """
+    official, other = (
+        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}("))] for kind in ("R", "Success")
+    )
+    added = [] if {*official} & {*other} else [f"Success@{cutoff}" for cutoff in official[:1]]
+    return (*names, *added)
 
 
 def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
