@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import samples
+from test_public_api import commands
 from tiny import answer, ended, enter, write
 
 import lexbench
@@ -337,3 +338,66 @@ def test_no_clock_counts_compilation():
     assert compiling.clock() - begin < 0.02 < time.perf_counter() - wall
     for module in (stopwatch, measuring, encoding_speed, _progress):
         assert "clock()" in inspect.getsource(module)
+
+
+# ---- splits
+
+
+@pytest.fixture
+def splits(own):
+    """Add a split dev, with other queries, to the folder of data."""
+    (own / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq3\td0\t1\n")
+    return own
+
+
+def test_every_command_that_takes_data_has_a_split():
+    """Whoever names a folder can name the judgements. `run suite` has ids; `audit` and `train` have their own files."""
+    for typed, command in commands():
+        names = {one.name for one in command.params}
+        if names & {"dataset", "datasets", "data"} and typed not in ("run suite", "encode suite", "watch"):
+            assert "split" in names, typed
+
+
+def test_a_split_is_obeyed_and_named(splits, capsys):
+    """Each command uses the judgements of dev, and says so; without --split it uses those of test."""
+    for split in ("test", "dev"):
+        ended(capsys, 0, "run", "dataset", "own", "-r", "bm25", "-r", "bm25(b=0)", "--split", split, "--results", "board")
+
+    assert answer(capsys, "score", "bm25", "-d", "own", "--split", "dev", "--json")["query_ids"] == ["q3"]
+    assert answer(capsys, "score", "bm25", "-d", "own", "--json")["dataset"] == "own/test"
+    dev = ["-d", "own", "--split", "dev"]
+    assert "own/dev, nDCG@10, 1 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", *dev).out
+    assert "own/test, nDCG@10, 3 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", "-d", "own").out
+    assert "own/dev" in ended(capsys, 0, "compare", "--lists", "bm25", "bm25(b=0)", *dev).out
+    assert "no query 'q1'" in ended(capsys, 3, "explain", "qid:q1", "-r", "bm25", *dev).err
+    assert "fox" in ended(capsys, 0, "explain", "qid:q3", "-r", "bm25", *dev).out
+    assert "own#dev" in ended(capsys, 0, "judge", "pool", "bm25", "bm25(b=0)", *dev).out
+    out = ended(capsys, 0, "export", "csv", "out", *dev).out
+    assert [line.rpartition("/")[2] for line in out.splitlines()] == ["own-dev.bm25(b=0).csv", "own-dev.bm25.csv"]
+    assert "own/dev" in ended(capsys, 0, "show", "dataset", "own", "--split", "dev").out
+    assert "own/dev" in ended(capsys, 1, "verify", "own", "--split", "dev", "--json").out
+    latex = ended(capsys, 0, "leaderboard", "--results", "board", "--copy", "latex", *dev).out
+    assert "own/dev" in latex
+    ended(capsys, 0, "gate", "init", "-r", "bm25", *dev)
+    assert 'dataset = "own#dev"' in (splits.parent / "lexbench-gate.toml").read_text()
+    assert "own/dev" in (splits.parent / "lexbench-gate.json").read_text()
+    assert "own" in ended(capsys, 0, "encode", "dataset", "own", "--split", "dev", "-r", "lexmae_nano@impact").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["score", "x.run", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
+        (["compare", "a", "b", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
+        (["verify", "pydoc", "--split", "dev"], "--split dev chooses judgements of one dataset, and pydoc is a suite"),
+        (["score", "x.run", "-d", "pydoc/test", "--split", "dev"], "--split chooses the judgements of a folder"),
+        (["score", "bm25", "-d", "own", "--split", "tset"], "has no judgements of the split 'tset'"),
+        (["show", "model", "minilm", "--split", "dev"], "--split chooses the judgements of a dataset, not of a model"),
+    ],
+)
+def test_a_split_of_nothing_is_refused(splits, capsys, words, message):
+    """In one line."""
+    (splits.parent / "x.run").write_text("q1 Q0 d1 1 1.0 x\n")
+    with pytest.raises(AssertionError, match="lexbench") as ends:  # exit codes differ
+        ended(capsys, 0, *words)
+    assert message in str(ends.value)

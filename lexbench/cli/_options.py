@@ -81,6 +81,12 @@ def dataset_option(text: str, **settings: Any) -> Callable[[F], F]:
     return click.option("-d", "--dataset", metavar="ID|FOLDER", help=text, **settings)
 
 
+def split_option(function: F) -> F:
+    """Add `--split`."""
+    text = "Which judgements of a FOLDER, e.g. dev; default: test, or the only ones."
+    return click.option("--split", metavar="NAME", help=text)(function)
+
+
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
     """Return a decorator that adds `-m`, repeatable."""
     settings: Any = {"help": text} if text else {"default": list(default), "show_default": True}

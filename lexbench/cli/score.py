@@ -13,6 +13,7 @@ from lexbench.cli._options import (
     json_option,
     measures_option,
     slices_option,
+    split_option,
 )
 from lexbench.cli._output import print_answer, print_tables
 from lexbench.cli._progress import shown
@@ -21,6 +22,7 @@ from lexbench.cli._progress import shown
 @click.command(help=described(lexbench.score))
 @click.argument("run", metavar="RUN|SYSTEM")
 @dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
+@split_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file: without rules, or with -d under the rules of that dataset.")
 @measures_option(DEFAULT_MEASURES)
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,

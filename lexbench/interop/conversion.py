@@ -9,7 +9,7 @@ import msgspec
 
 from lexbench.analysis.stored_results import chosen_systems, expression_of, results_at
 from lexbench.answer import Answer
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import typed_id
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Entry, Results, file_name
@@ -36,7 +36,7 @@ def export(
     was written.
     """
     form = exports()[format_name]
-    wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
+    wanted = list(map(typed_id, datasets))
     there = results if isinstance(results, Results) else results_at(store, results)
     chosen = sorted(chosen_systems(systems, there).entries, key=lambda one: (one.result.dataset, one.result.system))
     selected = list(_newest((one for one in chosen if not wanted or one.result.dataset in wanted), on_note))

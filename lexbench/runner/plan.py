@@ -12,7 +12,7 @@ import msgspec
 
 from lexbench.answer import Answer
 from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
+from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status, typed_id, typed_place
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
@@ -169,7 +169,7 @@ def kind_of(name: str) -> str:
         return "suite"
     if name.startswith((PREFIX, LIBRARY)) or find_contract(name):
         return "dataset"
-    if Path(name).exists():
+    if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
     raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
@@ -216,7 +216,7 @@ def plan_suite(
 
     *measure_names* and *depth* default to the suite's. *name* is what was typed for the suite.
     """
-    datasets = [find_dataset(name)[0].id if Path(name).is_dir() else name for name in datasets]
+    datasets = list(map(typed_id, datasets))
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)

@@ -30,7 +30,7 @@ from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import find_dataset, typed_place
 from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
@@ -69,7 +69,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     chosen = _selected(names, store, results, seeds)
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
