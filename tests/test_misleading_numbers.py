@@ -401,3 +401,14 @@ def test_a_split_of_nothing_is_refused(splits, capsys, words, message):
     with pytest.raises(AssertionError, match="lexbench") as ends:  # exit codes differ
         ended(capsys, 0, *words)
     assert message in str(ends.value)
+
+
+def test_weights_for_own_data_are_chosen_on_dev(splits, capsys):
+    """What is chosen is chosen on dev, and named; a folder without dev is refused, and so is dev itself."""
+    (splits / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t3\n")
+    fusion = 'ensemble(bm25, bm25(b=0), weights="tuned")'
+    (result,) = lexbench.run("own", [fusion])
+    assert result.dataset == "own/test"
+    assert any("own/dev" in note.text for note in result.notes if note.kind == "chosen weights")
+    only = "own/dev has no other split for development; put qrels/dev.tsv into"
+    assert only in ended(capsys, 2, "run", "dataset", "own", "--split", "dev", "-r", fusion).err

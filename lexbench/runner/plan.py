@@ -319,7 +319,7 @@ def _job(
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)
-    tuning.check(system.retriever, contract)
+    tuning.check(system.retriever, contract, source)
     with_thresholds = tuple(dict.fromkeys(with_threshold(measure, contract) for measure in measure_names))
     for measure in with_thresholds:
         cutoff = cutoff_of(measure)
