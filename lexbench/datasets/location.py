@@ -104,11 +104,14 @@ class Place(NamedTuple):
 
 
 def typed_place(name: str) -> Place | None:
-    """Return the folder or file that *name* is, e.g. "FOLDER#dev"; None for an id and anything else."""
-    folder, _, split = name.rpartition("#")
-    places = [*([Place(Path(name), None)] if name else []), *([Place(Path(folder), split)] if folder and split else [])]
+    """Return the folder or file that *name* is, "FOLDER#dev", or "FOLDER/dev" as results have it; None for anything else."""
     with suppress(OSError, ValueError):  # no folder can have such a name
-        return next((place for place in places if place.path.exists()), None)
+        if name and Path(name).exists():
+            return Place(Path(name), None)
+        for mark in "#/":
+            folder, _, split = name.rpartition(mark)
+            if folder and split and Path(folder).exists() and (mark == "#" or split in find_tables(Path(folder), "judgements")):
+                return Place(Path(folder), split)
     return None
 
 
