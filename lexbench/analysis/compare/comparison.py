@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
     Comparison,
     ConfigDifference,
@@ -55,6 +56,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     queries: int = 5,
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
+    runs: GivenRuns | None = None,
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
@@ -66,10 +68,12 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    chosen = _selected(names, store, results, seeds)
+    chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not runs}
+    if runs:  # they were scored by the judgements of one dataset
+        datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
@@ -97,7 +101,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     ]
 
     known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    located = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, located, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
@@ -125,14 +130,18 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 
 
 def _selected(
-    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    store: Store,
+    results: Results | Path | None,
+    seeds: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Results],
 ) -> Results:
     """Return the systems to compare, with their results."""
     if isinstance(results, Results):
-        return select(names, lambda: results, seeds=seeds, where="these results")
+        return select(names, lambda: results, seeds=seeds, where="these results", runs=runs)
     if results is not None:
-        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
-    return select(names, lambda: stored_results(store), store.names(), seeds)
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results), runs=runs)
+    return select(names, lambda: stored_results(store), store.names(), seeds, runs=runs)
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:

@@ -350,8 +350,8 @@ def _unknown(change: QueryChange) -> str:
     """Return why the query's text or the document that moved is not shown, or else how to see more."""
     if change.text is None:
         return (
-            f"the queries of {change.dataset} were not found, so only their ids are shown; for a folder of your own, add "
-            "-d FOLDER"
+            f"the queries of {change.dataset} were not found, so only their ids are shown; for run files, add --queries FILE "
+            "with their texts; for a folder of your own, add -d FOLDER"
         )
     if change.moved is None:
         return "no document: a run is not on this machine, or no relevant document moved"
