@@ -420,6 +420,7 @@ def compare(
     queries: "int | str | Path | Mapping[str, str]" = CHANGES,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -433,7 +434,9 @@ def compare(
 
     Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
     by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *queries* is how many of
-    the queries that changed most are shown, or a file with the texts of queries.
+    the queries that changed most are shown, or a file with the texts of queries. *claims* are checked:
+    'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
+    would settle it.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
     named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
@@ -469,7 +472,8 @@ def compare(
         queries=queries if isinstance(queries, int) else CHANGES,
         seeds=_groups(seeds),
         slices=read_slices(Path(slices)) if slices else None,
-        runs=given_runs(given, chosen, qrels, asked, texts),
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
     )
 
 

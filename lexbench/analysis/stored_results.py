@@ -184,13 +184,13 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     """
     asked = contract is not None and not all(Path(name).is_file() for name in names)
     finished = stored_results(store).entries if asked else ()
-    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
     runs = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, results in found.items():
-            runs[label] = run_of(results.entries[0].run)
-        if found:
+        behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}
+        runs |= {label: run for label, run in behind.items() if run is not None}
+        if any(run is not None for run in behind.values()):
             continue
         if Path(name).is_file():
             runs[name] = read_run(Path(name))

@@ -44,6 +44,9 @@ class _QueriesOrFile(click.ParamType):
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
+@click.option(
+    "--claim", "claims", multiple=True, metavar="CLAIM", help="Check 'B nDCG@10 0.412' or 'B > A nDCG@10'; repeatable."
+)
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
 @click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option
@@ -76,7 +79,9 @@ def command(
         margin = found.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
         say(f"{what} {found.systems[0]}: {'; '.join(found.worse)}", err=True)
-    click.get_current_context().exit(1 if progress.damaged or (fail_if_worse and found.worse) else 0)
+    if refused := found.claims.refused:
+        say(f"not confirmed: {'; '.join(refused)}", err=True)
+    click.get_current_context().exit(1 if progress.damaged or refused or (fail_if_worse and found.worse) else 0)
 
 
 def _of_lists(*, datasets: tuple[str, ...], queries: Any, **options: Any) -> str | None:

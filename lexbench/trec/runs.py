@@ -234,6 +234,18 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     return runs[tag]
 
 
+def read_by_rank(path: Path) -> Run | None:
+    """Return the run of a TREC file in the order of its ranks, whatever the scores; None if its ranks are no numbers."""
+    file, tag = typed_run(path)
+    columns = _read_columns(file, None)
+    columns = columns.only(tag) if tag is not None else columns
+    if not len(columns.ranks):
+        return None
+    with suppress(ValueError, LexbenchError):
+        return columns._replace(scores=-columns.ranks.astype(np.float64)).run("double")
+    return None
+
+
 def read_runs(path: Path, precision: Precision = "double") -> dict[str, Run]:
     """Return the runs of a file by their tags; an only run has the tag "".
 

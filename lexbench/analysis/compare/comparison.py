@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.claims import Claims, check_claims
 from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
 from lexbench.analysis.compare.run_files import GivenRuns
@@ -41,6 +42,7 @@ from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
+_SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
@@ -57,6 +59,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
     runs: GivenRuns | None = None,
+    claims: Sequence[str] = (),
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
@@ -71,7 +74,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not runs}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not (runs and runs.results)}
     if runs:  # they were scored by the judgements of one dataset
         datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
@@ -79,7 +82,10 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         chosen = on_data(chosen, name, open_dataset(*located))
     shared = common_datasets(chosen, wanted)
     # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
-    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
+    asked = [
+        {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
+        for measure in dict.fromkeys(measures or (None,))
+    ]
     compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in compared:
         check(result)
@@ -126,6 +132,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
+        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
 
 
@@ -280,7 +287,13 @@ def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, a
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
     for result in compared:
-        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
+        if result.counts.missing:
+            without = f"{result.counts.missing} of {result.counts.queries} queries have no document, and score 0"
+            yield f"{result.system} on {result.dataset}: {without}"
+    yield from dict.fromkeys(
+        f"{result.dataset}: {note}" for result in compared for note in result.notes if note.kind == "judgements"
+    )
     for other in compared.systems[1:]:
         pair = compared.select(systems=[compared.systems[0], other])
         yield from (

@@ -11,12 +11,14 @@ from lexbench.contracts import Contract, SourceFacts
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts, open_dataset
 from lexbench.datasets.records import read_queries
 from lexbench.errors import CommandError
+from lexbench.measures import parse as parse_measure
+from lexbench.measures import with_threshold
 from lexbench.notation import split_name
 from lexbench.plugins import Source
 from lexbench.results import Entry, Results
 from lexbench.runner.given import given_run
 from lexbench.runner.scoring import Judged, judgements, score_lists
-from lexbench.runner.systems import is_model_folder, system
+from lexbench.runner.systems import is_model_folder
 from lexbench.storage.reading import COMPRESSED
 from lexbench.storage.rows import TABLES, ending
 from lexbench.suites import HEADLINE
@@ -33,6 +35,12 @@ class GivenRuns(NamedTuple):
     results: Mapping[str, Results]
     judged: Judged
     data: Dataset  # has the queries only if their texts are known
+    topics: int = 0  # all queries, also those without judgements; 0 if they are unknown
+    files: Mapping[str, Path] = {}  # by the name of the system
+
+    def measure(self, typed: str) -> str:
+        """Return a measure with the threshold of the contract."""
+        return with_threshold(typed, self.judged.contract) if self.judged.contract else str(parse_measure(typed))
 
 
 def is_run(text: str) -> bool:
@@ -71,51 +79,65 @@ def given_runs(
     qrels: Any,
     measures: Sequence[str],
     texts: "Path | Mapping[str, str] | None",
+    *,
+    claims: bool = False,
 ) -> GivenRuns | None:
-    """Return the runs among *given*, scored by *qrels* or by the one of *datasets*; None if there are none.
+    """Return the runs among *given*, scored by *qrels* or by the one of *datasets*; None without runs and *claims*.
 
-    Raises CommandError for runs without judgements, and for *qrels* or *texts* without runs.
+    Raises CommandError for runs or claims without judgements, and for *qrels* or *texts* without runs.
     """
     runs = {typed: one for typed, one in given.items() if not isinstance(one, str) or is_run(one)}
     if not runs:
         if qrels is not None or texts is not None:
             what = "qrels" if qrels is not None else "queries"
             raise CommandError(f"--{what} FILE goes with run files, and none of these is one: {', '.join(given)}")
-        return None
+        if not claims:
+            return None
     if qrels is None and len(datasets) != 1:
-        raise CommandError(f"{next(iter(runs))} is a run; name its judgements with --qrels FILE, or its dataset with -d")
+        what = f"{next(iter(runs))} is a run" if runs else "claims are about one dataset"
+        raise CommandError(f"{what}; name its judgements with --qrels FILE, or its dataset with -d")
     judged = judgements(datasets[0] if datasets else None, qrels)
-    return score_runs(runs, judged, measures or [HEADLINE], texts)
+    known = _texts(texts)
+    data = open_dataset(judged.contract, judged.source) if judged.contract and qrels is None else _dataset(judged, known)
+    if known and not data.queries:
+        ours, theirs = next(iter(known)), judged.qrels.query_ids[0]
+        what = f"no judged query is in {texts}; its ids look like {ours!r}, those of the judgements like {theirs!r}"
+        raise CommandError(what)
+    topics = len(known) or len(data.queries) + data.topics.unjudged
+    others = [typed for typed in given if typed not in runs]
+    return score_runs(runs, judged, measures or [HEADLINE], data, others)._replace(topics=topics)
 
 
 def score_runs(
-    given: Mapping[str, Any], judged: Judged, measures: Sequence[str], texts: "Path | Mapping[str, str] | None"
+    given: Mapping[str, Any], judged: Judged, measures: Sequence[str], data: Dataset, taken: Sequence[str] = ()
 ) -> GivenRuns:
     """Score each run of *given*, by what was typed: a run file, or a run in memory.
 
-    The name of a run file is that of the file without its endings; that of one of several runs in a file is its tag. *texts*
-    are the texts of queries, by id or in a file. Raises CommandError if two runs have one name.
+    The name of a run file is that of the file without its endings; that of one of several runs in a file is its tag. A name
+    that is *taken*, or that two runs would have, is what was typed.
     """
     by_typed = {typed: _runs(typed, one) for typed, one in given.items()}
-    names = Counter(name for runs in by_typed.values() for name, _, _ in runs)
-    dataset = _dataset(judged, texts)
+    names = Counter([*taken, *(name for runs in by_typed.values() for name, _, _ in runs)])
+    facts = judgement_facts(data.topics.judgements)
+    digests = data.digests if data.queries and judged.source else {"qrels": facts.qrels_sha256 or ""}
     results: dict[str, Results] = {}
+    files: dict[str, Path] = {}
     for typed, runs in by_typed.items():
         entries = []
-        for name, run, expression in runs:
+        for name, run, file in runs:
             label = name if names[name] == 1 else f"{typed}#{name}" if len(runs) > 1 else typed
             result = score_lists(run, label, measures, judged)
-            recipe = dict(system(expression).recipe) if expression else {}
-            made = {"expression": expression, "recipe": recipe, "digests": _digests(dataset, judged)}
-            entries.append(Entry(msgspec.structs.replace(result, **made), run=run))
+            expression = f"run_file({msgspec.json.encode(str(file)).decode()})" if file else ""
+            entries.append(Entry(msgspec.structs.replace(result, expression=expression, digests=digests), run=run))
+            files |= {label: file} if file else {}
         results[typed] = Results(entries)
-    return GivenRuns(results, judged, dataset)
+    return GivenRuns(results, judged, data, files=files)
 
 
-def _runs(typed: str, given: Any) -> list[tuple[str, Run, str]]:
-    """Return the name of each run of what was typed, the run, and its expression, "" for a run in memory."""
+def _runs(typed: str, given: Any) -> list[tuple[str, Run, Path | None]]:
+    """Return the name of each run of what was typed, the run, and its file, None for a run in memory."""
     if not isinstance(given, str | Path):
-        return [(typed, given_run(given), "")]
+        return [(typed, given_run(given), None)]
     name, path = split_name(str(given))
     file, _ = typed_run(Path(path))
     runs = read_runs(Path(path))
@@ -126,7 +148,7 @@ def _runs(typed: str, given: Any) -> list[tuple[str, Run, str]]:
     found = []
     for tag, run in runs.items():
         place = path if not tag or path.endswith(f"#{tag}") else f"{path}#{tag}"
-        found.append((name or tag or _bare(file.name), run, f"run_file({msgspec.json.encode(place).decode()})"))
+        found.append((name or tag or _bare(file.name), run, Path(place)))
     return found
 
 
@@ -137,26 +159,16 @@ def _bare(name: str) -> str:
     return name
 
 
-def _dataset(judged: Judged, texts: "Path | Mapping[str, str] | None") -> Dataset:
-    """Return the judgements as a dataset, with the texts of its queries if they are known."""
-    if judged.contract and judged.source and texts is None:
-        return open_dataset(judged.contract, judged.source)
-    known = dict(
-        texts if isinstance(texts, Mapping) else ((one.query_id, one.text) for one in read_queries(texts)) if texts else ()
-    )
-    queries = tuple(Query(query, known[query]) for query in judged.qrels.query_ids if query in known)
-    if known and not queries:
-        ours, theirs = next(iter(known)), judged.qrels.query_ids[0]
-        raise CommandError(
-            f"no judged query is in {texts}; its ids look like {ours!r}, those of the judgements like {theirs!r}"
-        )
-    facts = {"name": judged.dataset, "description": "", "corpus": judged.dataset, "source": SourceFacts(loader="files")}
+def _texts(texts: "Path | Mapping[str, str] | None") -> dict[str, str]:
+    """Return texts of queries by id, which may be in a file."""
+    if texts is None or isinstance(texts, Mapping):
+        return dict(texts or {})
+    return {one.query_id: one.text for one in read_queries(texts)}
+
+
+def _dataset(judged: Judged, texts: Mapping[str, str]) -> Dataset:
+    """Return the judgements as a dataset, with the *texts* of its queries that are known."""
+    queries = tuple(Query(query, texts[query]) for query in judged.qrels.query_ids if query in texts)
+    facts: Any = {"name": judged.dataset, "description": "", "corpus": judged.dataset, "source": SourceFacts(loader="files")}
     contract = judged.contract or Contract(schema=1, id=judged.dataset, version=0, **facts)
     return Dataset(contract, Source(), Topics(queries, tuple(judged.qrels.judgements()), 0))
-
-
-def _digests(dataset: Dataset, judged: Judged) -> dict[str, str]:
-    """Return the digests of the data; without the dataset itself, those of the judgements."""
-    if judged.contract and judged.source:
-        return dataset.digests
-    return {"qrels": judgement_facts(dataset.topics.judgements).qrels_sha256 or ""}
