@@ -29,13 +29,9 @@ class RunColumns(NamedTuple):
 
 
 def is_run_table(path: Path, begin: Beginning) -> bool:
-    """Return whether a file is a table: by its ending, or because its first line has names of columns."""
-    names = {field.decode(errors="replace").strip('"').lower() for mark in b",;\t" for field in _split(begin, mark)}
+    """Return whether a file is a table: by its ending, or because its first line has names of columns, separated by tabs."""
+    names = {field.decode(errors="replace").lower() for field in begin.fields}
     return (ending(path) in TABLES and ending(path) != ".tsv") or len(_NAMES & names) >= _LEAST
-
-
-def _split(begin: Beginning, mark: int) -> list[bytes]:
-    return [part for field in begin.fields for part in field.split(bytes([mark]))]
 
 
 def read_run_table(path: Path, kind: str = "") -> RunColumns:
