@@ -205,7 +205,7 @@ def plan(
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
-    return RunPlan.of_plan(planned)
+    return RunPlan.of_plan(planned, place)
 
 
 def kind_of(name: str) -> str:
@@ -960,18 +960,21 @@ def judge(
     """
     from lexbench.analysis.judgements import Judgements
     from lexbench.analysis.stored_results import named_runs
+    from lexbench.artifacts.corpora import DatasetCorpus
+    from lexbench.artifacts.graph import Graph
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.runner import judging
-    from lexbench.runner.search import DatasetRunner
 
     model, place = judging.judge(judge), _store(store, progress)
     opened = open_dataset(*find_dataset(dataset))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
-    runner = DatasetRunner(opened, place, _progress(progress))
-    made = judging.judge_documents(model, wanted, runner, Path(output), list(runs), depth)
+    with Graph(place, _progress(progress)) as graph:
+        corpus = graph.open(DatasetCorpus(opened))
+    settings: Any = {"lists": list(runs), "depth": depth, "progress": _progress(progress)}
+    made = judging.judge_documents(model, wanted, opened, corpus, Path(output), **settings)
     return Judgements(judging=made, path=str(output))
 
 

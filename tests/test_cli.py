@@ -9,6 +9,7 @@ import pytest
 import tiny
 from click import Context, Group
 from tiny import answer, ended, run
+from workbench import bytes_needed
 
 from lexbench.cli import app
 from lexbench.retrievers.bm25 import BM25
@@ -199,7 +200,7 @@ def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, sto
     shutil.copytree(bread, many)
     text = (bread / "corpus.jsonl").read_text()
     (many / "corpus.jsonl").write_text("".join(text.replace('"_id": "', f'"_id": "{n or ""}') for n in range(20)))
-    planned = plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100).bytes_needed
+    planned = bytes_needed(plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100), Path("no store"))
     assert run(capsys, "run", "dataset", many, "--depth", "100", "-m", "nDCG@10")[0] == 0
     taken = sum(path.stat().st_size for path in store.root.rglob("*") if path.is_file())
 

@@ -18,7 +18,7 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.foreign import ForeignSearcher
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 from lexbench.timing.protocol import Settings
 from lexbench.trec.ids import encode
 from lexbench.types import Kind, MultiVectors, Query
@@ -208,9 +208,9 @@ FOUND = {"q1": [("d2", 1), ("d1", 1)], "q2": [("d4", 2), ("d1", 1)], "q3": []}  
 def found(given, path, k=10):
     """Return what a system finds for QUERIES, with its index in a store at *path*."""
     plugin = system(given).retriever
-    context = artifacts(path, CORPUS)
-    searcher = plugin.open(context.index(plugin))
-    hits, ids = searcher.search(searcher.encode_queries(QUERIES), k), context.corpus.doc_ids.astype(str).tolist()
+    bench = Bench(path, CORPUS)
+    searcher = bench.searcher(plugin)
+    hits, ids = searcher.search(searcher.encode_queries(QUERIES), k), bench.corpus.doc_ids.astype(str).tolist()
     return {
         query.query_id: [(ids[doc], score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
         for query, docs, scores in zip(QUERIES, hits.docs.tolist(), hits.scores.tolist(), strict=True)

@@ -3,24 +3,21 @@
 import unicodedata
 from collections.abc import Iterator
 
+from lexbench.artifacts.searches import Search, searched
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
-from lexbench.runner.artifacts import placed
-from lexbench.runner.search import DatasetRunner
-from lexbench.runner.systems import System
 
 _MANY = 0.1  # share of documents without text from which it is said
 _SAMPLE = 200  # documents, evenly spaced, whose letters are counted
 _LETTERS = 2000  # characters of each
 
 
-def data_notes(system: System, runner: DatasetRunner) -> Iterator[str]:
-    """Yield a note for each fact about the texts of a dataset that limits *system*, or every system."""
-    corpus = runner.corpus
+def data_notes(search: Search, dataset: Dataset, corpus: StoredCorpus) -> Iterator[str]:
+    """Yield a note for each fact about the texts of a dataset that limits what is searched, or every system."""
     if corpus.empty > _MANY * len(corpus):
         yield f"{corpus.empty:,} of {len(corpus):,} documents have no text, so no system finds them"
-    yield from _equal_queries(runner.dataset)
-    english = any(getattr(leaf, "analyzer", "") == "english" for leaf, _ in placed(system.retriever, runner.artifacts))
+    yield from _equal_queries(dataset)
+    english = any(getattr(one.retriever, "analyzer", "") == "english" for one in searched(search))
     if english and (share := other_scripts(corpus)) > 1 / 2:
         letters = f"{share:.0%} of the letters of the corpus are not Latin"
         yield f'{letters}, and the analyser of bm25 is for English; for other languages: bm25(analyzer="unicode")'

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -53,7 +53,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
 
     system: str  # expression
     weights: list[list[float]] = []  # chosen weights, in the order of the fusions that have weights to choose
-    index: str  # folder
+    place: Any  # of what is searched, see `lexbench.storage.node.Place`
     queries: list[tuple[str, str]]  # ids and texts
     own: list[int] = []  # for each query, the position of the document that searches leave out; [] for none
     k: int
