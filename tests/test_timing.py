@@ -119,7 +119,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
     If `again` is interrupted, the store still has the timing before.
     """
     with monkeypatch.context() as patch:
-        patch.setattr("lexbench.timing.timer._Measurement.write", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("lexbench.timing.timer.TimedRun.make", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             timed(fruit, offline=False, again=True)
     (again,) = timed(fruit, offline=False)
@@ -136,7 +136,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
 
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
-    monkeypatch.setattr("lexbench.timing.timer.read_run", reversed_run)
+    monkeypatch.setattr("lexbench.runner.search.SystemRun.open", reversed_run)
     monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda *_: "elsewhere")
     (outcome,) = timed(fruit, offline=False)
 
@@ -145,9 +145,9 @@ def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     assert timing.folder != bm25.timings[0].folder
 
 
-def reversed_run(folder):
+def reversed_run(_node, stored, _parts):
     """Read a run with other documents."""
-    found = read_run(folder)
+    found = read_run(stored.folder)
     run = found.run
     return found._replace(run=Run(run.query_ids, run.offsets, run.docs[::-1].copy(), run.scores[::-1].copy(), run.table))
 

@@ -117,8 +117,8 @@ class Bench(NamedTuple):
         return self.graph.open(CorpusVectors(self.data.corpus, encoder))
 
     def run(self, system, depth):
-        """Return the run of a system."""
-        return SystemRun(self.data, system, depth)
+        """Return the folder of the run of a system."""
+        return self.graph.stored(SystemRun(self.data, system, depth)).folder
 
 
 def searched(bench, retriever, k=1000):
