@@ -4,7 +4,7 @@ import golden
 
 
 def test_bm25_computes_what_was_recorded():
-    """Corpus, indexes, runs and scores of BM25 and what is made of it, on pydoc and where self-matches are dropped, have the recorded bytes on every processor."""
+    """On every processor, BM25 and what is made of it have the recorded bytes, also where self-matches are dropped."""
     _, recorded = golden.recorded()
     here = golden.answers(["pydoc", "selves"], neural=False)
 

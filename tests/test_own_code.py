@@ -588,7 +588,8 @@ def test_objects_are_timed_in_this_process(tmp_path):
         assert (single.processes, single.memory, single.queries) == (1, {}, 2)
     assert "index" in encoder.sizes
     assert "index" not in search.sizes  # it is in memory, of a size that nobody knows
-    assert not list((tmp_path / "timings").iterdir())  # no other session can know these objects
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.parts[-3] in ("timings", "runs", "indexes")]
+    assert list((tmp_path / "sessions").iterdir()) == []  # no other session can know these objects
 
 
 def test_a_program_is_timed_with_its_round_trip(tmp_path):

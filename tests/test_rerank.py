@@ -265,7 +265,7 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
 
     assert len(runs) == 4
     assert same in runs
-    assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
+    assert len(list((tmp_path / "indexes").glob("*-*"))) == 1  # BM25's
 
 
 def test_a_catalogued_reranker_is_called_by_its_name(models, tmp_path, monkeypatch):

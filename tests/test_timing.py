@@ -310,13 +310,13 @@ def test_systems_take_turns(fruit, tmp_path, monkeypatch):
     """
     order = []
 
-    def measured(measurement, _draft):
-        order.append(measurement.job.system.name)
+    def measured(measurement, *_):
+        order.append(measurement.asked.job.system.name)
         if order.count("bm25(k1=2.0)") == 2 and order[-1] != "bm25":
             raise LexbenchError("it broke")
         return 0
 
-    monkeypatch.setattr("lexbench.timing.timer._Measurement._differing", measured)
+    monkeypatch.setattr("lexbench.timing.timer.TimedRun._differing", measured)
     settings = {"processes": 3, "seconds": 0.01, "offline": False}
     first, second = timed((fruit[0], Store(tmp_path)), "bm25", "bm25(k1=2.0)", **settings)
 
@@ -366,7 +366,7 @@ def test_each_device_is_timed_itself(fruit):
     systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
     one, other = timed(fruit, *systems, offline=False)
 
-    assert one.made.folder == other.made.folder
+    assert one.kept == other.kept
     assert one.result.timings[0].folder != other.result.timings[0].folder
     assert devices_of(system("lexmae_nano@impact").retriever) == []
     assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]

@@ -1,6 +1,6 @@
 """The graph of artifacts: it finds each node in the store, makes what is missing, and opens it.
 
-The key of an artifact is a digest of its key facts: those of the node, and the keys of its parts. Nothing else decides where it is.
+The key of an artifact is a digest of its key facts: those of the node, and the keys of its parts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from lexbench import compiling
 from lexbench.artifacts.describe import is_lasting
-from lexbench.artifacts.removal import remove
+from lexbench.artifacts.removal import close
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
@@ -64,9 +64,7 @@ class Graph:
     def __exit__(self, *_: object) -> None:
         """Remove every artifact that no other process can know to be the same."""
         if self._session:
-            for folder in self._session.artifacts():
-                remove(Stored(folder), self.store.on_damage)
-            self._session.close()
+            close(self.store, self._session)
             self._session, self._known = None, {}
 
     # ---- what is known of a node: nothing is made but what is named by its content

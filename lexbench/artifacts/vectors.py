@@ -20,7 +20,7 @@ from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.types import Kind
 
-# Bytes of the vectors of a document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
+# Bytes per document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
 _BYTES = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
 
 

@@ -133,7 +133,9 @@ class BM25(Settings):
         """Open the index, and compile the search if it has not been compiled on this machine before."""
         return BM25Searcher(self, opened)
 
-    scorer = open  # scoring given documents reads only their postings
+    def scorer(self, opened: Path) -> "BM25Searcher":
+        """Open the index: scoring given documents reads only their postings."""
+        return self.open(opened)
 
     def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:
         """Return a query of each term of *query* alone, encoded, with its weight; and the terms that no document has.

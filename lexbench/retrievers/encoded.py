@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from lexbench.artifacts.corpora import StoredTexts
-from lexbench.artifacts.describe import short_name
+from lexbench.artifacts.describe import describe, short_name
+from lexbench.artifacts.removal import UNFINISHED
 from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.artifacts.vectors import CorpusVectors, VectorsWithProgress
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
@@ -218,7 +219,10 @@ class VectorIndex(RetrieverIndex):
         """Build the engine's index."""
         corpus, vectors = parts["corpus"], parts["vectors"]
         what = f"{short_name(retriever.encoder)} on {self.corpus.label()}"
+        building = draft.folder / UNFINISHED
+        atomic.write_text(building, json.dumps(describe(self.retriever.engine, index=True)))
         retriever.index(VectorsWithProgress(vectors.path, draft.progress, what, len(corpus)), corpus, draft.folder)
+        building.unlink()
 
 
 @dataclass(frozen=True)

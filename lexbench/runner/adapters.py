@@ -85,7 +85,7 @@ class ForeignSearch(ForeignRetriever):
         """Return the corpus, and the index that the object keeps."""
         return {**super().parts(corpus), "index": RetrieverIndex(corpus, self)}
 
-    def build(self, corpus: Corpus, path: Path) -> None:  # noqa: ARG002 - the object keeps its index
+    def build(self, corpus: Corpus, path: Path) -> None:
         """Let the object index the documents: {document id: {"title": ..., "text": ...}}, as in beir."""
         if self.takes_corpus:
             self._texts = {document.doc_id: fields(document) for document in corpus.documents()}

@@ -86,9 +86,9 @@ def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
             graph.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
             graph.store.remember_place(outcome.result.digests, job.source.place("judgements"))
-        return outcome
     except Exception as error:  # noqa: BLE001 - see failure
         return failure(error, job, graph.store)
+    return outcome
 
 
 def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:

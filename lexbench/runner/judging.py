@@ -105,7 +105,7 @@ def judge(text: str) -> Judge:
     return made
 
 
-def judge_documents(
+def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it goes
     judge: Judge,
     wanted: Mapping[str, Sequence[str]],
     dataset: Dataset,
@@ -151,7 +151,7 @@ def judge_documents(
     return judging
 
 
-def ask(  # noqa: PLR0913 - what is asked, and where the answers go
+def ask(
     judge: Judge,
     wanted: Mapping[str, Sequence[str]],
     dataset: Dataset,

@@ -232,7 +232,7 @@ def plan_suite(
     command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
     measure_names, depth = measure_names or suite.measures, depth or suite.depth
     jobs = [
-        _job(contract, system, measure_names, depth, f"{command} {contract.id}", source)
+        job_of(contract, system, measure_names, depth, f"{command} {contract.id}", source)
         for contract, source in located
         for system in chosen
     ]
@@ -260,7 +260,7 @@ def plan_dataset(
             f" --split {split}" if split else ""
         )
         command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
-    return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+    return Plan(tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     return listed
 
 
-def _job(
+def job_of(
     contract: Contract,
     system: System,
     measure_names: Sequence[str],

@@ -15,7 +15,7 @@ from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, Manifest, key
 from lexbench.storage.drafting import Draft
 from lexbench.storage.stopwatch import Measurement, read_measurement
 
-T = TypeVar("T", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 REFERENCE = re.compile(r"[a-z-]+/[0-9a-f]{16}")  # kind and key
 
 
@@ -93,9 +93,9 @@ class Parts(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def opened_as(self, name: str, node: "Node[T]") -> T:
+    def opened_as(self, name: str, node: "Node[T_co]") -> T_co:
         """Return the part *name* opened as another *node* that reads the same, e.g. with engines that workers search."""
-        opened: T = self._open(node, self._places[name])
+        opened: T_co = self._open(node, self._places[name])
         return opened
 
     def place(self, name: str) -> "Place":
@@ -103,7 +103,7 @@ class Parts(Mapping[str, Any]):
         return self._places[name]
 
 
-class Node(Generic[T]):
+class Node(Generic[T_co]):
     """One artifact, or several that are opened together. A subclass is a frozen dataclass; its methods but `make` are pure."""
 
     kind: ClassVar[str] = ""  # its folder in the store; "": nothing is written, it is only its parts, opened together
@@ -135,7 +135,7 @@ class Node(Generic[T]):
         """Write it into the folder of *draft*."""
         raise NotImplementedError
 
-    def open(self, stored: Stored | None, parts: Parts) -> T:
+    def open(self, stored: Stored | None, parts: Parts) -> T_co:
         """Return what others use of it. *stored* is None if it has no folder."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class Place(NamedTuple):
         return cls(Stored(Path(folder)) if folder else None, {name: cls.read(part) for name, part in parts.items()})
 
 
-def open_at(node: Node[T], place: Place) -> T:
+def open_at(node: Node[T_co], place: Place) -> T_co:
     """Open *node* from artifacts that are there."""
     nodes = node.parts()
     read = {name: nodes[name] for name in place.parts}

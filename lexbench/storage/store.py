@@ -291,6 +291,13 @@ class Store:
         if not (self.root / "results").is_dir():
             self._check_writable()
 
+    def remove(self, folder: Path) -> None:
+        """Remove the folder of an artifact, and what was remembered of it."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self._intact.discard(folder)
+        with suppress(OSError):
+            self._checked(folder).unlink(missing_ok=True)
+
     # ---- what only one process can use
 
     def session(self) -> "Session":
@@ -347,8 +354,8 @@ class Session:
     lock: BaseFileLock
 
     def artifacts(self) -> "list[Path]":
-        """Return the folders of its artifacts."""
-        return list(finished_folders(self.store))
+        """Return the folders of its artifacts, also of unfinished ones."""
+        return [*finished_folders(self.store), *self.store.root.glob(f"*/*{_DRAFT}")]
 
     def close(self) -> None:
         """Remove everything in it."""
