@@ -122,7 +122,7 @@ class _Best:
             # Of documents in any order, twice as many as before have about 2 k scores above the bar, for which there is room.
             seen = int(self._seen[rows].min())
             width = min(2 * seen, scores.shape[1])
-            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 8 * _GROUP * self.k):
+            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 2 * _GROUP * self.k):
                 width = min(self._step, scores.shape[1])
                 self._add_all(scores[:, :width], position, rows)
             scores, position = scores[:, width:], position + width
@@ -141,8 +141,8 @@ class _Best:
             groups = scores.view(len(scores), _GROUP, -1)
             # The group of a NaN, whose largest is NaN, is looked at as well.
             row, group = torch.logical_not(groups.amax(1) <= bars).nonzero(as_tuple=True)
-            if len(row) * _GROUP > scores.numel() // 2:
-                return False
+            grouped = len(row) * _GROUP <= scores.numel() // 2
+        if grouped:
             values = groups[row, :, group]
             pair, place = (values > bars[row]).nonzero(as_tuple=True)
             row, column, values = row[pair], place * groups.shape[2] + group[pair], values[pair, place]
