@@ -45,9 +45,9 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         at_once = encoder.shards_at_once
-        tokenisers, workers = ThreadPoolExecutor(at_once), ThreadPoolExecutor(at_once)
+        tokeniser, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(at_once)
         # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the present one.
-        for pool in (tokenisers, workers):
+        for pool in (tokeniser, workers):
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
 
         def encode(tokens: Future[Any]) -> bytes:
@@ -57,7 +57,7 @@ def encode_shards(encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence
         written: Future[None] | None = None
         for shard in shards:
             for ahead in islice(left, _AHEAD + at_once - 1 - len(queue)):
-                tokens = tokenisers.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead)
+                tokens = tokeniser.submit(lambda some: encoder.tokenise_documents(documents_at(corpus, some)), ahead)
                 # One at a time is encoded in this thread, which Ctrl-C stops at once.
                 queue.append(workers.submit(encode, tokens).result if at_once > 1 else partial(encode, tokens))
             try:
