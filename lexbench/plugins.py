@@ -127,6 +127,7 @@ class Encoder(Model):
     `encode_tokens` instead of `encode_document`; one that looks vectors up by id overrides `encode_queries` too.
     """
 
+    looks_up: ClassVar[bool] = False  # whether vectors of queries are read instead of made: timings are flagged and not ranked
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers
