@@ -83,6 +83,7 @@ class Plugin:
 class Model(Plugin):
     """What encoders, rerankers and retrievers can report about their trained model."""
 
+    reads_instructions: bool = False  # whether it is given the `instruction` of a query; a note says if it is not
     elsewhere: ClassVar[str] = ""  # what computes instead of this process, e.g. "a server": timings are flagged and not ranked
 
     def notes(self) -> Sequence[str]:
@@ -108,6 +109,10 @@ class Model(Plugin):
     def trained_on(self) -> Sequence[str]:
         """Return the ids of datasets whose queries the model was trained on."""
         return ()
+
+    def for_dataset(self, dataset: str) -> Self:
+        """Return the model as it is used on the dataset with this id, e.g. with its prompt. Default: the model itself."""
+        return self
 
 
 # ---- encoders --------------------------------------------------------------------------------------------------------------

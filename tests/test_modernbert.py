@@ -57,7 +57,7 @@ def both(request, tmp_path_factory):
 
 @pytest.mark.parametrize("length", [1, 8, 9, 10, 24, 25, 50, 97, 256])
 def test_states_are_those_of_transformers(both, length):
-    """Body and head have the states of transformers' classes: everything in the window, one mask, windows in blocks."""
+    """Body and head have the states of transformers' classes: bit for bit, until windows of long texts are in blocks."""
     _, own, theirs = both
 
     assert isinstance(own.body, modernbert.ModernBert)
@@ -66,7 +66,10 @@ def test_states_are_those_of_transformers(both, length):
             states = own.body(input_ids=ids, attention_mask=mask).last_hidden_state
             expected = theirs.model(input_ids=ids, attention_mask=None if mask is None else mask.long()).last_hidden_state
             real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-            assert relative(states[real], expected[real]) < 5e-6
+            if mask is None and length <= 3 * WINDOW // 2:
+                assert torch.equal(states, expected)
+            # Windows in blocks, and on some processors products without padding, add numbers in another order.
+            assert relative(states[real], expected[real]) < 1e-6
             assert not states[~real].any()
             assert torch.equal(own.transform(expected), theirs.head(expected))
 

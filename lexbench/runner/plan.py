@@ -328,4 +328,4 @@ def _job(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
     repeat = f"{command} -r {quote(system.definition)}" if command and system.definition else None
-    return Job(contract, system, with_thresholds, depth, repeat, source)
+    return Job(contract, system.for_dataset(contract.id), with_thresholds, depth, repeat, source)

@@ -148,7 +148,7 @@ def measure_imports(task: protocol.Baseline) -> None:
 
 def _retriever(task: protocol.Task) -> Any:
     """Return the retriever of a task, made from its expression."""
-    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
+    retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
     return systems.on_workers(retriever, workers, lambda _line: None) if workers else retriever
 

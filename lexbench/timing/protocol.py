@@ -54,7 +54,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     system: str  # expression
     weights: list[list[float]] = []  # chosen weights, in the order of the fusions that have weights to choose
     index: str  # folder
-    queries: list[tuple[str, str]]  # ids and texts
+    dataset: str = ""  # its id, because a model may have a prompt for it
+    queries: list[tuple[str, str, str]]  # ids, texts and instructions
     own: list[int] = []  # for each query, the position of the document that searches leave out; [] for none
     k: int
     threads: int

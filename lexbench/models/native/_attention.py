@@ -155,8 +155,9 @@ class Rotation(NamedTuple):
             return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1).to(states.dtype)
         turned = torch.empty_like(states, dtype=torch.float32)
         half = first.shape[-1]
-        torch.mul(first, cosines, out=turned[..., :half]).addcmul_(second, sines, value=-1)
-        torch.mul(second, cosines, out=turned[..., half:]).addcmul_(first, sines)
+        # Each product is rounded, as in transformers: `addcmul_` rounds a product and its sum once, which gives other bits.
+        torch.mul(first, cosines, out=turned[..., :half]).sub_(second * sines)
+        torch.mul(second, cosines, out=turned[..., half:]).add_(first * sines)
         return turned.to(states.dtype)
 
 
