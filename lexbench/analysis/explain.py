@@ -142,7 +142,7 @@ def explain(
             raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
         return _explain_vectors(explained, Query("", query), None, documents, k)
     data = data_of(open_dataset(*find_dataset(dataset)))
-    asked = _query(query, data.dataset)
+    asked, explained = _query(query, data.dataset), explained.for_dataset(data.dataset.contract.id)
     with Graph(store or Store(), progress or Progress()) as graph:
         made = _Made(graph, data, explained.retriever)
         return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, made, documents, k)

@@ -15,7 +15,7 @@ from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import split_name
-from lexbench.results import Entry, Result, Results, Session
+from lexbench.results import Entry, Result, Results, Session, with_measures
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.plan import kind_of
 from lexbench.runner.scored import completed
@@ -25,6 +25,7 @@ from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
+from lexbench.storage.code import CODE
 from lexbench.storage.node import Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
@@ -35,20 +36,24 @@ from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_run, without_self_matches
 
+_MEASURES = ("measures", CODE)  # the key facts of a result that are about its measures
+
 
 def stored_results(store: Store) -> Results:
     """Return every finished result of the store, sorted by dataset and system, the newest of each first.
 
-    Damaged and impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
+    Results of one run that were scored by other measures at another time are one result, with all measures. Damaged and
+    impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
     """
-    rows: list[Entry] = []
+    rows: list[tuple[int, str, Entry]] = []  # when its file was written, the digest of what was scored, and the result
     for path in finished_files(store, "results", "result.json"):
         try:
             result = msgspec.structs.replace(read_stored(path), measured=read_measurement(path.parent))
         except InvalidFile as error:
             store.warn(f"{error}; it is left out")
             continue
-        run = _artifact(store, Stored(path.parent).facts.get("run"))
+        facts = Stored(path.parent).facts
+        run = _artifact(store, facts.get("run"))
         corpus = run and corpus_of_run(run.folder)
         if corpus and corpus.folder.exists() and not store.is_intact(corpus.folder, IDS):
             run = None  # with damaged ids, its documents could be others
@@ -57,10 +62,16 @@ def stored_results(store: Store) -> Results:
             if all(read):  # a member of an ensemble may be gone
                 result = completed(result, run, filter(None, read), corpus)
                 result = msgspec.structs.replace(result, timings=timings_of_run(store, run.name))
-        rows.append(Entry(result, run=run.folder if run else None))
-    rows.sort(key=lambda row: row.result.measured.started, reverse=True)
-    rows.sort(key=lambda row: (row.result.dataset, row.result.system))
-    return Results(rows, session=Session(store))
+        scored = digest({name: fact for name, fact in facts.items() if name not in _MEASURES})
+        rows.append((path.stat().st_mtime_ns, scored, Entry(result, run=run.folder if run else None)))
+    rows.sort(key=lambda row: (row[2].result.measured.started, row[0]), reverse=True)  # `started` has whole seconds
+    rows.sort(key=lambda row: (row[2].result.dataset, row[2].result.system))
+    runs: dict[tuple[str, str], Entry] = {}
+    for _, scored, entry in rows:
+        place = entry.result.system, scored
+        known = runs.get(place)
+        runs[place] = known._replace(result=with_measures(known.result, entry.result)) if known else entry
+    return Results(runs.values(), session=Session(store))
 
 
 def results_at(store: Store, folder: Path | None) -> Results:

@@ -8,7 +8,6 @@ from uuid import uuid4
 from weakref import ref
 
 from lexbench import registry
-from lexbench.plugins import Encoder
 from lexbench.storage.artifact_folder import SESSION
 from lexbench.storage.code import CODE, code_digest
 
@@ -83,13 +82,13 @@ def _session(plugin: object) -> str:
 # ---- names for people ------------------------------------------------------------------------------------------------------
 
 
-def remember_name(encoder: Encoder, name: str) -> None:
+def remember_name(encoder: Any, name: str) -> None:
     """Remember the *name* that a user typed for an encoder."""
     with suppress(TypeError):  # a setting has no hash
         _short_names[encoder] = name
 
 
-def short_name(encoder: Encoder) -> str:
+def short_name(encoder: Any) -> str:
     """Return the name that a user typed for *encoder*, e.g. lexmae_nano, or the name of an object's class."""
     with suppress(KeyError, TypeError):
         return _short_names[encoder]

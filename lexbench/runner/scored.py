@@ -29,7 +29,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
-from lexbench.runner.scoring import noted, score_ranked, unknown_documents, without_relevant
+from lexbench.runner.scoring import noted, score_ranked, unknown_documents, unstated_thresholds, without_relevant
 from lexbench.runner.search import Data, SystemRun
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, encoded_leaves, model_name, trained_members, weight_bytes
@@ -41,7 +41,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind, Query
 
-_SCORER = 1  # raise it when a measure's code or the form of a result changes
+_SCORER = 2  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class ScoredRun(_Scored):
             lines = [
                 *self.chosen,
                 *noted("documents", notes_in(corpus.path)),
-                *judgement_notes(data.dataset),
+                *judgement_notes(data.dataset, self.measures),
                 *noted("documents", data_notes(self._search, data.dataset, corpus)),
                 *model_notes(self.system, data.dataset.contract.id),
                 *candidate_notes(self.system, data.dataset, ranked.run),
@@ -235,11 +235,12 @@ def model_notes(system: System, dataset: str) -> list[Note]:
     return list(dict.fromkeys(lines))
 
 
-def judgement_notes(dataset: Dataset) -> list[Note]:
-    """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
+def judgement_notes(dataset: Dataset, measures: Sequence[str]) -> list[Note]:
+    """Return notes about the judgements: queries without relevant documents or text, thresholds, and the LLM judge."""
     place, textless = dataset.source.place("judgements"), dataset.topics.textless
     path = Path(place) if place else None
     lines = [*noted("judgements", dataset.source.judgement_notes()), *without_relevant(dataset.qrels)]
+    lines += unstated_thresholds(dataset.qrels, measures, dataset.contract.stamp)
     if textless:
         line = f"{len(textless)} of {len(dataset.queries)} judged queries have no text, e.g. {textless[0]!r}"
         lines.append(Note("judgements", line))

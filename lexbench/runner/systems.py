@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from lexbench import catalog, notation, registry
-from lexbench.artifacts.describe import describe, is_lasting, remember_name
+from lexbench.artifacts.describe import describe, is_lasting, remember_name, short_name
 from lexbench.artifacts.turns import rerankers
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call, Expression, Value, parse
@@ -52,6 +52,18 @@ class System:
     def reusable(self) -> bool:
         """Whether another session can know that it is the same system."""
         return is_lasting(self.recipe)
+
+    def for_dataset(self, dataset: str) -> "System":
+        """Return the system as it is on the dataset with this id: models may have another prompt for each."""
+
+        def changed(plugin: Any) -> Any:
+            new = plugin.for_dataset(dataset) if isinstance(plugin, Model) else plugin
+            if new is not plugin and isinstance(plugin, Encoder):
+                remember_name(new, short_name(plugin))
+            return new
+
+        retriever = registry.replace_plugins(self.retriever, changed)
+        return self if retriever is self.retriever else replace(self, retriever=retriever, recipe=describe(retriever))
 
 
 def system(given: Any, name: str | None = None, imported_from: str = "") -> System:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from lexbench.results import Latency, Timing
+from lexbench.results import Latency, Results, Timing
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.node import Stored
 from lexbench.storage.store import Store, finished_files
@@ -164,3 +164,14 @@ def timings_of_run(store: Store, run: str) -> list[Timing]:
             wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     return [read_timing([found[number] for number in sorted(found)]) for found in whole]
+
+
+def with_timings(results: Results, store: Store) -> Results:
+    """Return *results* with the timings of their runs in *store*, where they have none."""
+    entries = []
+    for entry in results.entries:
+        found = (
+            timings_of_run(store, Stored(entry.run).name) if isinstance(entry.run, Path) and not entry.result.timings else []
+        )
+        entries.append(entry._replace(result=msgspec.structs.replace(entry.result, timings=found)) if found else entry)
+    return Results(entries, failures=results.failures, session=results.session)
