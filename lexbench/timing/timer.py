@@ -177,7 +177,7 @@ class _Measurement:
             weights=chosen_weights(named.retriever, retriever),
             index=str(self.made.index),
             dataset=self.job.contract.id,
-            queries=[tuple(query) for query in queries],
+            queries=list(queries),
             own=own_positions(runner.corpus, queries).tolist() if runner.drops_self_matches else [],
             k=self.k,
             threads=self.threads,
