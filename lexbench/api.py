@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from lexbench.collecting.page import JudgingPage
     from lexbench.interop.conversion import Imported
     from lexbench.interop.formats import Format
-    from lexbench.interop.sharing import Copied
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
+    from lexbench.report.store import Removed, StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -233,7 +233,7 @@ def plan(
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
-    return RunPlan.of_plan(planned)
+    return RunPlan.of_plan(planned, place)
 
 
 def kind_of(name: str) -> str:
@@ -296,14 +296,18 @@ def watch(
 ) -> "Iterator[Point]":
     """Benchmark the checkpoints of a training as they are written.
 
-    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Checkpoints that were benchmarked
-    before come from the store. Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
+    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Of a dataset in a folder the split dev
+    is used, if there is one. Checkpoints that were benchmarked before come from the store.
+
+    Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
     """
+    from functools import partial
+
     from lexbench.watch import watch as watch_folder
 
-    place = _store(store, progress)
-    settings = {"once": once, "every": every, "tests_too": tests_too}
-    return watch_folder(Path(folder), _defined(system, place), datasets, measures, place, **settings)  # type: ignore[arg-type]
+    benchmark = partial(run, measures=measures, store=store, progress=progress)
+    given = _defined(system, _store(store, progress))
+    return watch_folder(Path(folder), given, datasets, benchmark, once=once, every=every, tests_too=tests_too)
 
 
 def train(
@@ -770,48 +774,57 @@ def import_formats() -> "Mapping[str, Format]":
     return imports()
 
 
-def store_push(
-    place: str,
-    patterns: Sequence[str] = (),
+def store_list(*, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreList":
+    """Return the artifacts of the store by dataset and system: their size, their age, and what uses them."""
+    from lexbench.report.store import StoreList
+
+    return StoreList.of_store(_store(store, progress))
+
+
+def store_remove(
+    names: Sequence[str] = (),
     *,
-    results: "str | Path | None" = None,
-    private: bool = False,
+    unreachable: bool = False,
+    dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Upload finished artifacts to a place. A pattern selects some of them (e.g. 'encodings/*').
+) -> "Removed":
+    """Remove artifacts from the store, with what they keep on servers.
 
-    With *results*, upload the results of that folder and its pages instead.
+    A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one
+    artifact ('runs/0123456789abcdef'). What uses a removed artifact is removed too. With *unreachable*, also remove what no
+    result uses. A *dry_run* removes nothing, and returns what would go.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import remove_artifacts
 
-    if results is None:
-        if private:
-            raise CommandError("--private needs --results: only results go to the Hugging Face hub")
-        return sharing.push_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.push_results(Path(results), place, private=private)])
+    return remove_artifacts(_store(store, progress), names, unreachable=unreachable, dry_run=dry_run)
 
 
-def store_pull(
-    place: str,
-    patterns: Sequence[str] = (),
-    *,
-    results: "str | Path | None" = None,
-    store: "str | Path | None" = None,
-    progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Download finished artifacts from a place into the store and check every digest. A pattern selects some of them.
+def store_check(*, recompute: int = 0, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreCheck":
+    """Read every byte of the store and list damaged artifacts.
 
-    With *results*, download results into that folder instead. Each file is checked; results in the folder that differ are
-    never replaced.
+    With *recompute*, so many results are also made again, from the stored corpora and vectors, and compared.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import check_store
 
-    if results is None:
-        return sharing.pull_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.pull_results(place, Path(results))])
+    return check_store(_store(store, progress), recompute, _progress(progress))
+
+
+def store_push(place: str, results: "str | Path", *, private: bool = False) -> list[str]:
+    """Upload the results in a folder, and its pages, to a place. Returns the names of the files."""
+    from lexbench.interop.sharing import push_results
+
+    return push_results(Path(results), place, private=private)
+
+
+def store_pull(place: str, results: "str | Path") -> list[str]:
+    """Download the results at a place into a folder. Returns the names of the new files.
+
+    Each file is checked; results in the folder that differ are never replaced.
+    """
+    from lexbench.interop.sharing import pull_results
+
+    return pull_results(place, Path(results))
 
 
 def store_root() -> Path:
@@ -826,11 +839,6 @@ def keep_traceback(name: str, text: str) -> Path | None:
     from lexbench.storage.store import keep_traceback as keep
 
     return keep(name, text)
-
-
-def _check_no_patterns(patterns: Sequence[str]) -> None:
-    if patterns:
-        raise CommandError("PATTERN selects artifacts of the store; with --results everything is copied")
 
 
 # ---- collections -----------------------------------------------------------------------------------------------------------
@@ -1027,18 +1035,21 @@ def judge(
     """
     from lexbench.analysis.judgements import Judgements
     from lexbench.analysis.stored_results import named_runs
+    from lexbench.artifacts.corpora import DatasetCorpus
+    from lexbench.artifacts.graph import Graph
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.runner import judging
-    from lexbench.runner.search import DatasetRunner
 
     model, place = judging.judge(judge), _store(store, progress)
     opened = open_dataset(*find_dataset(_in_split(dataset, split)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
-    runner = DatasetRunner(opened, place, _progress(progress))
-    made = judging.judge_documents(model, wanted, runner, Path(output), list(runs), depth)
+    with Graph(place, _progress(progress)) as graph:
+        corpus = graph.open(DatasetCorpus(opened))
+    settings: Any = {"lists": list(runs), "depth": depth, "progress": _progress(progress)}
+    made = judging.judge_documents(model, wanted, opened, corpus, Path(output), **settings)
     return Judgements(judging=made, path=str(output))
 
 
@@ -1078,14 +1089,11 @@ def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) ->
 # ---- machine ---------------------------------------------------------------------------------------------------------------
 
 
-def doctor(*, verify: bool = False) -> "Health":
-    """Show what is installed, what is missing, and what to type.
-
-    With *verify*, every byte of the store is read and damaged artifacts are listed.
-    """
+def doctor() -> "Health":
+    """Show what is installed, what is missing, and what to type."""
     from lexbench.storage.health import health
 
-    return health(verify=verify)
+    return health()
 
 
 def speed(

@@ -274,7 +274,7 @@ def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[C
     for grade in sorted({1, level}):
         if not (relevant := _with_relevant(qrels, grade)).all():
             what = "a relevant document" if grade == 1 else f"a document of grade {grade:g}"
-            yield Change("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)  # type: ignore[misc]
+            yield Change("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)
     if topics > len(qrels.query_ids):
         more = topics - len(qrels.query_ids)
         yield Change("queries", f"over all {topics} queries, {more} of them without judgements", others=more)

@@ -22,13 +22,17 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from lexbench import compiling, devices
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Search
+from lexbench.artifacts.turns import on_workers
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
-from lexbench.runner.search import joined
 from lexbench.storage import atomic
+from lexbench.storage.drafting import joined
+from lexbench.storage.node import Place, open_at
 from lexbench.timing import machine, protocol
 from lexbench.timing.other_queries import OtherQueries
 from lexbench.timing.stored_timings import Durations
@@ -65,9 +69,9 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     seconds, memory = {}, {}
     begin = compiling.clock()
     retriever = with_threads(own or _retriever(task), task.threads)
-    searcher = retriever.open(Path(task.index))
+    searcher = open_at(Search(StoredTexts(), retriever), Place.read(task.place))
     seconds["open"] = compiling.clock() - begin
-    queries = [Query(*query) for query in task.queries]
+    queries = task.queries
     others = OtherQueries(queries)
     size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
     encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)
@@ -148,9 +152,9 @@ def measure_imports(task: protocol.Baseline) -> None:
 
 def _retriever(task: protocol.Task) -> Any:
     """Return the retriever of a task, made from its expression."""
-    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
+    retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
-    return systems.on_workers(retriever, workers, lambda _line: None) if workers else retriever
+    return on_workers(retriever, workers, lambda _line: None)
 
 
 def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:

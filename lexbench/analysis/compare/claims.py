@@ -97,7 +97,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def refused(self) -> list[str]:
         """The claims that are refused, unclear or not shown."""
-        return [one.claim for one in (*self.values, *self.orders) if one.verdict in ("refused", "unclear", "not shown")]
+        verdicts = [*((one.claim, one.verdict) for one in self.values), *((one.claim, one.verdict) for one in self.orders)]
+        return [claim for claim, verdict in verdicts if verdict in ("refused", "unclear", "not shown")]
 
 
 class _System(NamedTuple):
