@@ -213,6 +213,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     vectors: Vectors | None = None  # of encoders' vectors
     work: Work | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
+    tokenizers: dict[str, str] = {}  # SHA-256 of those that count for measures with a budget of tokens, by name
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
     notes: list[Note] = []
