@@ -63,6 +63,8 @@ def run(
     """
     prepare(store)
     shown, executor = progress or Progress(), executor or named_executor()
+    for name in dict.fromkeys(job.system.name for job in plan.jobs if job.system.expression and not job.system.reusable):
+        shown.note(f'{name} may change unseen, so the store keeps nothing of it; name a revision, e.g. revision="1"')
     opened: dict[str, Data] = {}
     store.check_disk(sum(step.bytes for step in plan.steps(store, opened)))
     for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
