@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import same_list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
@@ -78,23 +80,37 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     for result in compared:
         check(result)
     compared.check_comparable()
-
-    # The family of tests is every system on every dataset; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(measures)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: compared.values(name, measures[name]) for name in measures}
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in values.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
+    tested = _with_holm(
+        [
+            _on_dataset(compared, name, measures[name], resamples, _unmeasured(compared.column(name).values()), margin=limit)
+            for name in measures
+        ]
+    )
 
     known = results.session.data if isinstance(results, Results) else {}
     reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
+        [
+            Pair(label, measures[name], entries[labels[0], name], entries[label, name])
+            for name in measures
+            if not entries[label, name].result.unmeasured
+        ]
         for label in labels[1:]
     ]
     return Comparison(
@@ -102,7 +118,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=list(_means(labels, measures, values)),
+        means=list(_means(labels, measures, values, {result.system for result in compared if result.unmeasured})),
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
         margin=margin,
@@ -132,11 +148,12 @@ def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    why = _unmeasured(compared.column(dataset).values())
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1 - len(why)))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
-        on = _on_dataset(restricted, dataset, measure, resamples, 1 - LEVEL / family)
+        on = _on_dataset(restricted, dataset, measure, resamples, why, 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
     return _with_holm(tested)
 
@@ -150,10 +167,10 @@ def measure_of(dataset: str, measure: str | None) -> str:
 
 
 def _on_dataset(
-    compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
+    compared: Results, dataset: str, measure: str, resamples: int, unmeasured: Mapping[str, str], level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems on one dataset with the first, except the *unmeasured*; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -178,8 +195,15 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if result.system not in unmeasured
         ],
+        unmeasured=dict(unmeasured),
     )
+
+
+def _unmeasured(results: Iterable[Result]) -> dict[str, str]:
+    """Return why the scores of a system say nothing, by system; nothing of the others."""
+    return {result.system: result.unmeasured for result in results if result.unmeasured}
 
 
 def _difference(
@@ -228,9 +252,12 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]], unmeasured: AbstractSet[str]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that are *unmeasured* on a dataset have no difference.
+    """
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -250,15 +277,18 @@ def _means(
                     interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
 
 def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
+    """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+    yield from compared.unmeasured
+    yield from same_list_notes(compared)
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
     yield from judged_gaps(list(compared))

@@ -77,8 +77,14 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     queries: int
     scores: list[Score]  # of all systems
-    differences: list[Difference]  # of all but the first
+    differences: list[Difference]  # of all that were measured, but the first
+    unmeasured: dict[str, str] = {}  # systems whose scores say nothing, and why: they have no difference
     slice: str = ""  # "" for all queries
+
+    def pairs(self) -> Iterator[tuple[Score, Difference | None]]:
+        """Yield the score of each system, with its difference to the first if there is one."""
+        by_system = {one.system: one for one in self.differences}
+        yield from ((score, by_system.get(score.system)) for score in self.scores)
 
 
 class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +120,11 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
     slices_sha256: str = ""  # of the file that declares them
 
+    @property
+    def unmeasured(self) -> list[str]:
+        """Each "SYSTEM on DATASET" whose scores say nothing about the system."""
+        return [f"{system} on {on.dataset}" for on in self.datasets for system in on.unmeasured]
+
     def tables(self) -> list[Table]:
         """Return the tests, the settings that differ, and the queries that changed most."""
         return _tables(self)
@@ -122,11 +133,12 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return a row per system and dataset, or slice: its mean, and its difference to the baseline with the tests."""
         rows = []
         for on in (*self.datasets, *self.slices):
-            for score, difference in zip(on.scores, (None, *on.differences), strict=True):
+            for score, difference in on.pairs():
                 tested = msgspec.structs.asdict(difference) if difference else {}
                 tested.pop("system", None)
                 place = {"dataset": on.dataset, "slice": on.slice, "measure": on.measure, "queries": on.queries}
-                rows.append({**place, "system": score.system, "mean": score.mean, **tested})
+                why = {"unmeasured": on.unmeasured[score.system]} if score.system in on.unmeasured else {}
+                rows.append({**place, "system": score.system, "mean": score.mean, **tested, **why})
         return rows
 
 
@@ -181,10 +193,10 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     tail = (*_PAIRED, *(("bound", "no worse") if comparison.margin is not None else ()))
     if len(comparison.datasets) == 1:
         on = comparison.datasets[0]
-        first, *others = on.scores
+        (first, _), *others = on.pairs()
         rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
-        for score, difference in zip(others, on.differences, strict=True):
-            rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
+        for score, difference in others:
+            rows.append((_named(score.system, names), number(score.mean), *_cells(difference, len(tail))))
         yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
         yield from _over_seeds(comparison, names)
         yield from _on_slices(comparison, names)
@@ -192,10 +204,13 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     measures = {on.measure for on in comparison.datasets}
     for at, system in enumerate(comparison.systems[1:], start=1):
         rows = [
-            _row_of(on, at, on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}") for on in comparison.datasets
+            _row_of(on, at, len(tail), on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}")
+            for on in comparison.datasets
         ]
         for mean in comparison.means:
-            of_mean = mean.differences[at - 1]
+            of_mean = next((one for one in mean.differences if one.system == system), None)
+            if of_mean is None:
+                continue
             cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
             means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
             rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
@@ -207,8 +222,8 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield a table per system with a row for each slice."""
     for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
-        rows = [_row_of(on, at, on.slice, str(on.queries)) for on in comparison.slices]
-        family = len(comparison.slices) * (len(comparison.systems) - 1)
+        rows = [_row_of(on, at, len(_PAIRED), on.slice, str(on.queries)) for on in comparison.slices]
+        family = sum(len(on.differences) for on in comparison.slices)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
@@ -227,19 +242,25 @@ def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table
             interval_cell(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
         )
         for on in comparison.datasets
-        for score, difference in zip(on.scores, (None, *on.differences), strict=True)
+        for score, difference in on.pairs()
     ]
     if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
         header = ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds")
         yield Table("over seeds", header, tuple(rows), _SEEDS)
 
 
-def _row_of(on: DatasetComparison, system: int, *heads: str) -> tuple[str, ...]:
-    return (*heads, number(on.scores[0].mean), number(on.scores[system].mean), *_cells(on.differences[system - 1]))
+def _row_of(on: DatasetComparison, system: int, cells: int, *heads: str) -> tuple[str, ...]:
+    score, difference = [*on.pairs()][system]
+    return (*heads, number(on.scores[0].mean), number(score.mean), *_cells(difference, cells))
 
 
-def _cells(difference: Difference) -> tuple[str, ...]:
-    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds."""
+def _cells(difference: Difference | None, count: int) -> tuple[str, ...]:
+    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds.
+
+    Without a difference the system was not measured, which its *count* of cells say.
+    """
+    if difference is None:
+        return tuple("not measured" if at == len(_PAIRED) - 1 else number(None) for at in range(count))
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
@@ -293,12 +314,15 @@ def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
     if len(comparison.datasets) == 1:
         return
     for at, system in enumerate(comparison.systems[1:]):
-        differences = [on.differences[at] for on in comparison.datasets]
+        found = [[*on.pairs()][at + 1][1] for on in comparison.datasets]
+        differences = [difference for difference in found if difference]
         significant = [difference for difference in differences if difference.corrected < LEVEL]
         better = sum(difference.difference > 0 for difference in significant)
         equal = len(differences) - len(significant)
         counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
         line = f"{names[system]}: {counts} of {len(differences)} datasets"
+        if len(differences) < len(found):
+            line += f"; not measured on {len(found) - len(differences)}"
         if comparison.margin is not None:
             holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
             line += f"; {no_worse(comparison.margin, holds)}"
