@@ -3,6 +3,7 @@
 import json
 import socket
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,6 +52,12 @@ def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
+
+
+def milvus_words(folder, port):
+    """Return the command that starts the server of milvus-lite with its data in *folder*."""
+    start = "from milvus_lite.cmdline import main; main()"
+    return [sys.executable, "-c", start, "server", "--data-dir", folder, "--host", "127.0.0.1", "--port", str(port)]
 
 
 @contextmanager

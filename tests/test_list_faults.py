@@ -1,6 +1,7 @@
 """Systems that did not work are not measured, instead of worse: in run, score, compare, gate, audit and the board."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -29,7 +30,10 @@ STAMPS = {"system": "s", "dataset": "d", "contract": "none"}
 
 def judged(queries, documents):
     """Return judgements of *queries* queries that name so many different *documents*, d0 first."""
-    return given_qrels({f"q{at}": {f"d{number}": 1 for number in range(at, documents, queries)} for at in range(queries)})
+    most = max(queries, documents)
+    return given_qrels(
+        {f"q{at}": {f"d{number % documents}": 1 for number in range(at, most, queries)} for at in range(queries)}
+    )
 
 
 def lists(count, documents=lambda at: [f"d{at + rank}" for rank in range(6)], score=lambda rank: 9 - rank):
@@ -56,6 +60,8 @@ ONE = [f"d{rank}" for rank in range(6)]
         (lists(10, lambda _: ONE), 10, 20, "10 of 10 queries got one and the same list"),
         (lists(10, lambda at: ONE if at < 6 else [f"d{at}"]), 10, 20, "6 of 10 queries got one and the same list"),
         (lists(10, lambda at: ONE if at < 5 else [f"d{at}"]), 10, 20, ""),
+        (lists(10, lambda at: [*ONE, "d6", "d7", "d8", "d9", f"d{10 + at}"]), 10, 20,
+         "10 of 10 queries got one and the same list"),  # the first ten documents count
         (lists(10, lambda _: ["d3"]), 10, 20, "10 of 10 queries got one and the same list"),
         (lists(10, lambda at: [*ONE[:-1], f"d{6 + at}"]), 10, 20, ""),
         (lists(10, lambda at: [*ONE[:4], ONE[5 - at % 2], ONE[4 + at % 2]]), 10, 9, ""),
@@ -168,7 +174,7 @@ def test_a_server_at_a_wrong_address_ends_with_one(bread, store, capsys):
 
 def test_a_comparison_has_no_test_of_a_dead_arm(dead):
     """No difference, p or place in the family of tests; the others are as without it."""
-    with_dead, without = dead.compare("bm25", "other", "empty", "one"), dead.compare("bm25", "other")
+    with_dead, without = dead.compare("bm25", "other", "empty", "one", margin=0.1), dead.compare("bm25", "other", margin=0.1)
     (on,) = with_dead.datasets
     assert on.unmeasured == {
         "empty": "16 of 16 queries got no document", "one": "16 of 16 queries got one and the same list",
@@ -238,6 +244,7 @@ def test_audit_ranks_and_board_put_a_dead_system_aside(dead, tmp_path, capsys):
     dead.save(folder)
     printed = " ".join(ended(capsys, 0, "audit", folder).out.split())
     assert "empty on bread/test: not measured: 16 of 16 queries got no document" in printed
+    assert not re.search(r"(empty|one) +0\.", printed)
     assert {one.system for one in dead.ranks().systems} == {"bm25", "other"}
     assert dead.ranks().left_out == ["empty", "one"]
     (section,) = read_board(folder).suites
