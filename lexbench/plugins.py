@@ -83,6 +83,7 @@ class Plugin:
 class Model(Plugin):
     """What encoders, rerankers and retrievers can report about their trained model."""
 
+    reads_instructions: bool = False  # whether it is given the `instruction` of a query; a note says if it is not
     elsewhere: ClassVar[str] = ""  # what computes instead of this process, e.g. "a server": timings are flagged and not ranked
 
     def notes(self) -> Sequence[str]:
@@ -109,6 +110,10 @@ class Model(Plugin):
         """Return the ids of datasets whose queries the model was trained on."""
         return ()
 
+    def for_dataset(self, dataset: str) -> Self:
+        """Return the model as it is used on the dataset with this id, e.g. with its prompt. Default: the model itself."""
+        return self
+
 
 # ---- encoders --------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class Encoder(Model):
     `encode_tokens` instead of `encode_document`; one that looks vectors up by id overrides `encode_queries` too.
     """
 
+    looks_up: ClassVar[bool] = False  # whether vectors of queries are read instead of made: timings are flagged and not ranked
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers

@@ -217,8 +217,8 @@ def test_a_run_file_and_a_given_run_are_checked(bread, store, tmp_path, capsys):
 def test_a_gate_accepts_no_dead_baseline(bread, store, tmp_path, capsys, monkeypatch):
     """Neither `gate init` nor `gate` nor `gate update` takes a system that answers nothing, or a baseline of zeros."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("def search(queries, k):\n    return {query: {} for query in queries}\n")
-    said = ended(capsys, 3, "gate", "init", "-d", bread, "-r", "mine:search").err
+    (tmp_path / "silent.py").write_text("def search(queries, k):\n    return {query: {} for query in queries}\n")
+    said = ended(capsys, 3, "gate", "init", "-d", bread, "-r", "silent:search").err
     assert "was not measured: 16 of 16 queries got no document" in said
     assert not (tmp_path / "lexbench-gate.toml").exists()
 
@@ -232,7 +232,7 @@ def test_a_gate_accepts_no_dead_baseline(bread, store, tmp_path, capsys, monkeyp
     ended(capsys, 0, "gate")
 
     gates = Path("lexbench-gate.toml")
-    gates.write_text(gates.read_text().replace('"bm25"', '"mine:search"'))
+    gates.write_text(gates.read_text().replace('"bm25"', '"silent:search"'))
     for words in (["gate"], ["gate", "update"]):
         assert "was not measured: 16 of 16 queries got no document" in ended(capsys, 3, *words).err
     assert any(read_baselines(baselines)[name].values.values())

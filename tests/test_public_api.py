@@ -37,7 +37,7 @@ SHOWN = {
     "suite": "Leaderboard.copy", "baseline": "Leaderboard.copy", "check": "Leaderboard.stale",
     "plot": "Probe.plot",
 }  # fmt: skip
-COPIED = {("leaderboard", "dataset")} | {
+COPIED = {("leaderboard", "dataset"), ("leaderboard", "split")} | {
     (f"train {step}", "time") for step in ("pretrain", "imitate", "mine", "finetune", "all")
 }
 # arguments of Leaderboard.copy and training_plan

@@ -136,7 +136,7 @@ def explain(
             raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
         return _explain_vectors(explained, Query("", query), None, documents, k)
     runner = DatasetRunner(open_dataset(*find_dataset(dataset)), store or Store(), progress or Progress())
-    asked = _query(query, runner.dataset)
+    asked, explained = _query(query, runner.dataset), explained.for_dataset(runner.dataset.contract.id)
     return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, runner, documents, k)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench import devices
+from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, listed, shortened
 from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import check_length, fetch
@@ -98,18 +99,26 @@ class Transformer(LocalModel, Encoder):
         The latter has the settings that other models lack, e.g. cut vectors and prompts.
         """
         stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
+        actual = {name: getattr(self, name, value) for name, value in stated.items()}
+        prompt = self.prompt_notes() if isinstance(self, Prompted) else []
+        if isinstance(self, Prompted) and "query_prompt" in actual:  # a file of prompts means to have others
+            actual["query_prompt"] = stated["query_prompt"] if prompt else self.asked_prompt
         optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
         ordinary = optional | {"query_prompt": "", "document_prompt": ""}
         taken = [
             f"{name}={value!r}"
             for name, value in stated.items()
-            if name in ordinary and ordinary[name] != value == getattr(self, name)
+            if name in ordinary and ordinary[name] != value == actual[name]
         ]
-        return [
-            f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
-            for name, value in stated.items()
-            if name not in (*self.lengths, *self.query_lengths) and value != getattr(self, name, value)
-        ] + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+        return (
+            [
+                f"{name}={actual[name]!r} was asked for, and the checkpoint says {name}={value!r}"
+                for name, value in stated.items()
+                if name not in (*self.lengths, *self.query_lengths) and value != actual[name]
+            ]
+            + prompt
+            + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+        )
 
     def slow_note(self) -> str:
         """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
@@ -282,7 +291,7 @@ class SparseTransformer(Transformer):
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
         model = self._query_model()
-        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.query_prompt + text for text in texts])
+        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.asked_prompt + text for text in texts])
         return self._encode(model, tokens, vectors_of=self._query_vectors)
 
     def _query_vectors(self, model: Any, batch: Batch) -> Any:
@@ -295,8 +304,8 @@ class SparseTransformer(Transformer):
 
 
 @dataclass(frozen=True)
-class PromptedSparse(SparseTransformer):
-    """The settings of `Transformer`, and the following.
+class PromptedSparse(SparseTransformer, Prompted):
+    """The settings of `Transformer` and `Prompted`, and the following.
 
     Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool. *unknown_ok* accepts a
     folder with code of its authors and settings that only that code knows; they are ignored, and the code never runs.
@@ -306,6 +315,11 @@ class PromptedSparse(SparseTransformer):
     document_prompt: str = optional("")
     pool_prompts: bool = optional(True)
     unknown_ok: bool = runtime(False)
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for impossible settings."""
+        super().__post_init__()
+        self.check_prompts()
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""

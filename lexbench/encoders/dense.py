@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.encoders._prompts import Prompted
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Dense(Transformer):
-    """The settings of `Transformer`, and the following; folders of sentence-transformers state most of them.
+class Dense(Transformer, Prompted):
+    """The settings of `Transformer` and `Prompted`, and the following; folders of sentence-transformers state most of them.
 
     *pooling*: "cls" is the state of the first token, "last" of the last token, "mean" the mean of all real positions, "max" the
     largest value of each dimension. "mean_sqrt_len" divides the sum by the root of the number of positions, "weightedmean"
@@ -80,6 +81,7 @@ class Dense(Transformer):
                 f"{instead(Path(self.model), 'dense')}"
             )
         super().__post_init__()
+        self.check_prompts()
         for name, joint, known in (("pooling", "+", POOLINGS), ("head", "_", STEPS)):
             value = getattr(self, name)
             if (name, value) != ("head", "none") and not set(value.split(joint)) <= set(known):
@@ -116,7 +118,7 @@ class Dense(Transformer):
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
         model = self._query_model()
-        tokens = self._tokens(model, [self.query_prompt + text for text in texts], "query_length")
+        tokens = self._tokens(model, [self.asked_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
             tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
         vectors: NDArray[np.float32] = self._encode(model, tokens, vectors_of=self._query_vectors)
@@ -141,7 +143,7 @@ class Dense(Transformer):
 
     def _query_vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch of queries."""
-        return self._pooled(model, batch, self.query_prompt)
+        return self._pooled(model, batch, self.asked_prompt)
 
     def _pooled(self, model: "DenseModel", batch: Batch, prompt: str) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch of texts behind *prompt*."""

@@ -81,7 +81,7 @@ class InferenceFree(SparseMLM):
         """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
         weights = self._table()
         width = max(len(weights), self._vocabulary())
-        prompted = [self.query_prompt + text for text in texts]
+        prompted = [self.asked_prompt + text for text in texts]
         encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]

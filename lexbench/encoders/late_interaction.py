@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from lexbench.encoders._prompts import Prompted
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LateInteraction(Transformer):
-    """The settings of `Transformer`, and the following; folders of ColBERT and PyLate state most of them.
+class LateInteraction(Transformer, Prompted):
+    """The settings of `Transformer` and `Prompted`, and the following; folders of ColBERT and PyLate state most of them.
 
     Markers are tokens, "" for none; lengths include them. Queries are filled with [MASK] up to *mask_queries_to* tokens, which
     have vectors; other tokens attend to them only with *attend_to_masks*. With *skip_punctuation* the model reads tokens of
@@ -64,6 +65,7 @@ class LateInteraction(Transformer):
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
+        self.check_prompts()
         if self.mask_queries_to < 0:
             raise CommandError(f"late_interaction(mask_queries_to={self.mask_queries_to}): a whole number from 0")
         if self.head != "none" and not set(self.head.split("_")) <= set(STEPS):
@@ -89,7 +91,7 @@ class LateInteraction(Transformer):
         model = self._query_model()
         model.check_head(self._steps)
         marker = model.token_id(self.query_marker, "query_marker") if self.query_marker else None
-        tokens = model.marked([self.query_prompt + text for text in texts], self.query_length, "query_length", marker)
+        tokens = model.marked([self.asked_prompt + text for text in texts], self.query_length, "query_length", marker)
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
             model.check_length(self.mask_queries_to, "mask_queries_to")

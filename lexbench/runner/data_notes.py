@@ -7,7 +7,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.runner.artifacts import placed
 from lexbench.runner.search import DatasetRunner
-from lexbench.runner.systems import System
+from lexbench.runner.systems import System, trained_members
 
 _MANY = 0.1  # share of documents without text from which it is said
 _SAMPLE = 200  # documents, evenly spaced, whose letters are counted
@@ -20,6 +20,7 @@ def data_notes(system: System, runner: DatasetRunner) -> Iterator[str]:
     if corpus.empty > _MANY * len(corpus):
         yield f"{corpus.empty:,} of {len(corpus):,} documents have no text, so no system finds them"
     yield from _equal_queries(runner.dataset)
+    yield from _unread_instructions(system, runner.dataset)
     english = any(getattr(leaf, "analyzer", "") == "english" for leaf, _ in placed(system.retriever, runner.artifacts))
     if english and (share := other_scripts(corpus)) > 1 / 2:
         letters = f"{share:.0%} of the letters of the corpus are not Latin"
@@ -34,13 +35,26 @@ def _equal_queries(dataset: Dataset) -> Iterator[str]:
             relevant[row.query_id].add(row.doc_id)
     by_text: dict[str, list[str]] = {}
     for query in dataset.queries:
-        by_text.setdefault(" ".join(query.text.split()).casefold(), []).append(query.query_id)
+        by_text.setdefault(" ".join(f"{query.text} {query.instruction}".split()).casefold(), []).append(query.query_id)
     groups = [ids for text, ids in by_text.items() if text and any(relevant[one] != relevant[ids[0]] for one in ids[1:])]
     if groups:
         first, second = groups[0][0], next(one for one in groups[0][1:] if relevant[one] != relevant[groups[0][0]])
         yield (
             f"{sum(map(len, groups))} of {len(dataset.queries)} judged queries have the text of another query with other "
             f"relevant documents, e.g. {first!r} and {second!r}: no system can rank well for both"
+        )
+
+
+def _unread_instructions(system: System, dataset: Dataset) -> Iterator[str]:
+    """Yield a note if queries have instructions that a member of *system* is not given."""
+    instructed = sum(bool(query.instruction) for query in dataset.queries)
+    blind = [member for member in trained_members(system.retriever) if not member.reads_instructions] if instructed else []
+    for member in {type(member): member for member in blind}.values():
+        able = hasattr(member, "instructed_query")
+        advice = '; to put them behind the query, type instructed_query="{query} {instruction}"' if able else ""
+        yield (
+            f"{instructed} of {len(dataset.queries)} judged queries have an instruction, which "
+            f"{type(member).__name__} does not read{advice}"
         )
 
 

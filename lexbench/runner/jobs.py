@@ -34,7 +34,7 @@ from lexbench.runner.artifacts import placed
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import noted, score_ranked, unknown_documents, without_relevant
+from lexbench.runner.scoring import noted, score_ranked, unknown_documents, unstated_thresholds, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name, trained_members, weight_bytes
@@ -184,7 +184,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[Not
             lines = [
                 *chosen,
                 *noted("documents", runner.notes),
-                *judgement_notes(runner),
+                *judgement_notes(runner, job.measures),
                 *noted("documents", data_notes(system, runner)),
                 *model_notes(system, job.contract.id),
                 *candidate_notes(system, runner, ranked.run),
@@ -352,11 +352,12 @@ def model_notes(system: System, dataset: str) -> list[Note]:
     return list(dict.fromkeys(lines))
 
 
-def judgement_notes(runner: DatasetRunner) -> list[Note]:
-    """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
+def judgement_notes(runner: DatasetRunner, measures: Sequence[str]) -> list[Note]:
+    """Return notes about the judgements: queries without relevant documents or text, thresholds, and the LLM judge."""
     place, textless = runner.dataset.source.place("judgements"), runner.dataset.topics.textless
     path = Path(place) if place else None
     lines = [*noted("judgements", runner.dataset.source.judgement_notes()), *without_relevant(runner.dataset.qrels)]
+    lines += unstated_thresholds(runner.dataset.qrels, measures, runner.dataset.contract.stamp)
     if textless:
         line = f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}"
         lines.append(Note("judgements", line))

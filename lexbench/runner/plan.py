@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from lexbench.answer import Answer
-from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
+from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
+from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status, typed_id, typed_place
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
@@ -169,7 +169,7 @@ def kind_of(name: str) -> str:
         return "suite"
     if name.startswith((PREFIX, LIBRARY)) or find_contract(name):
         return "dataset"
-    if Path(name).exists():
+    if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
     raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
@@ -188,7 +188,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
 ) -> Plan:
     """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory.
 
-    With *both_recalls*, `Success@k` is measured beside the deepest official recall.
+    With *both_recalls*, `Success@k` is measured beside official recall.
     """
     is_path = str(data).startswith((".", "/", "~")) and not str(data).endswith(".toml")
     if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
@@ -201,9 +201,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
         return plan_suite(suite, systems, datasets, measure_names, depth, str(data))
     if datasets:
         raise CommandError(f"-d {', '.join(datasets)} chooses datasets of a suite, and this is one dataset")
-    measure_names = measure_names or MEASURES
-    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
-    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns)
+    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns, both_recalls=both_recalls)
 
 
 def plan_suite(
@@ -218,7 +216,7 @@ def plan_suite(
 
     *measure_names* and *depth* default to the suite's. *name* is what was typed for the suite.
     """
-    datasets = [find_dataset(name)[0].id if Path(name).is_dir() else name for name in datasets]
+    datasets = list(map(typed_id, datasets))
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
@@ -252,9 +250,13 @@ def plan_dataset(
     depth: int,
     split: str | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
+    *,
+    both_recalls: bool = False,
 ) -> Plan:
-    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`)."""
+    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`); *both_recalls* as in `plan_of`."""
     contract, source = find_dataset(data, split, columns)
+    measure_names = measure_names or contract.default_measures
+    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
     command = None
     if isinstance(data, str | Path):
         command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
@@ -265,9 +267,15 @@ def plan_dataset(
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the measures *names*, and for the deepest official recall `R@k` also `Success@k`, which papers call recall too."""
-    cutoffs = [cutoff_of(name) or 0 for name in names if name.startswith(("R@", "R("))]
-    return tuple(dict.fromkeys([*names, *([f"Success@{max(cutoffs)}"] if cutoffs else [])]))
+    """Return the measures *names*, with `Success@k`, which papers call recall too, beside the first official recall `R@k`.
+
+    If another pair of them has a common cutoff, nothing is added, so that all tables show the same recall.
+    """
+    official, other = (
+        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}("))] for kind in ("R", "Success")
+    )
+    added = [] if {*official} & {*other} else [f"Success@{cutoff}" for cutoff in official[:1]]
+    return (*names, *added)
 
 
 def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
@@ -311,7 +319,7 @@ def _job(
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)
-    tuning.check(system.retriever, contract)
+    tuning.check(system.retriever, contract, source)
     with_thresholds = tuple(dict.fromkeys(with_threshold(measure, contract) for measure in measure_names))
     for measure in with_thresholds:
         cutoff = cutoff_of(measure)
@@ -320,4 +328,4 @@ def _job(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
     repeat = f"{command} -r {quote(system.definition)}" if command and system.definition else None
-    return Job(contract, system, with_thresholds, depth, repeat, source)
+    return Job(contract, system.for_dataset(contract.id), with_thresholds, depth, repeat, source)

@@ -58,6 +58,18 @@ class System:
         """Whether another session can know that it is the same system."""
         return is_reusable(self.recipe)
 
+    def for_dataset(self, dataset: str) -> "System":
+        """Return the system as it is on the dataset with this id: models may have another prompt for each."""
+
+        def changed(plugin: Any) -> Any:
+            new = plugin.for_dataset(dataset) if isinstance(plugin, Model) else plugin
+            if new is not plugin and isinstance(plugin, Encoder):
+                _short_names[new] = short_name(plugin)
+            return new
+
+        retriever = registry.replace_plugins(self.retriever, changed)
+        return self if retriever is self.retriever else replace(self, retriever=retriever, recipe=describe(retriever))
+
 
 def system(given: Any, name: str | None = None, imported_from: str = "") -> System:
     """Return the system of an expression, a retriever, or an encoder object; tables call it *name* if that is given.

@@ -1,8 +1,9 @@
 """Weights of fusions that are chosen by what they score: weights="tuned" and weights="oracle".
 
-Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`. It has the same corpus;
-queries that are also tested are left out. The oracle's weights are chosen on the tested queries: an upper bound of what any
-choice could give, and no result. The members of a fusion are searched once, then all weights of a grid are tried.
+Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`, or on the split dev of
+a user's folder. It has the same corpus; queries that are also tested are left out. The oracle's weights are chosen on the
+tested queries: an upper bound of what any choice could give, and no result. The members of a fusion are searched once, then all
+weights of a grid are tried.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise
 from math import comb
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,12 +20,14 @@ from safetensors.numpy import load_file, save
 
 from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.location import find_folder
+from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
-from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
+from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher, Source
 from lexbench.results import Note
 from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, joined, own_positions
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
@@ -45,17 +49,32 @@ def rules(retriever: Retriever) -> Iterator[str]:
         yield str(retriever.weights)
 
 
-def check(retriever: Retriever, contract: Contract) -> None:
-    """Raise CommandError if *retriever* has weights to tune and the dataset's *contract* names no queries for it."""
+def _tuning_data(contract: Contract, source: Source | None) -> tuple[Contract, Source | None]:
+    """Return the dataset to tune on: that of the *contract*, or another split for development of the user's folder *source*.
+
+    Raises CommandError if there is none.
+    """
+    if contract.tuning:
+        return contract_of(contract.tuning), None
+    if isinstance(source, Files):
+        folder = folder_of(Path(source.place("judgements")))
+        splits = [split for split in find_tables(folder, "judgements") if split in NOT_TEST and split != contract.source.split]
+        if splits:
+            return find_folder(folder, splits[0], contract.source.columns)
+        what = f"{contract.id} has no other split for development; put qrels/dev.tsv into {folder}"
+        raise CommandError(f'{what}, because weights="tuned" needs queries to tune on, or type weights=[…]')
+    known = [other.id for other in all_contracts().values() if other.tuning]
+    raise CommandError(
+        f'{contract.id}: its contract names no tuning queries, which weights="tuned" needs; type weights=[…], or run only '
+        f"datasets that have some: {', '.join(known)}"
+    )
+
+
+def check(retriever: Retriever, contract: Contract, source: Source | None = None) -> None:
+    """Raise CommandError if *retriever* has weights to tune and there are no queries for it (see `_tuning_data`)."""
     if "tuned" not in rules(retriever):
         return
-    if contract.tuning is None:
-        known = [other.id for other in all_contracts().values() if other.tuning]
-        raise CommandError(
-            f'{contract.id}: its contract names no tuning queries, which weights="tuned" needs; type weights=[…], or run only '
-            f"datasets that have some: {', '.join(known)}"
-        )
-    tuning = contract_of(contract.tuning)
+    tuning, _ = _tuning_data(contract, source)
     if tuning.corpus != contract.corpus:
         raise CommandError(
             f"{contract.id} has the corpus {contract.corpus}, and {tuning.id}, its tuning queries, {tuning.corpus}; "
@@ -75,7 +94,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         return system, []
     queries = {"oracle": _TuningQueries(runner.dataset)} if "oracle" in needed else {}
     if "tuned" in needed:
-        check(system.retriever, runner.dataset.contract)
+        check(system.retriever, runner.dataset.contract, runner.dataset.source)
         queries["tuned"] = _tuning_queries(runner.dataset)
     for rule in queries.values():
         rule.dataset.check_corpus(runner.corpus)
@@ -109,7 +128,7 @@ class _TuningQueries(NamedTuple):
 
 def _tuning_queries(tested: Dataset) -> _TuningQueries:
     """Return the dataset of the tuning queries, without the queries that are also tested."""
-    tuning = open_dataset(contract_of(str(tested.contract.tuning)))
+    tuning = open_dataset(*_tuning_data(tested.contract, tested.source))
     ids = {query.query_id for query in tested.queries}
     texts = {_plain(query) for query in tested.queries}
     queries = tuple(query for query in tuning.queries if query.query_id not in ids and _plain(query) not in texts)

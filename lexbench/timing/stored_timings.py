@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from lexbench.results import Latency, Timing
-from lexbench.storage.artifact_folder import digest, key_facts_of
+from lexbench.results import Latency, Results, Timing
+from lexbench.storage.artifact_folder import digest, key_facts_of, key_of
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, VERSION, Facts
 from lexbench.types import Hits
@@ -163,3 +163,12 @@ def timings_of_run(store: Store, key: str) -> list[Timing]:
             wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     return [read_timing([found[number] for number in sorted(found)]) for found in whole]
+
+
+def with_timings(results: Results, store: Store) -> Results:
+    """Return *results* with the timings of their runs in *store*, where they have none."""
+    entries = []
+    for entry in results.entries:
+        found = timings_of_run(store, key_of(entry.run)) if isinstance(entry.run, Path) and not entry.result.timings else []
+        entries.append(entry._replace(result=msgspec.structs.replace(entry.result, timings=found)) if found else entry)
+    return Results(entries, failures=results.failures, session=results.session)

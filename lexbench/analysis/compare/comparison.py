@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from lexbench.analysis.compare.tables import (
     MeanDifference,
     Score,
 )
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.noninferiority import noninferiority
@@ -31,7 +30,7 @@ from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import find_dataset, typed_place
 from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
@@ -52,7 +51,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     store: Store,
     results: Results | Path | None = None,
     datasets: Sequence[str] = (),
-    measure: str | None = None,
+    measures: Sequence[str] = (),
     margin: float | None = None,
     queries: int = 5,
     seeds: Mapping[str, Sequence[str]] = {},
@@ -61,22 +60,24 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
-    on *datasets* (default: all that every system has) by *measure* (default: the headline of the dataset's suite); with a
-    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report;
-    *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on which systems are
-    compared too.
+    on *datasets* (default: all that every system has) by each of *measures* (default: the headline of the dataset's suite);
+    with a *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
+    by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset
+    on which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
     chosen = _selected(names, store, results, seeds)
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
-    measures = {name: measure_of(name, measure) for name in common_datasets(chosen, wanted)}
-    compared = newest(chosen, measures)
+    shared = common_datasets(chosen, wanted)
+    # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
+    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
+    compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in compared:
         check(result)
     compared.check_comparable()
@@ -87,28 +88,27 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
                 f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
             )
 
-    # The family of tests is every measured system on every dataset; all p are corrected over it.
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
     family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
-    values = {name: compared.values(name, measures[name]) for name in measures}
-    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in values.values())
+    values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm(
-        [
-            _on_dataset(compared, name, measures[name], resamples, _unmeasured(compared.column(name).values()), margin=limit)
-            for name in measures
-        ]
-    )
+    tested = [
+        on
+        for of in asked
+        for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
+    ]
 
     known = results.session.data if isinstance(results, Results) else {}
     reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [
-            Pair(label, measures[name], entries[labels[0], name], entries[label, name])
-            for name in measures
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
             if not entries[label, name].result.unmeasured
         ]
         for label in labels[1:]
@@ -118,13 +118,19 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=list(_means(labels, measures, values, {result.system for result in compared if result.unmeasured})),
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
+        family=family,
         margin=margin,
-        worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=list(_notes(chosen, compared, all_asked=bool(datasets))),
-        slices=_on_slices(compared, measures, slices) if slices else [],
+        worse=[
+            f"{one.system} on {on.dataset}" + (f" by {on.measure}" if len(asked) > 1 else "")
+            for on in tested
+            for one in on.differences
+            if _is_worse(one)
+        ],
+        notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
+        slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
 
@@ -141,19 +147,19 @@ def _selected(
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    why = _unmeasured(compared.column(dataset).values())
-    family = max(1, len(slices.queries) * (len(compared.systems) - 1 - len(why)))
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
-        on = _on_dataset(restricted, dataset, measure, resamples, why, 1 - LEVEL / family)
+        on = _on_dataset(restricted, dataset, measure, resamples, 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
     return _with_holm(tested)
 
@@ -167,10 +173,10 @@ def measure_of(dataset: str, measure: str | None) -> str:
 
 
 def _on_dataset(
-    compared: Results, dataset: str, measure: str, resamples: int, unmeasured: Mapping[str, str], level: float = 1 - LEVEL,
+    compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first, except the *unmeasured*; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -195,15 +201,10 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
-            if result.system not in unmeasured
+            if not result.unmeasured
         ],
-        unmeasured=dict(unmeasured),
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
-
-
-def _unmeasured(results: Iterable[Result]) -> dict[str, str]:
-    """Return why the scores of a system say nothing, by system; nothing of the others."""
-    return {result.system: result.unmeasured for result in results if result.unmeasured}
 
 
 def _difference(
@@ -252,12 +253,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]], unmeasured: AbstractSet[str]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
     """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
 
-    Systems that are *unmeasured* on a dataset have no difference.
+    Systems that were not measured on one of the datasets have no difference.
     """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -282,7 +285,7 @@ def _means(
         )
 
 
-def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
+def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
     """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
@@ -291,6 +294,11 @@ def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[s
     yield from same_list_notes(compared)
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+    for other in compared.systems[1:]:
+        pair = compared.select(systems=[compared.systems[0], other])
+        yield from (
+            line for name in pair.datasets for line in judged_levels(list(pair.select(datasets=[name])), measures[name])
+        )
     yield from judged_gaps(list(compared))
 
 

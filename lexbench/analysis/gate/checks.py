@@ -19,6 +19,7 @@ from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.gate.files import COMMITS, CONFIDENCE, MARGIN, Baseline, Gate
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
 from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import typed_place
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.foreign import PROCESS
 from lexbench.notation import PYTHON_OBJECT
@@ -174,7 +175,7 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if place.exists() else gate.dataset), systems, (), [gate.measure], gate.depth)
+    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None

@@ -32,7 +32,7 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
     from lexbench.vector_formats.json_lines import FORMATS
 
     result = results[0].result
-    retriever = system(result.system).retriever
+    retriever = system(result.system).for_dataset(result.dataset).retriever
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
     runner = DatasetRunner(

@@ -1,7 +1,7 @@
 """ModernBERT (B. Warner et al., arXiv 2412.13663): rotary positions, local attention in most layers, gated feed-forward layers.
 
-Padding is left out of everything but attention, which long texts compute window by window. The models compute what the classes
-of transformers compute, up to rounding; modules and tensors have the same names.
+Padding is left out of everything but attention, which long texts compute window by window. In float32 the models compute, bit
+for bit, what the classes of transformers compute, but for these windows; modules and tensors have the same names.
 """
 
 from collections.abc import Mapping
