@@ -28,7 +28,7 @@ from lexbench.cli._progress import shown
 @measures_option("Default: the headline measure of the dataset's suite; repeatable.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
-@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse, or was not measured.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
@@ -59,11 +59,14 @@ def command(
         print_answer(of_lists, as_json=as_json)
         return
     print_answer(found, as_json=as_json)
-    if fail_if_worse and found.worse:
+    failed = fail_if_worse and bool(found.worse or found.unmeasured)
+    if failed and found.worse:
         margin = found.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
         say(f"{what} {found.systems[0]}: {'; '.join(found.worse)}", err=True)
-    click.get_current_context().exit(1 if progress.damaged or (fail_if_worse and found.worse) else 0)
+    if failed and found.unmeasured:
+        say(f"not measured: {'; '.join(found.unmeasured)}", err=True)
+    click.get_current_context().exit(1 if progress.damaged or failed else 0)
 
 
 def _of_lists(*, datasets: tuple[str, ...], queries: int, **options: Any) -> str | None:

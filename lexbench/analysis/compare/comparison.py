@@ -31,9 +31,10 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset, typed_place
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import same_list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
@@ -80,10 +81,15 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     for result in compared:
         check(result)
     compared.check_comparable()
-
-    # The family of tests is every system on every dataset by one measure; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(shared)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
     values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
@@ -100,14 +106,19 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
+        [
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
+            if not entries[label, name].result.unmeasured
+        ]
+        for label in labels[1:]
     ]
     return Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(labels, of, by_dataset)],
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
         family=family,
@@ -136,14 +147,15 @@ def _selected(
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
@@ -164,7 +176,7 @@ def _on_dataset(
     compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -189,7 +201,9 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if not result.unmeasured
         ],
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
 
 
@@ -239,9 +253,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that were not measured on one of the datasets have no difference.
+    """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -261,15 +280,18 @@ def _means(
                     interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
 
 def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ or are missing."""
+    """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+    yield from compared.unmeasured
+    yield from same_list_notes(compared)
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
     for other in compared.systems[1:]:
