@@ -32,7 +32,7 @@ class _Group(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             name, kind = args[0], lexbench.kind_of(args[0])
             other = f"; for the folder, type: lexbench run ./{name}" if kind != "folder" and Path(name).is_dir() else ""
-            say(f"{name} is a {kind}{other}", err=True)
+            say(f"{name} is {'judgements' if Path(name).is_file() and kind == 'folder' else f'a {kind}'}{other}", err=True)
             args = ["suite" if kind == "suite" else "dataset", *args]
         return super().resolve_command(ctx, args)
 

@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.claims import Claims, check_claims
 from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
     Comparison,
     ConfigDifference,
@@ -41,6 +43,7 @@ from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
+_SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
@@ -56,6 +59,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     queries: int = 5,
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
+    runs: GivenRuns | None = None,
+    claims: Sequence[str] = (),
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
@@ -67,16 +72,21 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    chosen = _selected(names, store, results, seeds)
+    chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not (runs and runs.results)}
+    if runs:  # they were scored by the judgements of one dataset
+        datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
     shared = common_datasets(chosen, wanted)
     # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
-    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
+    asked = [
+        {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
+        for measure in dict.fromkeys(measures or (None,))
+    ]
     compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in compared:
         check(result)
@@ -103,7 +113,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     ]
 
     known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    located = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, located, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [
@@ -132,18 +143,23 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
+        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
 
 
 def _selected(
-    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    store: Store,
+    results: Results | Path | None,
+    seeds: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Results],
 ) -> Results:
     """Return the systems to compare, with their results."""
     if isinstance(results, Results):
-        return select(names, lambda: results, seeds=seeds, where="these results")
+        return select(names, lambda: results, seeds=seeds, where="these results", runs=runs)
     if results is not None:
-        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
-    return select(names, lambda: stored_results(store), store.names(), seeds)
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results), runs=runs)
+    return select(names, lambda: stored_results(store), store.names(), seeds, runs=runs)
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
@@ -293,7 +309,13 @@ def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, a
     yield from compared.unmeasured
     yield from same_list_notes(compared)
     for result in compared:
-        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
+        if result.counts.missing:
+            without = f"{result.counts.missing} of {result.counts.queries} queries have no document, and score 0"
+            yield f"{result.system} on {result.dataset}: {without}"
+    yield from dict.fromkeys(
+        f"{result.dataset}: {note}" for result in compared for note in result.notes if note.kind == "judgements"
+    )
     for other in compared.systems[1:]:
         pair = compared.select(systems=[compared.systems[0], other])
         yield from (

@@ -7,12 +7,11 @@ tables, systems are A, B, C ... in the given order.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
-from string import ascii_uppercase
 from typing import Any
 
 import msgspec
 
+from lexbench.analysis.compare.claims import Claims, claim_tables, lettered
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
@@ -119,6 +118,7 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
     slices_sha256: str = ""  # of the file that declares them
+    claims: Claims = Claims()
 
     @property
     def unmeasured(self) -> list[str]:
@@ -145,8 +145,7 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
 def _tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
-    letters = [*ascii_uppercase, *map("".join, product(ascii_uppercase, repeat=2))]  # A to Z, AA, AB and so on
-    names = dict(zip(comparison.systems, letters, strict=False))
+    names = lettered(comparison.systems)
     *shown, last = _tests(comparison, names)
     notes = (
         *last.notes,
@@ -156,7 +155,7 @@ def _tables(comparison: Comparison) -> list[Table]:
         *comparison.notes,
     )
     differs = [_config_diff(comparison, names)] if comparison.config_diff else []
-    return [*shown, replace(last, notes=notes), *differs, *_query_changes(comparison, names)]
+    return [*shown, replace(last, notes=notes), *claim_tables(comparison.claims), *differs, *_query_changes(comparison, names)]
 
 
 def _definitions(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
@@ -379,8 +378,8 @@ def _unknown(change: QueryChange) -> str:
     """Return why the query's text or the document that moved is not shown, or else how to see more."""
     if change.text is None:
         return (
-            f"the queries of {change.dataset} were not found, so only their ids are shown; for a folder of your own, add "
-            "-d FOLDER"
+            f"the queries of {change.dataset} were not found, so only their ids are shown; for run files, add --queries FILE "
+            "with their texts; for a folder of your own, add -d FOLDER"
         )
     if change.moved is None:
         return "no document: a run is not on this machine, or no relevant document moved"
