@@ -18,7 +18,7 @@ from lexbench.errors import CannotStart
 from lexbench.report.leaderboard import read_board
 from lexbench.results import Counts, SystemResults, files_of, load
 from lexbench.runner.given import given_qrels
-from lexbench.runner.list_faults import list_facts, same_list_notes
+from lexbench.runner.list_faults import list_facts, list_notes
 from lexbench.runner.scoring import score_ranked
 from lexbench.table import number
 from lexbench.trec.qrels import read_qrels
@@ -98,7 +98,15 @@ def test_the_same_lists_are_recognised():
     }  # fmt: skip
     found = [score_ranked(made(one), qrels, ["nDCG@10"], {**STAMPS, "system": name}) for name, one in given.items()]
     expected = "d: a, scaled and later found the same documents in the same order; what differs between them changed nothing"
-    assert [*same_list_notes(found)] == [expected]
+    assert [*list_notes(found)] == [expected]
+
+
+def test_short_lists_are_named():
+    """More than half of the lists have fewer than ten documents, in a collection of more."""
+    qrels = judged(10, 20)
+    long, short = (made(lists(10, lambda at, n=n: [f"d{(at + rank) % 20}" for rank in range(n)])) for n in (10, 9))
+    found = [score_ranked(run, qrels, ["RR@5"], {**STAMPS, "system": name}) for name, run in (("a", long), ("b", short))]
+    assert [*list_notes(found)] == ["b on d: 10 of 10 queries got fewer than 10 documents"]
 
 
 def test_no_committed_result_is_called_dead():

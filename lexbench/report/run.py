@@ -12,7 +12,7 @@ from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
 from lexbench.results import DATASETS, EXPOSURES, Failure, Note, Result, Results, Vectors, Work, by_dataset, measures_of
-from lexbench.runner.list_faults import same_list_notes
+from lexbench.runner.list_faults import list_notes
 from lexbench.suites import HEADLINE, Suite, suite_of_results
 from lexbench.table import Table, heading, number
 
@@ -91,7 +91,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
         return []
     *scores, last = _score_tables(results, suite)
     more = (
-        *same_list_notes(results),
+        *list_notes(results),
         *judged_levels(results, suite.headline if suite else HEADLINE),
         *judged_gaps(results),
         *seen_in_training.notes(results),
@@ -235,7 +235,7 @@ def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
     """Yield the short notes of `--brief`: expressions of names, gaps of judgements, systems that saw the data in training."""
     yield from names(results)
     yield from (f"{one.system}: not measured: {one.unmeasured}" for one in results if one.unmeasured)
-    yield from same_list_notes(results)
+    yield from list_notes(results)
     yield from judged_levels(results, HEADLINE)
     if any(judged_gaps(results)):
         yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"

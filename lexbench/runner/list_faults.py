@@ -5,7 +5,7 @@ Scoring counts the signs, so that every command that reads stored results has th
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -47,7 +47,18 @@ def list_facts(run: Run, qrels: Qrels) -> Lists:
     )
 
 
-def same_list_notes(results: Iterable[Result]) -> Iterator[str]:
+def list_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line for each result with mostly short lists, and for each group of systems with the same lists."""
+    for result in results:
+        lists, queries = result.lists, result.counts.queries
+        named = result.unmeasured or any(note.kind == "short lists" for note in result.notes)
+        if lists and lists.short > queries / 2 and not named:
+            few = f"fewer than {min(_TOP, lists.judged)} documents"
+            yield f"{result.system} on {result.dataset}: {lists.short:,} of {queries:,} queries got {few}"
+    yield from _same_lists(results)
+
+
+def _same_lists(results: Iterable[Result]) -> Iterator[str]:
     """Yield a line for each group of systems that found the same documents in the same order for all queries of a dataset."""
     groups: dict[tuple[str, str], list[str]] = {}
     for result in results:

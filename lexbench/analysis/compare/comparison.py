@@ -36,7 +36,7 @@ from lexbench.datasets.location import find_dataset, typed_place
 from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
-from lexbench.runner.list_faults import same_list_notes
+from lexbench.runner.list_faults import list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
@@ -307,7 +307,7 @@ def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, a
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
     yield from compared.unmeasured
-    yield from same_list_notes(compared)
+    yield from list_notes(list(compared))
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
         if result.counts.missing:
