@@ -95,7 +95,7 @@ def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
     assert "nDCG@10: 0.5" in run(capsys, "show", "result", "bm25:tiny")[1]
     assert "python:" in run(capsys, "show", "machine")[1]
     shown = run(capsys, "show", "model", "e5_mistral_7b")[1]
-    assert "\n    Query: ', end_token: true" in shown
+    assert "query_prompt: 'Instruct: {instruction}\n\n    Query: '" in shown
     assert "{model: intfloat/e5-mistral-7b-instruct, " in shown
 
 

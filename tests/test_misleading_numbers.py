@@ -369,11 +369,11 @@ def test_a_split_is_obeyed_and_named(splits, capsys):
     assert "own/dev, nDCG@10, 1 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", *dev).out
     assert "own/test, nDCG@10, 3 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", "-d", "own").out
     assert "own/dev" in ended(capsys, 0, "compare", "--lists", "bm25", "bm25(b=0)", *dev).out
-    assert "no query 'q1'" in ended(capsys, 3, "explain", "qid:q1", "-r", "bm25", *dev).err
+    assert "no judged query of own/dev: 'q1'" in ended(capsys, 3, "explain", "qid:q1", "-r", "bm25", *dev).err
     assert "fox" in ended(capsys, 0, "explain", "qid:q3", "-r", "bm25", *dev).out
     assert "own#dev" in ended(capsys, 0, "judge", "pool", "bm25", "bm25(b=0)", *dev).out
     out = ended(capsys, 0, "export", "csv", "out", *dev).out
-    assert [line.rpartition("/")[2] for line in out.splitlines()] == ["own-dev.bm25(b=0).csv", "own-dev.bm25.csv"]
+    assert {line.rpartition("/")[2] for line in out.splitlines()} == {"own-dev.bm25(b=0).csv", "own-dev.bm25.csv"}
     assert "own/dev" in ended(capsys, 0, "show", "dataset", "own", "--split", "dev").out
     assert "own/dev" in ended(capsys, 1, "verify", "own", "--split", "dev", "--json").out
     latex = ended(capsys, 0, "leaderboard", "--results", "board", "--copy", "latex", *dev).out

@@ -133,7 +133,10 @@ def _table_file(folder: Path) -> Path:
         )
     kinds = [module.kind for module in found.query]
     if kinds != [_STATIC]:
-        raise CommandError(f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}")
+        raise CommandError(
+            f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}; "
+            "give the object: lexbench.run(data, [SparseEncoder(FOLDER)])"
+        )
     place = folder / found.query[0].subfolder
     named = read_json(place / "config.json").get("path")  # set if the module was made from a file
     return place / Path(str(named)).name if named else place / "model.safetensors"

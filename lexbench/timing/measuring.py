@@ -71,7 +71,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     retriever = with_threads(own or _retriever(task), task.threads)
     searcher = open_at(Search(StoredTexts(), retriever), Place.read(task.place))
     seconds["open"] = compiling.clock() - begin
-    queries = [Query(*query) for query in task.queries]
+    queries = task.queries
     others = OtherQueries(queries)
     size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
     encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)

@@ -191,7 +191,7 @@ class TimedRun(Node[None]):
             weights=chosen_weights(named.retriever, retriever),
             place=parts.place("system").written(),
             dataset=asked.job.contract.id,
-            queries=[(query.query_id, query.text, query.instruction) for query in queries],
+            queries=list(queries),
             own=own_positions(corpus, queries).tolist() if data.drops_self_matches else [],
             k=asked.k,
             threads=asked.threads,
