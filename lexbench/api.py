@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
-    from lexbench.report.store import Removed, StoreCheck, StoreList
+    from lexbench.report.store import StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -788,7 +788,7 @@ def store_remove(
     dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Removed":
+) -> "StoreList":
     """Remove artifacts from the store, with what they keep on servers.
 
     A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one

@@ -118,7 +118,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     because: list[str] = []  # the evidence
 
 
-class Vectors(msgspec.Struct, frozen=True, kw_only=True):
+class VectorSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the indexed document vectors of a system: terms of sparse ones, dimensions of others."""
 
     terms: dict[str, float] = {}  # active terms per document: mean, p50, p95, max
@@ -133,7 +133,7 @@ class Vectors(msgspec.Struct, frozen=True, kw_only=True):
     examples: dict[str, str] = {}  # document id -> its largest weights
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of what searching looks at: exact, and the same on every machine."""
 
     query_terms: dict[str, float] = {}  # active terms per query: mean, p50, p95, max
@@ -227,8 +227,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     other_precision: dict[str, float] = {}  # means of a run file that differ in the other precision
     sizes: dict[str, int] = {}  # bytes: index, corpus, and model (its files of weights)
     found: dict[str, float] = {}  # recall of exact of an approximate engine, by k
-    vectors: Vectors | None = None  # of encoders' vectors
-    work: Work | None = None  # of sparse systems
+    vectors: VectorSizes | None = None  # of encoders' vectors
+    work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result

@@ -98,11 +98,12 @@ def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:
     if isinstance(job.system.retriever, RunFile):
         return Outcome(job, graph.open(ScoredFile(data, job.system, job.measures, job.depth, job.source)))
     system, chosen = tuning.with_weights(job.system, graph, data, job.headline, job.depth)
-    search, scored = Search(data.corpus, system.retriever), ScoredRun(data, system, job.measures, job.depth, tuple(chosen))
-    read = graph.place(search).artifacts()  # first: they may have been removed, or damaged, since the run was made
-    found, made = graph.open(scored), graph.parts(scored)["run"]
+    scored = ScoredRun(data, system, job.measures, job.depth, tuple(chosen))
+    made = graph.parts(scored)["run"]
     assert isinstance(made, SystemRun)
-    result = completed(found, graph.stored(made), read.values(), graph.stored(data.corpus))
+    # First what is searched: it may have been removed, or damaged, since the run was made.
+    read = graph.place(graph.parts(made)["system"]).artifacts()
+    result = completed(graph.open(scored), graph.stored(made), read.values(), graph.stored(data.corpus))
     kept = graph.stored(made).folder if system.reusable else graph.open(made).run
     return Outcome(job, result, run=made, kept=kept)
 
