@@ -55,11 +55,22 @@ class Definition(NamedTuple):
         return " and ".join(change.text for change in self.changes)
 
 
-def definition(run: Run, qrels: Qrels, measure: str, changes: Sequence[Change] = ()) -> Definition:
-    """Return the mean of *measure* under *changes*. Raises LexbenchError if it cannot be computed under them."""
+def definition(
+    run: Run, qrels: Qrels, measure: str, changes: Sequence[Change] = (), known: dict[str, Run] | None = None
+) -> Definition:
+    """Return the mean of *measure* under *changes*. Raises LexbenchError if it cannot be computed under them.
+
+    *known* keeps what one change makes of *run* for further calls.
+    """
     ranked, judged, measured = run, qrels, measure
+    known = {} if known is None else known
     for change in changes:
-        ranked = change.run(ranked, qrels) if change.run else ranked
+        if change.run and ranked is run:
+            if change.text not in known:
+                known[change.text] = change.run(run, qrels)
+            ranked = known[change.text]
+        elif change.run:
+            ranked = change.run(ranked, qrels)
         judged = change.qrels(judged, ranked) if change.qrels else judged
         measured = change.measure or measured
     name = str(parse_measure(measured))
@@ -91,9 +102,10 @@ def _fit(one: Change, other: Change) -> bool:
 
 
 def _computed(run: Run, qrels: Qrels, measure: str, groups: Sequence[tuple[Change, ...]]) -> Iterator[Definition]:
+    known: dict[str, Run] = {}
     for changes in groups:
         try:
-            yield definition(run, qrels, measure, changes)
+            yield definition(run, qrels, measure, changes, known)
         except LexbenchError:  # e.g. grades that the measure cannot take
             continue
 
@@ -262,7 +274,7 @@ def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[C
     for grade in sorted({1, level}):
         if not (relevant := _with_relevant(qrels, grade)).all():
             what = "a relevant document" if grade == 1 else f"a document of grade {grade:g}"
-            yield Change("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)  # type: ignore[misc]
+            yield Change("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)
     if topics > len(qrels.query_ids):
         more = topics - len(qrels.query_ids)
         yield Change("queries", f"over all {topics} queries, {more} of them without judgements", others=more)

@@ -191,7 +191,7 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     asked = contract is not None and not all(_is_run_file(name) for name in names)
     finished = stored_results(store).entries if asked else ()
     stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
-    runs = {}
+    runs: dict[str, Run] = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
         behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}

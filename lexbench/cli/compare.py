@@ -21,7 +21,7 @@ from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
 
-class _QueriesOrFile(click.ParamType):
+class _QueriesOrFile(click.ParamType[Any]):
     """A number of queries, or an existing file with their texts."""
 
     name = "number or file"

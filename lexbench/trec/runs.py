@@ -288,7 +288,8 @@ class _Columns(NamedTuple):
     def only(self, tag: str) -> "_Columns":
         """Return the entries with this tag, without it."""
         marked = self.tag == bytes_of(tag)
-        return _Columns(*(column[marked] if len(column) else column for column in self))._replace(tag=self.tag[:0])
+        ranks = self.ranks[marked] if len(self.ranks) else self.ranks
+        return _Columns(self.queries[marked], self.documents[marked], self.scores[marked], ranks, self.tag[:0])
 
     def run(self, precision: Precision) -> Run:
         """Return the entries as one run. Raises LexbenchError if a document is repeated, or for a score that is not finite."""
@@ -307,19 +308,20 @@ def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
     begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
     first = begin.fields
     if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
-        queries, documents, scores, tags = read_run_table(path, ".json" if layout == "ranx" else "")
-        return _Columns(encode(queries), encode(documents), np.array(scores, float), encode(()), encode(tags))
+        table = read_run_table(path, ".json" if layout == "ranx" else "")
+        scores = np.array(table.scores, float)
+        return _Columns(encode(table.queries), encode(table.documents), scores, encode(()), encode(table.tags))
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
     tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
     try:
-        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
+        queries, documents, ranks, numbers, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
     except InvalidFile as error:
         raise InvalidFile(
             f"{error}; a line of a run is: query Q0 document rank score tag; a table has names of columns in its first line"
         ) from None
-    return _Columns(queries, documents, scores, ranks, tags[0] if tags else queries[:0])
+    return _Columns(queries, documents, numbers, ranks, tags[0] if tags else queries[:0])
 
 
 def _read_ranked(path: Path, layout: RunFormat | None) -> _Columns:

@@ -34,7 +34,7 @@ _VALUE = re.compile(
 _ORDER = re.compile(r"(?P<one>.+?)\s*(?P<sign>[<>])\s*(?P<other>.+?)\s+(?P<measure>\S+)")
 _HOW = "write --claim 'B nDCG@10 0.412' or --claim 'B > A nDCG@10'"
 _SHOWN = 6  # definitions in a note
-_CHANCE = 0.1  # definitions that would give a value by chance; from here on, one that gives it proves nothing
+_CHANCE = {1: 0.1, 2: 0.01}  # by the number of changes: definitions that may give a value by chance; more prove nothing
 _ROUNDING = 1e-9
 _TESTS = ("randomisation", "paired t", "sign", "Wilcoxon")
 
@@ -97,7 +97,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def refused(self) -> list[str]:
         """The claims that are refused, unclear or not shown."""
-        return [one.claim for one in (*self.values, *self.orders) if one.verdict in ("refused", "unclear", "not shown")]
+        verdicts = [*((one.claim, one.verdict) for one in self.values), *((one.claim, one.verdict) for one in self.orders)]
+        return [claim for claim, verdict in verdicts if verdict in ("refused", "unclear", "not shown")]
 
 
 class _System(NamedTuple):
@@ -181,7 +182,8 @@ def _value(text: str, system: _System, measure: str, typed: str, runs: GivenRuns
             break
     means = [one.mean for one in found]
     chance = min(len(found) * unit / (max(means) - min(means) or unit), float(len(found))) if len(found) > 1 else 0.0
-    verdict = "refused" if not matches else "unclear" if chance > _CHANCE else "other rules"
+    by_chance = matches and matches[0].rules and chance > _CHANCE[len(matches[0].rules)]
+    verdict = "refused" if not matches else "unclear" if by_chance else "other rules"
     nearest = None if matches else _match(min(found, key=lambda one: abs(one.mean - value)))
     return ValueClaim(
         claim=text,

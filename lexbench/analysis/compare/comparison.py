@@ -113,8 +113,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     ]
 
     known = results.session.data if isinstance(results, Results) else {}
-    located = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
-    reader = StoreReader(store, located, by_dataset={runs.judged.dataset: runs.data} if runs else {})
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [

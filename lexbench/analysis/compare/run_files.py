@@ -145,7 +145,7 @@ def _runs(typed: str, given: Any) -> list[tuple[str, Run, Path | None]]:
         raise CommandError(
             f"{name!r} would be the name of {len(runs)} runs; give each its own: '{name} = {path}#{next(iter(runs))}'"
         )
-    found = []
+    found: list[tuple[str, Run, Path | None]] = []
     for tag, run in runs.items():
         place = path if not tag or path.endswith(f"#{tag}") else f"{path}#{tag}"
         found.append((name or tag or _bare(file.name), run, Path(place)))

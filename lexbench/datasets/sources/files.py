@@ -242,13 +242,6 @@ class Files(Source):
         return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
 
 
-def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
-    """Return the files with the instructions of queries in the first of *folders* that has some, of the contract's split."""
-    tables = next(filter(None, (find_tables(folder, "instructions") for folder in folders)), {})
-    split = contract.source.split.replace("/", ".")
-    return _one_table(tables.get(split) or tables.get("") or [path for files in tables.values() for path in files], contract)
-
-
 @dataclass(frozen=True)
 class JudgementsAlone(Source):
     """A file of judgements without documents and queries, by which run files are scored."""
@@ -279,6 +272,13 @@ class JudgementsAlone(Source):
     def summary(self) -> str:
         """Return the name of the file."""
         return f"judgements {self.file.name}, no documents"
+
+
+def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
+    """Return the files with the instructions of queries in the first of *folders* that has some, of the contract's split."""
+    tables = next(filter(None, (find_tables(folder, "instructions") for folder in folders)), {})
+    split = contract.source.split.replace("/", ".")
+    return _one_table(tables.get(split) or tables.get("") or [path for files in tables.values() for path in files], contract)
 
 
 def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
