@@ -23,6 +23,7 @@ from lexbench.results import (
     by_dataset,
     measures_of,
 )
+from lexbench.runner.list_faults import list_notes
 from lexbench.suites import HEADLINE, Suite, suite_of_results
 from lexbench.table import Table, heading, number
 
@@ -78,6 +79,11 @@ class Summary(Answer):
         return {
             "suite": next((suite.id for suite, _ in self._suites() if suite), None),
             "results": list(self.results),
+            "unmeasured": [
+                {"dataset": one.dataset, "system": one.system, "error": one.unmeasured}
+                for one in self.results
+                if one.unmeasured
+            ],
             "failures": [{**failure(one), "again": one.again} for one in self.results.failures if not one.scored],
             "untimed": [failure(one) for one in self.results.failures if one.scored],
             "aggregates": [
@@ -96,6 +102,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
         return []
     *scores, last = _score_tables(results, suite)
     more = (
+        *list_notes(results),
         *judged_levels(results, suite.headline if suite else HEADLINE),
         *judged_gaps(results),
         *seen_in_training.notes(results),
@@ -155,7 +162,10 @@ def notes(results: Sequence[Result]) -> list[Note]:
         name = f"{result.system} on {result.dataset}"
         counts = result.counts
         facts = {
-            f"{counts.missing} of {counts.queries} queries returned nothing and score 0": counts.missing,
+            f"not measured: {result.unmeasured}": result.unmeasured,
+            f"{counts.missing} of {counts.queries} queries returned nothing and score 0": (
+                counts.missing and not result.unmeasured
+            ),
             f"{counts.unjudged} queries of the run have no judgements and do not count": counts.unjudged,
             f"{counts.judged_absent} judged documents are not in the corpus, so no system finds them": counts.judged_absent,
             f"{counts.self_matches} documents with the query's own id were dropped (a dataset rule)": counts.self_matches,
@@ -235,6 +245,8 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
 def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
     """Yield the short notes of `--brief`: expressions of names, gaps of judgements, systems that saw the data in training."""
     yield from names(results)
+    yield from (f"{one.system}: not measured: {one.unmeasured}" for one in results if one.unmeasured)
+    yield from list_notes(results)
     yield from judged_levels(results, HEADLINE)
     if any(judged_gaps(results)):
         yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"

@@ -249,6 +249,38 @@ def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, 
     return _one_table(tables.get(split) or tables.get("") or [path for files in tables.values() for path in files], contract)
 
 
+@dataclass(frozen=True)
+class JudgementsAlone(Source):
+    """A file of judgements without documents and queries, by which run files are scored."""
+
+    contract: Contract
+    file: Path
+
+    def documents(self) -> Iterator[Document]:
+        """Raise MissingData: there is nothing to search."""
+        raise MissingData(f"{self.file} has judgements, and no documents are beside it; only run files are scored without them")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the judged queries, without texts."""
+        yield from (Query(query, "") for query in dict.fromkeys(row.query_id for row in self.judgements()))
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in the order of the file."""
+        return read_judgements(self.file)
+
+    def place(self, kind: Kind, _record_id: str | None = None) -> str:
+        """Return the file of judgements, "" for others."""
+        return str(self.file) if kind == "judgements" else ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return that there are no documents."""
+        return {"documents": None}
+
+    def summary(self) -> str:
+        """Return the name of the file."""
+        return f"judgements {self.file.name}, no documents"
+
+
 def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
     """Return the files of documents in *folder*: all files of a folder, or one. Raises InvalidFile if there are two."""
     files = [path for of in find_tables(folder, "documents").values() for path in of]
