@@ -60,8 +60,8 @@ def suite(data: str, **options: Any) -> None:
 @command.command(short_help="Run systems on one dataset, or on a folder of your own.")
 @click.argument("data", metavar="ID|FOLDER|hf:ORG/NAME|ir_datasets:ID")
 @_SYSTEMS
-@_options.measures_option(default=lexbench.default_measures())
-@click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
+@_options.measures_option(_options.DEFAULT_MEASURES)
+@_options.split_option
 @click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
               "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
 @_SETTINGS

@@ -1,6 +1,7 @@
 """Where the data of a dataset are: in files of the user, else at the source that its contract names.
 
 `find_source` takes a contract. Other functions take what a user types for a dataset: an id, a folder, or "hf:ORG/NAME".
+Behind a folder or a name of the hub may stand the split of the judgements: "FOLDER#dev".
 """
 
 import os
@@ -77,8 +78,13 @@ def find_dataset(
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
     contract = find_contract(name.removeprefix(LIBRARY))
-    if contract is None and Path(name).exists():
-        return find_folder(Path(name), split, columns)
+    if contract is None and (place := typed_place(name)):
+        if split and place.split and split != place.split:
+            raise CommandError(f"{name} names the split {place.split}, and --split names {split}; choose one")
+        return find_folder(place.path, split or place.split, columns)
+    if contract is None and "#" in name:
+        name, _, split = name.rpartition("#")
+        contract = find_contract(name)
     if columns:
         raise CommandError(f"columns are those of tables in a folder, and {name} is none")
     if split:
@@ -88,6 +94,27 @@ def find_dataset(
     if contract is None:
         raise UnknownName("dataset or folder", name, alternatives(name, all_contracts()), see="lexbench list datasets")
     return contract, None
+
+
+class Place(NamedTuple):
+    """A folder or file that a user typed, and the split behind it."""
+
+    path: Path
+    split: str | None
+
+
+def typed_place(name: str) -> Place | None:
+    """Return the folder or file that *name* is, e.g. "FOLDER#dev"; None for an id and anything else."""
+    folder, _, split = name.rpartition("#")
+    places = [*([Place(Path(name), None)] if name else []), *([Place(Path(folder), split)] if folder and split else [])]
+    with suppress(OSError, ValueError):  # no folder can have such a name
+        return next((place for place in places if place.path.exists()), None)
+    return None
+
+
+def typed_id(name: str) -> str:
+    """Return the id that results have for a dataset that a user typed. An unknown id stays: results may have it."""
+    return find_dataset(name)[0].id if typed_place(name) else name
 
 
 def alternatives(name: str, ids: Iterable[str]) -> list[str]:

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.gate.files import COMMITS, CONFIDENCE, MARGIN, Baseline, Gate
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
+from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import typed_place
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
-from lexbench.foreign import PROCESS
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
 from lexbench.results import Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
-from lexbench.runner.systems import imported, is_reusable, named_systems
+from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
@@ -122,7 +123,7 @@ class Measured(NamedTuple):
         if not all(0 <= value <= 1 for value in values):
             raise CommandError(f"a gate takes a measure with values from 0 to 1, and {measure} has others")
         recipe = self.job.system.recipe
-        lasting = is_reusable(recipe) and PROCESS not in str(recipe)
+        lasting = is_lasting(recipe)
         return Baseline(
             dataset=self.result.dataset,
             contract=self.result.contract,
@@ -174,7 +175,7 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if place.exists() else gate.dataset), systems, (), [gate.measure], gate.depth)
+    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None

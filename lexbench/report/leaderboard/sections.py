@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lexbench import catalog
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
@@ -295,7 +295,7 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
             lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
-    lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
+    lines += [note.partition(". ")[0] for note in [*judged_levels(results, headline), *judged_gaps(results)][:1]]
     power = [note.text for note in notes if note.kind == "power"]
     return [*lines[: _NOTES - len(power[:1])], *power[:1]]
 
