@@ -99,6 +99,18 @@ def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
     return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
 
 
+def _typed(data: Any, columns: "str | Mapping[str, str]", split: str | None = None) -> Any:
+    """Return the typed name of a dataset with what is stated beside it; data in memory, and None, as they are."""
+    from lexbench.datasets.location import Typed
+
+    stated = _columns(columns)
+    if isinstance(data, str | Path):
+        return Typed(str(data), split, stated) if stated or split else data
+    if stated and data is None:
+        raise CommandError("columns are those of the tables of a dataset in a folder; name it with -d FOLDER")
+    return {**data, "columns": stated} if stated and isinstance(data, Mapping) else data
+
+
 def _path(value: "str | Path | None") -> Path | None:
     return Path(value) if value is not None else None
 
@@ -383,8 +395,10 @@ def compare(
     measure: str | None = None,
     margin: float | None = None,
     queries: int = 5,
+    worst: bool = False,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    columns: "str | Mapping[str, str]" = "",
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -393,7 +407,9 @@ def compare(
     The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
     then in the folder *results*, or else in the store. With *seeds* several trainings count as one system:
-    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
+    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more. *queries* is how many of the
+    most changed queries are shown, or with *worst*, of those that lost most, with the documents that moved. *columns* names
+    the columns of the tables of a dataset that is a folder.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
     named, and names are looked up there.
@@ -419,10 +435,11 @@ def compare(
         names,
         store=place or _store(store, progress),
         results=where,
-        datasets=datasets,
+        datasets=[_typed(name, columns) for name in datasets],
         measure=measure,
         margin=margin,
         queries=queries,
+        side="lost" if worst else "both",
         seeds=_groups(seeds),
         slices=read_slices(Path(slices)) if slices else None,
     )

@@ -121,7 +121,7 @@ def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     ambiguous = {dataset for (dataset, _), found in data.items() if len(found) > 1}
     places = [store.place(result.digests) if result.dataset in ambiguous else None for result in results]
     return [
-        f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        f"{result.dataset} ({folder_of(place.judgements) if place else 'data ' + digest(result.digests)[:8]})"
         if result.dataset in ambiguous
         else result.dataset
         for result, place in zip(results, places, strict=True)

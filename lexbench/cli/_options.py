@@ -80,6 +80,12 @@ def dataset_option(text: str, **settings: Any) -> Callable[[F], F]:
     return click.option("-d", "--dataset", metavar="ID|FOLDER", help=text, **settings)
 
 
+def columns_option(function: F) -> F:
+    """Add `--columns`, which names the columns of a user's tables."""
+    text = "Columns of the tables, e.g. id=package,title=summary,text=description,queries.id=number,qrels.grade=clicks."
+    return click.option("--columns", default="", metavar="TEXT", help=text)(function)
+
+
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
     """Return a decorator that adds `-m`, repeatable."""
     settings: Any = {"help": text} if text else {"default": list(default), "show_default": True}

@@ -5,7 +5,16 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, datasets_option, described, json_option, results_option, seeds_option, slices_option
+from lexbench.cli._options import (
+    COUNT,
+    columns_option,
+    datasets_option,
+    described,
+    json_option,
+    results_option,
+    seeds_option,
+    slices_option,
+)
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
@@ -17,9 +26,11 @@ from lexbench.cli._progress import shown
 @click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
+@click.option("--worst", is_flag=True, help="Show the queries that lost most, not those that changed most.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
+@columns_option
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
 @click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -22,6 +22,7 @@ from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
+from lexbench.storage.store import Place
 
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
 CONTRACT = "contract.toml"  # in a folder with its own contract
@@ -32,6 +33,18 @@ class Located(NamedTuple):
 
     contract: Contract
     source: Source
+
+
+class Typed(str):
+    """A dataset as a user types it, with the split and the columns that are stated beside it."""
+
+    __slots__ = ("columns", "split")
+
+    def __new__(cls, name: str, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Take the name or path; `find_dataset` reads the rest."""
+        made = super().__new__(cls, name)
+        made.split, made.columns = split, columns
+        return made
 
 
 def find_source(contract: Contract) -> Source:
@@ -68,8 +81,10 @@ def find_dataset(
     *data* is an id, a folder, a file of judgements, "hf:ORG/NAME", "ir_datasets:ID", or a dataset in memory. `find_source`
     finds the source of an id; a folder with the name of an id is typed ./ID. Data without an id get the default contract.
     *split* chooses the judgements of a folder or of data in memory. *columns* names columns of its tables (see
-    `lexbench.datasets.stated_columns`). Raises UnknownName or CommandError if *data* is none of these.
+    `lexbench.datasets.stated_columns`). `Typed` names have both. Raises UnknownName or CommandError if *data* is none of these.
     """
+    if isinstance(data, Typed):
+        split, columns = split or data.split, columns or data.columns
     stated_columns(columns)
     if not isinstance(data, str | Path):
         return _in_memory(data, split, columns)
@@ -116,9 +131,9 @@ def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] =
     return Located(contract, Memory(contract, parts))
 
 
-def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | None]:
-    """Return the dataset of a result: from *place*, where the store remembers its judgements, or else by its id."""
-    return find_folder(place) if place else (contract_of(dataset), None)
+def find_again(dataset: str, place: Place | None) -> tuple[Contract, Source | None]:
+    """Return the dataset of a result: from *place*, where the store remembers it, or else by its id."""
+    return find_folder(place.judgements, columns=place.columns) if place else (contract_of(dataset), None)
 
 
 def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:

@@ -27,13 +27,14 @@ from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.plugins import Executor
 from lexbench.progress import Progress
-from lexbench.results import Entry, Failure, Note, Result, Results, Session, Vectors, Work, save
+from lexbench.results import Entry, Failure, Note, QueryTexts, Result, Results, Session, Vectors, Work, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.artifacts import placed
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
+from lexbench.runner.query_texts import is_own, relevant_ranks, texts_of_job
 from lexbench.runner.scoring import noted, score_ranked, unknown_documents, without_relevant
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.soundness import read_stored
@@ -46,7 +47,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind
 
-_SCORER = 1  # raise it when a measure's code or the form of a result changes
+_SCORER = 2  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
         if job.system.alias_of:
             runner.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
-            runner.store.remember_place(outcome.result.digests, job.source.place("judgements"))
+            place, columns = job.source.place("judgements"), job.contract.source.columns
+            runner.store.remember_place(outcome.result.digests, place, columns)
         if outcome.made and not job.system.reusable:
             outcome = replace(outcome, run=read_run(outcome.made.folder).run)
         return next(timer([outcome], runner)) if timer else outcome
@@ -127,11 +129,15 @@ def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator
 def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results:
     """Return the results of *outcomes*, with the failed jobs."""
     entries, failures = [], []
+    of_dataset: dict[str, Callable[[], QueryTexts | None]] = {}
     for outcome in outcomes:
         job = outcome.job
         if outcome.result:
             kept = outcome.made.folder if outcome.made and job.system.reusable else outcome.run
-            entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", kept))
+            if outcome.made or job.contract.id not in of_dataset:
+                of_dataset[job.contract.id] = texts_of_job(job, outcome.made)
+            texts = of_dataset[job.contract.id]
+            entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", kept, texts=texts))
         if line := outcome.error or outcome.untimed:
             names = {"system": job.system.name, "dataset": job.contract.id}
             failures.append(Failure(**names, error=line, again=outcome.again, scored=not outcome.error))
@@ -241,6 +247,8 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered, corpus: StoredCor
     result = score_ranked(ranked.run, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
     counts = msgspec.structs.replace(result.counts, self_matches=result.counts.self_matches + ranked.dropped)
     digests = dataset.digests
+    if is_own(job):
+        result = msgspec.structs.replace(result, ranks=relevant_ranks(ranked.run, dataset.qrels))
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint

@@ -19,7 +19,7 @@ from lexbench.errors import CannotStart, InvalidFile, LexbenchError
 from lexbench.measures import parse_native
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
-from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any
+from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -37,7 +37,9 @@ def read_folder(folder: Path) -> Results:
     if not files:
         again = f"lexbench run suite pydoc --results {quote(str(folder))}"
         raise CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
-    found = Results(Entry(result, file.suite) for file in files for result in file.results)
+    found = Results(
+        Entry(result, file.suite, texts=texts_reader(folder, file.suite, result)) for file in files for result in file.results
+    )
     for suite in found.suites:
         found.select(suite=suite).check_comparable()
     return found

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
+from lexbench.analysis.compare.query_changes import Pair, Side, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
 from lexbench.analysis.compare.tables import (
     Comparison,
@@ -53,6 +53,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     measure: str | None = None,
     margin: float | None = None,
     queries: int = 5,
+    side: Side = "both",
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
 ) -> Comparison:
@@ -60,9 +61,9 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
     on *datasets* (default: all that every system has) by *measure* (default: the headline of the dataset's suite); with a
-    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report;
-    *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on which systems are
-    compared too.
+    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
+    of that *side*; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on
+    which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
@@ -103,7 +104,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
         means=list(_means(labels, measures, values)),
-        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
+        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
+        side=side,
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],

@@ -12,7 +12,7 @@ from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import expression_of, find_systems
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
-from lexbench.results import Entry, Result, Results, files_of
+from lexbench.results import Entry, Result, Results, files_of, texts_reader
 from lexbench.runner.soundness import read_results
 from lexbench.runner.systems import is_model_folder
 
@@ -99,7 +99,9 @@ def read_path(path: Path) -> Results:
     files = [path] if path.is_file() else files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
-    loaded = [Entry(result) for file in files for result in read_results(file)]
+    loaded = [
+        Entry(result, texts=texts_reader(path, file.parent.name, result)) for file in files for result in read_results(file)
+    ]
     loaded.sort(key=lambda entry: entry.result.measured.started, reverse=True)
     loaded.sort(key=lambda entry: entry.result.system)
     return Results(entry for one in loaded for entry in _labelled(one.result.system, [one]))
