@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lexbench.interop.sharing import Copied
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
+    from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
@@ -416,6 +417,24 @@ def compare(
     """
     from lexbench.analysis.compare.comparison import compare as compare_systems
     from lexbench.analysis.slices import read_slices
+
+    names, settings = _compared(systems, results, datasets, seeds, columns, store, progress)
+    return compare_systems(
+        names,
+        **settings,
+        measure=measure,
+        margin=margin,
+        queries=queries,
+        side="lost" if worst else "both",
+        slices=read_slices(Path(slices)) if slices else None,
+    )
+
+
+def _compared(
+    systems: "Sequence[str | Results]", results: Any, datasets: Sequence[str], seeds: Any, columns: Any, store: Any,
+    progress: Progress | None,
+) -> tuple[list[str], dict[str, Any]]:  # fmt: skip
+    """Return the names of compared *systems*, and where their results are found, as settings of a comparison."""
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
@@ -427,22 +446,47 @@ def compare(
             raise UnknownName("system in these results:", unknown[0], container.systems)
         names += [name for name in container.systems if name not in names]
     place = container.session.store if container is not None and container.session.store and not store else None
-    if container is None and isinstance(results, str | Path):
-        where: Any = _existing(results)
-    else:
-        where = container
-    return compare_systems(
-        names,
-        store=place or _store(store, progress),
-        results=where,
-        datasets=[_typed(name, columns) for name in datasets],
-        measure=measure,
-        margin=margin,
-        queries=queries,
-        side="lost" if worst else "both",
-        seeds=_groups(seeds),
-        slices=read_slices(Path(slices)) if slices else None,
-    )
+    where: Any = _existing(results) if container is None and isinstance(results, str | Path) else container
+    return names, {
+        "store": place or _store(store, progress),
+        "results": where,
+        "datasets": [_typed(name, columns) for name in datasets],
+        "seeds": _groups(seeds),
+    }
+
+
+def report(
+    *systems: "str | Results",
+    results: "Results | str | Path | None" = None,
+    datasets: Sequence[str] = (),
+    measure: str | None = None,
+    queries: int = 5,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
+    columns: "str | Mapping[str, str]" = "",
+    markdown: "str | Path | None" = None,
+    html: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Report":
+    """Answer on one page whether to change from one system to another.
+
+    The first of *systems* is the one in use; they are named as for `lexbench compare`, and nothing is run. The report has the
+    verdict in one sentence, all measures, latency and sizes, the share of judged documents, and as many *queries* that lose
+    and gain most, with their texts and the documents that moved. *markdown* and *html* are files to write it to as well.
+
+    In Python, the first argument, or *results*, may be `Results`, as for `lexbench.compare`.
+    """
+    from lexbench.analysis.compare.comparison import compared
+    from lexbench.report.change import report_of
+    from lexbench.storage import atomic
+
+    names, settings = _compared(systems, results, datasets, seeds, columns, store, progress)
+    found = report_of(compared(names, **settings, measure=measure, queries=0), queries)
+    if markdown:
+        atomic.write_text(Path(markdown), found.markdown)
+    if html:
+        atomic.write_text(Path(html), found.html)
+    return found
 
 
 def compare_lists(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lexbench import Comparison, Ranks
+    from lexbench import Comparison, Ranks, Report
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
@@ -495,6 +495,12 @@ class Results(Answer):
         import lexbench
 
         return lexbench.compare(self, *systems, **settings)
+
+    def report(self, *systems: str, **settings: Any) -> "Report":
+        """Answer whether to change from the first of *systems* to another. See `lexbench.report`."""
+        import lexbench
+
+        return lexbench.report(self, *systems, **settings)
 
     def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
         """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""

@@ -22,7 +22,8 @@ from lexbench.results import Entry, Results
 FUNCTIONS = {
     "run suite": "run", "run dataset": "run", "encode suite": "encode", "encode dataset": "encode", "watch": "watch",
     **dict.fromkeys(("train pretrain", "train imitate", "train mine", "train finetune", "train all"), "train"),
-    "score": "score", "compare": "compare", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
+    "score": "score", "compare": "compare",
+    "report": "report", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
     "explain": "explain", "verify": "verify", "exposure": "exposure", "audit board": "audit", "audit suite": "audit_suite",
     "leaderboard": "leaderboard", "export": "export", "import": "import_",
     "store push": "store_push", "store pull": "store_pull",

@@ -28,7 +28,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "score"),
-    "Compare": ("compare", "gate", "explain", "verify", "exposure", "audit"),
+    "Compare": ("compare", "report", "gate", "explain", "verify", "exposure", "audit"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "collect", "judge"),
     "Machine": ("doctor", "probe", "speed"),

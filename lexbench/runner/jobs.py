@@ -61,6 +61,7 @@ class Outcome:
     untimed: str | None = None  # why timing failed, if the job was to be timed
     system: System | None = None  # what a timer measures: the system with its weights chosen
     made: MadeRun | None = None  # its untimed run, and its index
+    corpus: StoredCorpus | None = None  # that was searched
     run: Run | None = None  # the run itself, of a system whose artifacts are forgotten once it has been scored
 
 
@@ -134,8 +135,8 @@ def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results
         job = outcome.job
         if outcome.result:
             kept = outcome.made.folder if outcome.made and job.system.reusable else outcome.run
-            if outcome.made or job.contract.id not in of_dataset:
-                of_dataset[job.contract.id] = texts_of_job(job, outcome.made)
+            if outcome.corpus or job.contract.id not in of_dataset:
+                of_dataset[job.contract.id] = texts_of_job(job, outcome.corpus)
             texts = of_dataset[job.contract.id]
             entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", kept, texts=texts))
         if line := outcome.error or outcome.untimed:
@@ -176,7 +177,7 @@ def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
     system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
     made = runner.run(system, job.depth)
     result = _result(replace(job, system=system), runner, made, chosen)
-    return Outcome(job, result, system=system, made=made)
+    return Outcome(job, result, system=system, made=made, corpus=runner.corpus)
 
 
 def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[Note]) -> Result:

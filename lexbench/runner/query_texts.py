@@ -11,7 +11,6 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import LexbenchError, one_line, shortened
 from lexbench.results import QueryTexts
 from lexbench.runner.plan import Job
-from lexbench.runner.search import MadeRun
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -74,14 +73,17 @@ def corpus_of_run(folder: Path) -> StoredCorpus | None:
     return None
 
 
-def texts_of_job(job: Job, made: MadeRun | None) -> Callable[[], QueryTexts | None]:
-    """Return a function that reads the texts of a job on the user's own data; for other data it returns None."""
+def texts_of_job(job: Job, corpus: StoredCorpus | None) -> Callable[[], QueryTexts | None]:
+    """Return a function that reads the texts of a job on the user's own data; for other data it returns None.
+
+    *corpus* has the beginnings of documents, if it is known.
+    """
 
     def read() -> QueryTexts | None:
         if not is_own(job):
             return None
         with suppress(LexbenchError):  # the files may have changed while systems ran
-            return query_texts(open_dataset(job.contract, job.source), corpus_of_run(made.folder) if made else None)
+            return query_texts(open_dataset(job.contract, job.source), corpus)
         return None
 
     return cache(read)

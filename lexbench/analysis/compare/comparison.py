@@ -4,13 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.compare.query_changes import Pair, Side, StoreReader, most_changed
+from lexbench.analysis.compare.query_changes import Pair, Reader, Side, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
 from lexbench.analysis.compare.tables import (
     Comparison,
@@ -44,7 +44,20 @@ _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
 
-def compare(  # noqa: PLR0913 - the settings of a comparison
+class Compared(NamedTuple):
+    """A comparison, the results behind it, and the reader of their texts and runs."""
+
+    comparison: Comparison
+    pairs: list[list[Pair]]  # by system, then by dataset
+    reader: Reader
+
+
+def compare(names: Sequence[str], **settings: Any) -> Comparison:
+    """Return the comparison of `compared`, which has the same arguments."""
+    return compared(names, **settings).comparison
+
+
+def compared(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
     store: Store,
@@ -56,7 +69,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     side: Side = "both",
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
-) -> Comparison:
+) -> Compared:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
@@ -75,9 +88,30 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
     measures = {name: measure_of(name, measure) for name in common_datasets(chosen, wanted)}
-    compared = newest(chosen, measures)
-    for result in compared:
+    known = results.session.data if isinstance(results, Results) else {}
+    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    found = newest(chosen, measures)
+    for result in found:
         check(result)
+    notes = [*_left_out(chosen, found)] if not datasets else []
+    return compare_results(found, measures, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+
+
+def compare_results(  # noqa: PLR0913 - as for `compared`
+    compared: Results,
+    measures: Mapping[str, str],
+    reader: Reader,
+    *,
+    margin: float | None = None,
+    queries: int = 0,
+    side: Side = "both",
+    slices: Slices | None = None,
+    notes: Sequence[str] = (),
+) -> Compared:
+    """Compare all systems of *compared* with the first, on each dataset of *measures* by its measure; see `compared`.
+
+    *reader* finds texts and runs; *notes* come first.
+    """
     compared.check_comparable()
 
     # The family of tests is every system on every dataset; all p are corrected over it.
@@ -91,14 +125,12 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     limit = None if margin is None else (margin, LEVEL / family)
     tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
 
-    known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
         for label in labels[1:]
     ]
-    return Comparison(
+    comparison = Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
@@ -109,10 +141,11 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=list(_notes(chosen, compared, all_asked=bool(datasets))),
+        notes=[*notes, *_notes(compared)],
         slices=_on_slices(compared, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
+    return Compared(comparison, pairs, reader)
 
 
 def _selected(
@@ -256,11 +289,14 @@ def _means(
         )
 
 
-def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
-    left = sorted({*chosen.datasets} - {*compared.datasets})
-    if left and not all_asked:
+def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
+    """Yield which datasets are left out."""
+    if left := sorted({*chosen.datasets} - {*compared.datasets}):
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+
+
+def _notes(compared: Results) -> Iterator[str]:
+    """Yield which results are only upper bounds, and how judgements differ."""
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
     yield from judged_gaps(list(compared))

@@ -1,6 +1,6 @@
 """The queries on which two systems differ most, and the documents that moved. `lexbench explain` shows the terms behind it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_again, is_here
 from lexbench.errors import LexbenchError
 from lexbench.measures import cutoff as cutoff_of
+from lexbench.measures import score
 from lexbench.plugins import Source
 from lexbench.results import Entry, QueryTexts, Result, Results
 from lexbench.runner.query_texts import beginnings, corpus_of_run, query_texts, relevant_ranks
@@ -64,7 +65,7 @@ class Pair(NamedTuple):
     other: Entry
 
 
-def most_changed(pairs: list[Pair], count: int, reader: "StoreReader", side: Side = "both") -> list[QueryChange]:
+def most_changed(pairs: list[Pair], count: int, reader: "Reader", side: Side = "both") -> list[QueryChange]:
     """Return the *count* queries that differ most over all *pairs*, one per dataset, the largest difference first.
 
     *side* chooses queries that gained or lost. Equal differences keep the order of datasets and queries. Queries without a
@@ -79,7 +80,7 @@ def most_changed(pairs: list[Pair], count: int, reader: "StoreReader", side: Sid
     return [_change(pairs[number], query, reader) for _, number, query in sorted(candidates)[:count]]
 
 
-def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
+def _change(pair: Pair, query: int, reader: "Reader") -> QueryChange:
     first = pair.baseline.result
     query_id, texts = first.query_ids[query], reader.texts(pair.baseline) or reader.texts(pair.other)
     before, after = (entry.result.per_query[pair.measure][query] for entry in (pair.baseline, pair.other))
@@ -130,9 +131,30 @@ def _discount(rank: int | None, cutoff: int | None) -> float:
     return 0.0 if rank is None or (cutoff is not None and rank > cutoff) else 1 / log2(rank + 1)
 
 
+class Reader:
+    """Reads what is beside results: the texts of queries, and the ranks of their relevant documents."""
+
+    def texts(self, entry: Entry) -> QueryTexts | None:
+        """Return the texts of the queries of a result, None if they are unknown."""
+        return entry.texts()
+
+    def ranks(self, entry: Entry) -> Ranks | None:
+        """Return the ranks of relevant documents by query, None if they are unknown."""
+        return entry.result.ranks or None
+
+    def beginnings(self, entries: tuple[Entry, ...], documents: Iterable[str]) -> dict[str, str]:
+        """Return how *documents* of the corpus of *entries* begin, those that are known."""
+        del entries, documents
+        return {}
+
+    def judged_share(self, entry: Entry, depth: int) -> float | None:
+        """Return the share of the first *depth* documents that are judged, None if it is unknown."""
+        return entry.result.means.get(f"Judged@{depth}")
+
+
 @dataclass
-class StoreReader:
-    """Reads datasets and runs, each once."""
+class StoreReader(Reader):
+    """Reads datasets and runs from their folders and the store, each once."""
 
     store: Store
     located: Mapping[str, tuple[Contract, Source | None]]  # datasets that were typed as folders
@@ -157,7 +179,7 @@ class StoreReader:
 
     def texts(self, entry: Entry) -> QueryTexts | None:
         """Return the texts of the queries of a result: those beside it, or else of its dataset; None if that is not here."""
-        if kept := entry.texts():
+        if kept := super().texts(entry):
             return kept
         name = entry.result.dataset
         if name not in self._texts:
@@ -167,8 +189,8 @@ class StoreReader:
 
     def ranks(self, entry: Entry) -> Ranks | None:
         """Return the ranks of relevant documents by query: those in the result, or else from its run; None without a run."""
-        if entry.result.ranks:
-            return entry.result.ranks
+        if known := super().ranks(entry):
+            return known
         if id(entry) not in self._ranks:
             run, data = self.run(entry), self.dataset(entry.result)
             self._ranks[id(entry)] = relevant_ranks(run, data.qrels) if run and data else None
@@ -180,7 +202,14 @@ class StoreReader:
             self._runs[id(entry)] = run_behind(entry, lambda: self._finished)
         return self._runs[id(entry)]
 
-    def beginnings(self, entries: tuple[Entry, ...], documents: Mapping[str, object]) -> dict[str, str]:
+    def judged_share(self, entry: Entry, depth: int) -> float | None:
+        """Return the share of the first *depth* documents that are judged; None if the run is not on this machine."""
+        known, data = super().judged_share(entry, depth), self.dataset(entry.result)
+        if known is not None or data is None or (run := self.run(entry)) is None:
+            return known
+        return score(run, data.qrels, [f"Judged@{depth}"]).means[f"Judged@{depth}"]
+
+    def beginnings(self, entries: tuple[Entry, ...], documents: Iterable[str]) -> dict[str, str]:
         """Return how *documents* begin, from the corpus that one of *entries* searched; {} if it is not on this machine."""
         folders = [entry.run for entry in entries if isinstance(entry.run, Path)]
         corpus = next(filter(None, map(corpus_of_run, folders)), None)

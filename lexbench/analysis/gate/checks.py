@@ -27,7 +27,7 @@ from lexbench.progress import Progress
 from lexbench.results import QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
-from lexbench.runner.query_texts import corpus_of_run, query_texts, relevant_ranks
+from lexbench.runner.query_texts import query_texts, relevant_ranks
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import imported, is_reusable, named_systems
 from lexbench.storage import environment
@@ -194,7 +194,7 @@ def measure(
     job, made, run = plan.jobs[0], outcomes[0].made, outcomes[0].run
     opened = open_dataset(job.contract, job.source)
     ranked = run or (read_run(made.folder).run if made else job.system.retriever.read(job.contract.id))
-    texts = query_texts(opened, corpus_of_run(made.folder) if made else None)
+    texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 
 
