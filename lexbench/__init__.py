@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         model,
         models,
         plan,
+        plugin,
         probe,
         ranks,
         report,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         training_plan,
         verify,
         watch,
+        what_is,
     )
     from lexbench.collecting.collect import Collected
     from lexbench.errors import LexbenchError
@@ -114,9 +116,9 @@ __all__ = [
     "Transform", "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists", "dataset", "datasets",
     "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate", "gate_init",
     "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool", "keep_traceback",
-    "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan", "probe",
-    "ranks", "report", "result", "results", "run", "score", "speed", "store_pull", "store_push", "store_root", "suite",
-    "suites", "summary", "systems", "train", "training_plan", "verify", "watch",
+    "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan", "plugin",
+    "probe", "ranks", "report", "result", "results", "run", "score", "speed", "store_pull", "store_push", "store_root", "suite",
+    "suites", "summary", "systems", "train", "training_plan", "verify", "watch", "what_is",
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first

@@ -905,6 +905,20 @@ def model(name: str) -> "Facts":
     return listings.model(name)
 
 
+def plugin(name: str) -> "Facts":
+    """Return a plug-in by name, e.g. bm25 or impact: its kind, what it does, and its settings with their defaults."""
+    from lexbench.report import listings
+
+    return listings.plugin(name)
+
+
+def what_is(name: str) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    from lexbench.report import listings
+
+    return listings.what_is(name, _store(None, None))
+
+
 def machine() -> "Facts":
     """Return this machine: what decides speeds, and the versions of packages."""
     from lexbench.report import listings

@@ -66,7 +66,7 @@ def test_every_command_is_a_function():
     assert set(FUNCTIONS.values()) <= set(lexbench.__all__)
     for kind in ("suites", "datasets", "models", "systems", "results"):
         assert callable(getattr(lexbench, kind))
-    for what in ("suite", "dataset", "model", "result", "machine"):
+    for what in ("suite", "dataset", "model", "plugin", "result", "machine"):
         assert callable(getattr(lexbench, what))
 
 

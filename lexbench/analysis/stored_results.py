@@ -13,7 +13,7 @@ from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName, with_meaning
 from lexbench.notation import split_name
 from lexbench.results import Entry, Result, Results, Session
 from lexbench.runner.jobs import completed
@@ -27,6 +27,7 @@ from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
 from lexbench.suites import suite as suite_named
+from lexbench.synonyms import nearest
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
@@ -188,7 +189,10 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
         else:
             known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
-            raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            error = MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            files = [str(one) for one in Path(name).parent.glob("*") if one.is_file()]
+            near = nearest(name, [*files, *known], 1)
+            raise with_meaning(error, name, near[0]) if near else error
     return runs
 
 

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -19,10 +19,11 @@ from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_fo
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
-from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
+from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
 from lexbench.storage.store import Place
+from lexbench.synonyms import nearest
 
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
 CONTRACT = "contract.toml"  # in a folder with its own contract
@@ -101,7 +102,8 @@ def find_dataset(
     if contract is None and name.startswith(LIBRARY):
         return _in_memory({"name": name.removeprefix(LIBRARY), "dataset": ir_datasets.load(name.removeprefix(LIBRARY))})
     if contract is None:
-        raise UnknownName("dataset or folder", name, alternatives(name, all_contracts()), see="lexbench list datasets")
+        known = alternatives(name, all_contracts())
+        raise UnknownName("dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
     return contract, None
 
 
@@ -116,6 +118,14 @@ def alternatives(name: str, ids: Iterable[str]) -> list[str]:
         folders = [f"{above}{slash}{one}" for one in beside]
         folders += [above] if above.strip(".~/") else []  # results name a split of a folder FOLDER/SPLIT
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
+
+
+def only_dataset(name: str, known: Sequence[str]) -> str:
+    """Return the only folder with documents among *known*, if *name* is a path and like none of them; else ""."""
+    if nearest(name, known, 1) or not name.startswith((".", "/", "~")):
+        return ""
+    found = [one for one in known if Path(one).is_dir() and find_tables(Path(one), "documents")]
+    return found[0] if len(found) == 1 else ""
 
 
 def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
@@ -147,6 +157,9 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)
+        if file in [one for kind in ("documents", "queries") for files in find_tables(path, kind).values() for one in files]:
+            error = CommandError(f"{file} has documents or queries, no judgements; give its folder: {path}")
+            raise with_meaning(error, file.name, "")
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
     if rules and columns:

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, with_meaning
 from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.storage.artifact_folder import write_references
+from lexbench.synonyms import nearest
 from lexbench.types import Corpus, Hits, Query
 
 _FEWEST = 2
@@ -67,7 +68,8 @@ class WeightedFusion(CombinedRetriever):
         if not (isinstance(self.weights, str) and self.weights in CHOSEN_WEIGHTS):
             object.__setattr__(self, "weights", self._numbers())
         if self.scores not in SCORES:
-            raise CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+            error = CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+            raise with_meaning(error, self.scores, near[0]) if (near := nearest(str(self.scores), SCORES, 1)) else error
         if self.rrf_k < 0:
             raise CommandError(f"{name}(rrf_k={self.rrf_k}): a whole number from 0, e.g. rrf_k=60")
 

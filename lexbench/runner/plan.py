@@ -12,7 +12,7 @@ import msgspec
 
 from lexbench.answer import Answer
 from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
+from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, only_dataset, status
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
@@ -172,7 +172,7 @@ def kind_of(name: str) -> str:
     if Path(name).exists():
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
-    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
+    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
 
 
 def plan_of(  # noqa: PLR0913 - what decides a plan

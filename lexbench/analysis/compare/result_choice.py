@@ -10,6 +10,7 @@ from msgspec import structs
 
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import expression_of, find_systems
+from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.results import Entry, Result, Results, files_of, texts_reader
@@ -44,7 +45,7 @@ def select(
             return of_files[text]
         found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
         if not found:
-            see = "lexbench list results, or lexbench run"
+            see = "lexbench list results"
             raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see)
         return Results(entry for label, group in found.items() for entry in _labelled(label, group.entries))
 
@@ -114,10 +115,11 @@ def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         lacking = next((system for system, row in rows.items() if name not in row), None)
         if lacking:
-            known = ", ".join(sorted(rows[lacking]))
-            raise CannotStart(
-                f"{lacking} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
-            )
+            known = sorted(rows[lacking])
+            if not (find_contract(name) or Path(name).exists()):
+                raise UnknownName(f"result of {lacking} on", name, known)
+            make = f"lexbench run {quote(name)} -r {quote(expression_of(next(iter(rows[lacking].values()))))}"
+            raise CannotStart(f"{lacking} has no result on {name}; it has: {', '.join(known)}; make it: {make}")
     if not common:
         datasets = "; ".join(f"{system} on {', '.join(sorted(row))}" for system, row in rows.items())
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
