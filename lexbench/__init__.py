@@ -72,8 +72,11 @@ if TYPE_CHECKING:
         run,
         score,
         speed,
+        store_check,
+        store_list,
         store_pull,
         store_push,
+        store_remove,
         store_root,
         suite,
         suites,
@@ -117,8 +120,9 @@ __all__ = [
     "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate", "gate_init",
     "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool", "keep_traceback",
     "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan", "plugin",
-    "probe", "ranks", "report", "result", "results", "run", "score", "speed", "store_pull", "store_push", "store_root", "suite",
-    "suites", "summary", "systems", "train", "training_plan", "verify", "watch", "what_is",
+    "probe", "ranks", "report", "result", "results", "run", "score", "speed", "store_check", "store_list", "store_pull",
+    "store_push", "store_remove", "store_root", "suite", "suites", "summary", "systems", "train", "training_plan", "verify",
+    "watch", "what_is",
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first

@@ -91,6 +91,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     excluded: int = 0  # documents dropped because their grade marks them as no answers, e.g. Cranfield's source papers
     documents: int | None = None  # in the corpus; None if a run was scored without it
     judged_absent: int | None = None  # judged documents that are not in the corpus
+    judged: float | None = None  # share of the first ten documents that are judged: the mean of Judged@10
 
 
 EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # ascending; the highest of a system's models counts
@@ -141,6 +142,7 @@ UNRANKED = {  # flags that keep a timing out of rankings
     "cached": "timing of remembered answers",
     "in process": "timing in the user's process",
     "elsewhere": "timing of a program or server",
+    "no encoding": "timing without encoding",
 }
 
 
@@ -519,7 +521,7 @@ class Results(Answer):
     def to_latex(self, dataset: str = "", baseline: str = "", published: Literal["none", "few", "all"] = "none") -> str:
         """Return a table in LaTeX, like `lexbench leaderboard --copy latex`: the means, or all measures on one *dataset*.
 
-        Systems that differ significantly from *baseline* are marked. *published* scores are none, few or all.
+        Each figure that differs significantly from that of *baseline* is marked. *published* scores are none, few or all.
         """
         import lexbench
 
@@ -585,6 +587,22 @@ def first_difference(one: Result, other: Result) -> str:
             if value != second:
                 return f"{measure} of query {query} is {value:.4f} and {second:.4f}"
     return ""
+
+
+def with_measures(newest: Result, older: Result) -> Result:
+    """Return *newest* with the measures and timings that only *older* has, if both are of one system and the same run.
+
+    Return *newest* alone if they differ in a fact that decides scores, or in the value of a query.
+    """
+    facts = [(one.expression, one.recipe, one.depth, one.precision, one.bound) for one in (newest, older)]
+    trainings = [one.seeds.systems if one.seeds else {} for one in (newest, older)]
+    if facts[0] != facts[1] or trainings[0] != trainings[1] or first_difference(newest, older):
+        return newest
+    by_measure = ("means", "per_query", "ties", "incomplete", "other_precision")
+    both: dict[str, Any] = {name: getattr(older, name) | getattr(newest, name) for name in by_measure}
+    if newest.seeds and older.seeds:
+        both["seeds"] = msgspec.structs.replace(newest.seeds, means=older.seeds.means | newest.seeds.means)
+    return msgspec.structs.replace(newest, timings=newest.timings or older.timings, **both)
 
 
 def merged(by_person: Mapping[str, Results]) -> Results:
@@ -670,7 +688,8 @@ def write_results(
 ) -> list[Path]:
     """Write one file per system into a folder of results and return their paths.
 
-    Datasets that are in a file but not in *results* are kept. *on_note* gets a note if results on other data are replaced.
+    Datasets that are in a file but not in *results* are kept, and so are other measures of the same run. *on_note* gets a note
+    if results on other data are replaced.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -685,8 +704,9 @@ def write_results(
         for dataset in stored.keys() & fresh.keys():
             if stored[dataset].digests != fresh[dataset].digests:
                 on_note(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
-        merged = {**stored, **fresh}
-        save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
+        joined = {name: with_measures(one, stored[name]) if name in stored else one for name, one in fresh.items()}
+        every = {**stored, **joined}
+        save(SystemResults(suite=suite, system=system, results=[every[name] for name in sorted(every)]), path)
         written.append(path)
     return written
 

@@ -69,7 +69,7 @@ def test_a_report_has_the_verdict_and_the_documents_that_moved(found):
     assert change.lost[0].moved[0].beginning == DOCUMENTS["digikam"]
     # of 9, 9, 9 and 8 documents 2, 1, 1 and 1 are judged
     assert change.judged == pytest.approx(dict.fromkeys(("old", "new"), (2 / 9 + 1 / 9 + 1 / 9 + 1 / 8) / 4))
-    assert "86 % of those of old and 86 % of those of new are unjudged" in change.cautions[0]
+    assert "86 % and 86 % of the top 10 documents are unjudged (old, new)" in change.cautions[0]
     assert change.differences == pytest.approx([-0.8, 0, 0.5, 0.75])
     assert dict(change.groups()) == {
         "lost above .3": 1, "lost from .1 to .3": 0, "lost below .1": 0, "same": 1,

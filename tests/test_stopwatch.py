@@ -8,8 +8,9 @@ from typing import ClassVar
 import pytest
 from yaml import BaseLoader
 
+from lexbench import compiling
 from lexbench.runner.systems import system
-from lexbench.storage import environment, stopwatch
+from lexbench.storage import environment
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 
 
@@ -17,7 +18,7 @@ from lexbench.storage.stopwatch import Stopwatch, read_measurement
 def wait(monkeypatch):
     """Return a function that lets seconds pass on the clock."""
     now = [100.0]
-    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])
 
     def wait(seconds):
         now[0] += seconds

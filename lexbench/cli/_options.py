@@ -19,6 +19,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0)
+DEFAULT_MEASURES = f"Repeatable; default: {', '.join(lexbench.default_measures())}; also Judged@10 for data of your own."
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -84,6 +85,12 @@ def columns_option(function: F) -> F:
     """Add `--columns`, which names the columns of a user's tables."""
     text = "Columns of the tables, e.g. id=package,title=summary,text=description,queries.id=number,qrels.grade=clicks."
     return click.option("--columns", default="", metavar="TEXT", help=text)(function)
+
+
+def split_option(function: F) -> F:
+    """Add `--split`."""
+    text = "Which judgements of a FOLDER, e.g. dev; default: test, or the only ones."
+    return click.option("--split", metavar="NAME", help=text)(function)
 
 
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:

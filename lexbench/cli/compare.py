@@ -11,9 +11,11 @@ from lexbench.cli._options import (
     datasets_option,
     described,
     json_option,
+    measures_option,
     results_option,
     seeds_option,
     slices_option,
+    split_option,
 )
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
@@ -23,7 +25,8 @@ from lexbench.cli._progress import shown
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
 @results_option
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
-@click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
+@split_option
+@measures_option("Default: the headline measure of the dataset's suite; repeatable.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
 @click.option("--worst", is_flag=True, help="Show the queries that lost most, not those that changed most.")
@@ -35,7 +38,14 @@ from lexbench.cli._progress import shown
 @click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option
 def command(
-    systems: tuple[str, ...], depths: tuple[int, ...], *, lists: bool, fail_if_worse: bool, as_json: bool, **options: Any
+    systems: tuple[str, ...],
+    depths: tuple[int, ...],
+    *,
+    split: str | None,
+    lists: bool,
+    fail_if_worse: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Compare systems; the help is that of `lexbench.compare`."""
     if depths and not lists:
@@ -43,9 +53,11 @@ def command(
     with shown() as progress:
         if lists:
             dataset = _of_lists(fail_if_worse=fail_if_worse, **options)
-            of_lists = lexbench.compare_lists(*systems, dataset=dataset, depths=depths or (10, 100), progress=progress)
+            of_lists = lexbench.compare_lists(
+                *systems, dataset=dataset, split=split, depths=depths or (10, 100), progress=progress
+            )
         else:
-            found = lexbench.compare(*systems, progress=progress, **options)
+            found = lexbench.compare(*systems, split=split, progress=progress, **options)
     if lists:
         print_answer(of_lists, as_json=as_json)
         return
@@ -61,7 +73,7 @@ def _of_lists(*, datasets: tuple[str, ...], queries: int, **options: Any) -> str
     """Return the dataset of a comparison of lists. Raises UsageError for options that compare scores."""
     del queries  # has a default
     if of_scores := [name for name, value in options.items() if value]:
-        option = f"--{of_scores[0].replace('_', '-')}"
+        option = f"--{of_scores[0].removesuffix('s' * (of_scores[0] == 'measures')).replace('_', '-')}"
         raise click.UsageError(f"{option} compares scores, not lists; leave out --lists or {option}")
     if len(datasets) > 1:
         raise click.UsageError("--lists compares lists of one dataset; give -d once")

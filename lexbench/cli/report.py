@@ -6,7 +6,16 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import FILE, columns_option, datasets_option, described, json_option, results_option, seeds_option
+from lexbench.cli._options import (
+    FILE,
+    columns_option,
+    datasets_option,
+    described,
+    json_option,
+    results_option,
+    seeds_option,
+    split_option,
+)
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
@@ -17,6 +26,7 @@ from lexbench.cli._progress import shown
 @datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
 @click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
 @click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Queries to show each way.")
+@split_option
 @seeds_option
 @columns_option
 @click.option("--markdown", type=FILE, metavar="FILE", help="Also write Markdown, e.g. for a pull request.")

@@ -60,8 +60,8 @@ def suite(data: str, **options: Any) -> None:
 @command.command(short_help="Run systems on one dataset, or on a folder of your own.")
 @click.argument("data", metavar="ID|FOLDER|hf:ORG/NAME|ir_datasets:ID")
 @_SYSTEMS
-@_options.measures_option(default=lexbench.default_measures())
-@click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
+@_options.measures_option(_options.DEFAULT_MEASURES)
+@_options.split_option
 @_options.columns_option
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import described, json_option, results_option, system_option
+from lexbench.cli._options import described, json_option, results_option, split_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -13,6 +13,7 @@ from lexbench.cli._progress import shown
 @click.command(help=described(lexbench.verify) + "\n\nExits with 1 if a mean is off or nothing could be compared.")
 @click.argument("name", metavar="SUITE|DATASET|FOLDER")
 @system_option("Only this system; repeatable.")
+@split_option
 @results_option
 @json_option
 def command(*, as_json: bool, **options: Any) -> None:

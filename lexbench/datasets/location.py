@@ -1,6 +1,7 @@
 """Where the data of a dataset are: in files of the user, else at the source that its contract names.
 
 `find_source` takes a contract. Other functions take what a user types for a dataset: an id, a folder, or "hf:ORG/NAME".
+Behind a folder or a name of the hub may stand the split of the judgements: "FOLDER#dev".
 """
 
 import os
@@ -22,7 +23,7 @@ from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
-from lexbench.storage.store import Place
+from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
@@ -37,14 +38,14 @@ class Located(NamedTuple):
 
 
 class Typed(str):
-    """A dataset as a user types it, with the split and the columns that are stated beside it."""
+    """A dataset as a user types it, with the columns that are stated beside it."""
 
-    __slots__ = ("columns", "split")
+    __slots__ = ("columns",)
 
-    def __new__(cls, name: str, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Self:
+    def __new__(cls, name: str, columns: Mapping[str, str]) -> Self:
         """Take the name or path; `find_dataset` reads the rest."""
         made = super().__new__(cls, name)
-        made.split, made.columns = split, columns
+        made.columns = columns
         return made
 
 
@@ -82,10 +83,9 @@ def find_dataset(
     *data* is an id, a folder, a file of judgements, "hf:ORG/NAME", "ir_datasets:ID", or a dataset in memory. `find_source`
     finds the source of an id; a folder with the name of an id is typed ./ID. Data without an id get the default contract.
     *split* chooses the judgements of a folder or of data in memory. *columns* names columns of its tables (see
-    `lexbench.datasets.stated_columns`). `Typed` names have both. Raises UnknownName or CommandError if *data* is none of these.
+    `lexbench.datasets.stated_columns`). `Typed` names have them. Raises UnknownName or CommandError if *data* is none of these.
     """
-    if isinstance(data, Typed):
-        split, columns = split or data.split, columns or data.columns
+    columns = data.columns if isinstance(data, Typed) else columns
     stated_columns(columns)
     if not isinstance(data, str | Path):
         return _in_memory(data, split, columns)
@@ -93,8 +93,13 @@ def find_dataset(
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
     contract = find_contract(name.removeprefix(LIBRARY))
-    if contract is None and Path(name).exists():
-        return find_folder(Path(name), split, columns)
+    if contract is None and (place := typed_place(name)):
+        if split and place.split and split != place.split:
+            raise CommandError(f"{name} names the split {place.split}, and --split names {split}; choose one")
+        return find_folder(place.path, split or place.split, columns)
+    if contract is None and "#" in name:
+        name, _, split = name.rpartition("#")
+        contract = find_contract(name)
     if columns:
         raise CommandError(f"columns are those of tables in a folder, and {name} is none")
     if split:
@@ -105,6 +110,27 @@ def find_dataset(
         known = alternatives(name, all_contracts())
         raise UnknownName("dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
     return contract, None
+
+
+class Place(NamedTuple):
+    """A folder or file that a user typed, and the split behind it."""
+
+    path: Path
+    split: str | None
+
+
+def typed_place(name: str) -> Place | None:
+    """Return the folder or file that *name* is, e.g. "FOLDER#dev"; None for an id and anything else."""
+    folder, _, split = name.rpartition("#")
+    places = [*([Place(Path(name), None)] if name else []), *([Place(Path(folder), split)] if folder and split else [])]
+    with suppress(OSError, ValueError):  # no folder can have such a name
+        return next((place for place in places if place.path.exists()), None)
+    return None
+
+
+def typed_id(name: str) -> str:
+    """Return the id that results have for a dataset that a user typed. An unknown id stays: results may have it."""
+    return find_dataset(name)[0].id if typed_place(name) else name
 
 
 def alternatives(name: str, ids: Iterable[str]) -> list[str]:
@@ -141,7 +167,7 @@ def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] =
     return Located(contract, Memory(contract, parts))
 
 
-def find_again(dataset: str, place: Place | None) -> tuple[Contract, Source | None]:
+def find_again(dataset: str, place: RememberedPlace | None) -> tuple[Contract, Source | None]:
     """Return the dataset of a result: from *place*, where the store remembers it, or else by its id."""
     return find_folder(place.judgements, columns=place.columns) if place else (contract_of(dataset), None)
 

@@ -6,13 +6,13 @@ from shlex import quote
 from typing import Any
 
 from lexbench.analysis import seen_in_training
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.answer import Answer
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
 from lexbench.results import DATASETS, EXPOSURES, Failure, Note, Result, Results, Vectors, Work, by_dataset, measures_of
-from lexbench.suites import Suite, suite_of_results
+from lexbench.suites import HEADLINE, Suite, suite_of_results
 from lexbench.table import Table, heading, number
 
 _MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
@@ -84,7 +84,12 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    more = (*judged_gaps(results), *seen_in_training.notes(results), *_data_issues(results))
+    more = (
+        *judged_levels(results, suite.headline if suite else HEADLINE),
+        *judged_gaps(results),
+        *seen_in_training.notes(results),
+        *_data_issues(results),
+    )
     scores.append(replace(last, notes=(*last.notes, *more)))
     return [*scores, *_vector_tables(results), *timing_tables(results)]
 
@@ -219,6 +224,7 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
 def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
     """Yield the short notes of `--brief`: expressions of names, gaps of judgements, systems that saw the data in training."""
     yield from names(results)
+    yield from judged_levels(results, HEADLINE)
     if any(judged_gaps(results)):
         yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"
     seen = [(result.exposure.status, result.system) for result in results if result.exposure]

@@ -68,7 +68,7 @@ def score(  # noqa: PLR0913 - what decides the scores
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
     judged: Judged = judgements(dataset, qrels)
-    result = score_lists(ranked, name, measures, judged, precision)
+    result = score_lists(ranked, name, measures or judged.default_measures, judged, precision)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
     scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
     if declared:

@@ -20,7 +20,6 @@ class RunFile(Retriever):
 
     path: str
     scores: str = "double"
-    finished: ClassVar[bool] = True
     version: ClassVar[int] = 4  # 4: notes on contradictions in the file; scores that count down are refused
     deterministic: ClassVar[bool] = True
 

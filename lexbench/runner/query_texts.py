@@ -6,11 +6,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from lexbench.contracts import Contract
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import LexbenchError, one_line, shortened
+from lexbench.plugins import Source
 from lexbench.results import QueryTexts
-from lexbench.runner.plan import Job
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -19,9 +20,9 @@ DEPTH = 100  # a document below this rank is as good as not found
 _BEGINNING = 70  # characters of a document
 
 
-def is_own(job: Job) -> bool:
-    """Whether the data of a job are the user's, so that its result may have texts and ranks. Published data have licenses."""
-    return job.source is not None and job.contract.version == 0 and job.contract.source.loader in ("files", "memory")
+def is_own(contract: Contract) -> bool:
+    """Whether data are the user's, so that results may have their texts and ranks. Published data have licenses."""
+    return contract.version == 0 and contract.source.loader in ("files", "memory")
 
 
 def relevant_ranks(run: Run, qrels: Qrels, depth: int = DEPTH) -> dict[str, dict[str, int]]:
@@ -73,17 +74,17 @@ def corpus_of_run(folder: Path) -> StoredCorpus | None:
     return None
 
 
-def texts_of_job(job: Job, corpus: StoredCorpus | None) -> Callable[[], QueryTexts | None]:
-    """Return a function that reads the texts of a job on the user's own data; for other data it returns None.
+def texts_of_data(contract: Contract, source: Source | None, corpus: StoredCorpus | None) -> Callable[[], QueryTexts | None]:
+    """Return a function that reads the texts of the user's own data; for other data it returns None.
 
     *corpus* has the beginnings of documents, if it is known.
     """
 
     def read() -> QueryTexts | None:
-        if not is_own(job):
+        if not is_own(contract):
             return None
         with suppress(LexbenchError):  # the files may have changed while systems ran
-            return query_texts(open_dataset(job.contract, job.source), corpus)
+            return query_texts(open_dataset(contract, source), corpus)
         return None
 
     return cache(read)

@@ -4,7 +4,6 @@ The clock stands still while loops are compiled, because that is done once per m
 """
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,12 +56,12 @@ class Stopwatch:
     def time(self, step: str) -> Iterator[None]:
         """Add the time of the block to *step*, without that of blocks inside it."""
         starts: list[float] = vars(_running).setdefault("starts", [])
-        start = _clock()
+        start = compiling.clock()
         starts.append(start)
         try:
             yield
         finally:
-            end, began = _clock(), starts.pop()
+            end, began = compiling.clock(), starts.pop()
             self.seconds[step] = self.seconds.get(step, 0.0) + end - began
             if starts:  # the outer block must not count this block's time
                 starts[-1] += end - start
@@ -91,11 +90,6 @@ class Stopwatch:
         values = msgspec.to_builtins(content)
         del values["sha256"]
         atomic.write_json(draft / MEASURED, {**values, "sha256": digest(values)})
-
-
-def _clock() -> float:
-    """Return the time in seconds, without those of compilation in this process."""
-    return time.perf_counter() - compiling.seconds()
 
 
 def read_measurement(folder: Path) -> Measurement:

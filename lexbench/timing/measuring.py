@@ -21,14 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from lexbench import devices
+from lexbench import compiling, devices
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Search
+from lexbench.artifacts.turns import on_workers
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
-from lexbench.runner.search import joined
 from lexbench.storage import atomic
+from lexbench.storage.drafting import joined
+from lexbench.storage.node import Place, open_at
 from lexbench.timing import machine, protocol
 from lexbench.timing.other_queries import OtherQueries
 from lexbench.timing.stored_timings import Durations
@@ -61,13 +65,13 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     """
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
-    # Open the index and answer the first query, which may import and compile; both are timed apart from the passes.
+    # Open the index and answer the first query, which may import modules; both are timed apart from the passes.
     seconds, memory = {}, {}
-    begin = time.perf_counter()
+    begin = compiling.clock()
     retriever = with_threads(own or _retriever(task), task.threads)
-    searcher = retriever.open(Path(task.index))
-    seconds["open"] = time.perf_counter() - begin
-    queries = [Query(*query) for query in task.queries]
+    searcher = open_at(Search(StoredTexts(), retriever), Place.read(task.place))
+    seconds["open"] = compiling.clock() - begin
+    queries = task.queries
     others = OtherQueries(queries)
     size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
     encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)
@@ -148,9 +152,9 @@ def measure_imports(task: protocol.Baseline) -> None:
 
 def _retriever(task: protocol.Task) -> Any:
     """Return the retriever of a task, made from its expression."""
-    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
+    retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
-    return systems.on_workers(retriever, workers, lambda _line: None) if workers else retriever
+    return on_workers(retriever, workers, lambda _line: None)
 
 
 def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
@@ -159,8 +163,13 @@ def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
         yield "in process", "timed in the process that has the object, not in a fresh one"
     if names := devices.used_gpu_names():
         yield "gpu", f"{', '.join(names)} computed: it is compared only with what the same GPU computed"
-    if who := ", ".join(sorted({one.elsewhere for one in systems.trained_members(retriever) if one.elsewhere})):
-        yield "elsewhere", f"{who} answers: the round trip is included, and its processor time is not in CPU/wall"
+    members = list(systems.trained_members(retriever))
+    engines = [leaf.engine for leaf in systems.encoded_leaves(retriever)]
+    who = {one.elsewhere for one in members} | {"a server" for one in (*members, *engines) if one.remote}
+    if named := ", ".join(sorted(who - {""})):
+        yield "elsewhere", f"{named} answers: the round trip is included, and its processor time is not in CPU/wall"
+    if any(getattr(one, "looks_up", False) for one in members):
+        yield "no encoding", "its queries are not encoded: their vectors are looked up in a file"
 
 
 def _to_the_end(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,11 +284,11 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
 def first_answer(work: Work, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
     """Answer the first query. Returns the inputs of the warm-up: *others*, if the system takes them; and the seconds."""
     for inputs in (others, work.inputs):
-        begin = time.perf_counter()
+        begin = compiling.clock()
         try:
             if inputs:
                 work.search(work.encode(inputs[0]), work.k)
-                return inputs, time.perf_counter() - begin
+                return inputs, compiling.clock() - begin
         except LexbenchError:  # e.g. it reads the vectors of queries from files
             if inputs is work.inputs:
                 raise

@@ -21,7 +21,7 @@ from lexbench.analysis.compare.tables import (
     MeanDifference,
     Score,
 )
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.noninferiority import noninferiority
@@ -30,7 +30,7 @@ from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import find_dataset, typed_place
 from lexbench.errors import CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
@@ -63,7 +63,7 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     store: Store,
     results: Results | Path | None = None,
     datasets: Sequence[str] = (),
-    measure: str | None = None,
+    measures: Sequence[str] = (),
     margin: float | None = None,
     queries: int = 5,
     side: Side = "both",
@@ -73,33 +73,35 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
-    on *datasets* (default: all that every system has) by *measure* (default: the headline of the dataset's suite); with a
-    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
-    of that *side*; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on
-    which systems are compared too.
+    on *datasets* (default: all that every system has) by each of *measures* (default: the headline of the dataset's suite);
+    with a *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
+    of that *side* and by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries
+    of the one dataset on which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
     chosen = _selected(names, store, results, seeds)
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
-    measures = {name: measure_of(name, measure) for name in common_datasets(chosen, wanted)}
+    shared = common_datasets(chosen, wanted)
+    # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
+    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
     known = results.session.data if isinstance(results, Results) else {}
     reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
-    found = newest(chosen, measures)
+    found = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in found:
         check(result)
     notes = [*_left_out(chosen, found)] if not datasets else []
-    return compare_results(found, measures, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+    return compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
 
 
 def compare_results(  # noqa: PLR0913 - as for `compared`
     compared: Results,
-    measures: Mapping[str, str],
+    asked: Sequence[Mapping[str, str]],
     reader: Reader,
     *,
     margin: float | None = None,
@@ -108,41 +110,52 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     slices: Slices | None = None,
     notes: Sequence[str] = (),
 ) -> Compared:
-    """Compare all systems of *compared* with the first, on each dataset of *measures* by its measure; see `compared`.
+    """Compare all systems of *compared* with the first; see `compared`.
 
-    *reader* finds texts and runs; *notes* come first.
+    *asked* has the measure of each dataset, for each measure that was asked for. *reader* finds texts and runs; *notes* come
+    first.
     """
     compared.check_comparable()
+    shared = list(asked[0])
 
-    # The family of tests is every system on every dataset; all p are corrected over it.
+    # The family of tests is every system on every dataset by one measure; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(measures)
+    family = (len(labels) - 1) * len(shared)
     resamples = randomisation.resamples_for(family, LEVEL)
-    values = {name: compared.values(name, measures[name]) for name in measures}
-    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in values.values())
+    values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
+    tested = [
+        on
+        for of in asked
+        for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
+    ]
 
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
-        for label in labels[1:]
+        [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
     ]
     comparison = Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=list(_means(labels, measures, values)),
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(labels, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
         side=side,
         resamples=resamples,
+        family=family,
         margin=margin,
-        worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=[*notes, *_notes(compared)],
-        slices=_on_slices(compared, measures, slices) if slices else [],
+        worse=[
+            f"{one.system} on {on.dataset}" + (f" by {on.measure}" if len(asked) > 1 else "")
+            for on in tested
+            for one in on.differences
+            if _is_worse(one)
+        ],
+        notes=[*notes, *_notes(compared, asked[0])],
+        slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
     return Compared(comparison, pairs, reader)
@@ -295,10 +308,15 @@ def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
 
 
-def _notes(compared: Results) -> Iterator[str]:
-    """Yield which results are only upper bounds, and how judgements differ."""
+def _notes(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
+    """Yield which results are only upper bounds, and how judgements differ or are missing."""
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+    for other in compared.systems[1:]:
+        pair = compared.select(systems=[compared.systems[0], other])
+        yield from (
+            line for name in pair.datasets for line in judged_levels(list(pair.select(datasets=[name])), measures[name])
+        )
     yield from judged_gaps(list(compared))
 
 

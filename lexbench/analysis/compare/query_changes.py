@@ -17,7 +17,6 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_again, is_here
 from lexbench.errors import LexbenchError
 from lexbench.measures import cutoff as cutoff_of
-from lexbench.measures import score
 from lexbench.plugins import Source
 from lexbench.results import Entry, QueryTexts, Result, Results
 from lexbench.runner.query_texts import beginnings, corpus_of_run, query_texts, relevant_ranks
@@ -147,10 +146,6 @@ class Reader:
         del entries, documents
         return {}
 
-    def judged_share(self, entry: Entry, depth: int) -> float | None:
-        """Return the share of the first *depth* documents that are judged, None if it is unknown."""
-        return entry.result.means.get(f"Judged@{depth}")
-
 
 @dataclass
 class StoreReader(Reader):
@@ -201,13 +196,6 @@ class StoreReader(Reader):
         if id(entry) not in self._runs:
             self._runs[id(entry)] = run_behind(entry, lambda: self._finished)
         return self._runs[id(entry)]
-
-    def judged_share(self, entry: Entry, depth: int) -> float | None:
-        """Return the share of the first *depth* documents that are judged; None if the run is not on this machine."""
-        known, data = super().judged_share(entry, depth), self.dataset(entry.result)
-        if known is not None or data is None or (run := self.run(entry)) is None:
-            return known
-        return score(run, data.qrels, [f"Judged@{depth}"]).means[f"Judged@{depth}"]
 
     def beginnings(self, entries: tuple[Entry, ...], documents: Iterable[str]) -> dict[str, str]:
         """Return how *documents* begin, from the corpus that one of *entries* searched; {} if it is not on this machine."""

@@ -126,19 +126,20 @@ def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     return [name for name in common if not wanted or name in wanted]
 
 
-def newest(results: Results, measures: Mapping[str, str]) -> Results:
-    """Return the first result of each system on each dataset of *measures* that has its measure, dataset by dataset.
+def newest(results: Results, measures: Mapping[str, Sequence[str]]) -> Results:
+    """Return the first result of each system on each dataset of *measures* that has its measures, dataset by dataset.
 
     Raises CannotStart if there is none.
     """
     chosen = []
-    for dataset, measure in measures.items():
+    for dataset, wanted in measures.items():
         for system in results.systems:
             of_system = [entry for entry in results.entries if (entry.result.system, entry.result.dataset) == (system, dataset)]
-            found = next((entry for entry in of_system if measure in entry.result.per_query), None)
+            found = next((entry for entry in of_system if entry.result.per_query.keys() >= {*wanted}), None)
             if found is None:
-                known = ", ".join(of_system[0].result.per_query)
-                what = f"{system} on {dataset} has no {measure}; it has: {known}"
+                known = of_system[0].result.per_query
+                lacking = ", ".join(measure for measure in wanted if measure not in known)
+                what = f"{system} on {dataset} has no {lacking}; it has: {', '.join(known)}"
                 raise CannotStart(f"{what}; choose one with -m, or run it again")
             chosen.append(found)
     return Results(chosen, session=results.session)

@@ -27,7 +27,7 @@ _SIDE_BY_SIDE = 6  # systems whose settings fit in one table
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
 _MOVED = 2  # documents of a query
-_PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "verdict")
+_PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "finds", "verdict")
 _SEEDS = (
     "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
     "p and the 95 % beside it are about other queries with these very models",
@@ -109,6 +109,7 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     means: list[MeanComparison]
     query_changes: list[QueryChange]
     resamples: int  # of the tests; intervals have 10,000
+    family: int = 1  # tests by one measure, over which p is corrected
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
     notes: list[str]
@@ -179,31 +180,38 @@ def _short(value: str | None) -> str:
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield the tests: for one dataset a row per system, otherwise per system a row for each dataset and mean."""
+    """Yield the tests by each measure: for one dataset a row per system, else per system a row for each dataset and mean."""
     tail = (*_PAIRED, *(("bound", "no worse") if comparison.margin is not None else ()))
-    if len(comparison.datasets) == 1:
-        on = comparison.datasets[0]
-        first, *others = on.scores
-        rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
-        for score, difference in zip(others, on.differences, strict=True):
-            rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
-        yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
+    if len({on.dataset for on in comparison.datasets}) == 1:
+        for on in comparison.datasets:
+            first, *others = on.scores
+            rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
+            for score, difference in zip(others, on.differences, strict=True):
+                rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
+            yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
         yield from _over_seeds(comparison, names)
         yield from _on_slices(comparison, names)
         return
-    measures = {on.measure for on in comparison.datasets}
     for at, system in enumerate(comparison.systems[1:], start=1):
-        rows = [
-            _row_of(on, at, on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}") for on in comparison.datasets
-        ]
-        for mean in comparison.means:
-            of_mean = mean.differences[at - 1]
-            cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
-            means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
-            rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
-        title = _named(system, names) + (f", {comparison.datasets[0].measure}" if len(measures) == 1 else "")
-        yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
+        for measure, group in _by_measure(comparison):
+            rows = [_row_of(on, at, on.dataset if measure else f"{on.dataset} {on.measure}") for on in group]
+            for mean in (one for one in comparison.means if one.measure in {on.measure for on in group}):
+                of_mean = mean.differences[at - 1]
+                cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
+                means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
+                rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
+            title = _named(system, names) + (f", {measure}" if measure else "")
+            yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
     yield from _over_seeds(comparison, names)
+
+
+def _by_measure(comparison: Comparison) -> Iterator[tuple[str, list[DatasetComparison]]]:
+    """Yield the datasets by each measure that was asked for, with its text, "" if contracts make it differ between datasets."""
+    size = comparison.family // (len(comparison.systems) - 1)
+    for start in range(0, len(comparison.datasets), size):
+        group = comparison.datasets[start : start + size]
+        measures = {on.measure for on in group}
+        yield measures.pop() if len(measures) == 1 else "", group
 
 
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
@@ -248,6 +256,7 @@ def _cells(difference: Difference) -> tuple[str, ...]:
         number(difference.p),
         number(difference.corrected),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
+        number(difference.detectable),
         verdict(difference),
     )
     margin = difference.no_worse
@@ -262,16 +271,15 @@ def verdict(difference: Difference) -> str:
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
-    """Yield notes that explain the columns, and the power of the tests."""
-    family = sum(len(on.differences) for on in comparison.datasets)
+    """Yield notes that explain the columns."""
+    family = comparison.family
+    within = " by one measure" if len(comparison.datasets) * (len(comparison.systems) - 1) > family else ""
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
-        f"{family} comparison{'s' * (family > 1)}; 95 %: paired bootstrap over queries, not corrected"
+        f"{family} comparison{'s' * (family > 1)}{within}; 95 %: paired bootstrap over queries, not corrected"
     )
-    detectable = [(one.detectable, on) for on in comparison.datasets for one in on.differences if one.detectable is not None]
-    if detectable:
-        least, on = max(detectable, key=lambda found: found[0])
-        yield f"power: with {on.queries} queries, one such test finds a difference of {number(least)} four times in five"
+    if any(one.detectable is not None for on in comparison.datasets for one in on.differences):
+        yield "finds: the smallest difference that this one test, with its queries, finds four times in five"
     if comparison.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if comparison.margin is not None:
@@ -291,20 +299,23 @@ def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
 
 
 def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
-    """Yield a line per system: on how many datasets it is better or worse, and with a margin, no worse."""
-    if len(comparison.datasets) == 1:
+    """Yield a line per system and measure: on how many datasets it is better or worse, and with a margin, no worse."""
+    several = len(comparison.datasets) * (len(comparison.systems) - 1) > comparison.family
+    if len({on.dataset for on in comparison.datasets}) == 1:
         return
     for at, system in enumerate(comparison.systems[1:]):
-        differences = [on.differences[at] for on in comparison.datasets]
-        significant = [difference for difference in differences if difference.corrected < LEVEL]
-        better = sum(difference.difference > 0 for difference in significant)
-        equal = len(differences) - len(significant)
-        counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
-        line = f"{names[system]}: {counts} of {len(differences)} datasets"
-        if comparison.margin is not None:
-            holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
-            line += f"; {no_worse(comparison.margin, holds)}"
-        yield line
+        for measure, group in _by_measure(comparison):
+            differences = [on.differences[at] for on in group]
+            significant = [difference for difference in differences if difference.corrected < LEVEL]
+            better = sum(difference.difference > 0 for difference in significant)
+            equal = len(differences) - len(significant)
+            counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
+            by = f" by {measure or group[0].measure}" if several else ""
+            line = f"{names[system]}{by}: {counts} of {len(differences)} datasets"
+            if comparison.margin is not None:
+                holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
+                line += f"; {no_worse(comparison.margin, holds)}"
+            yield line
 
 
 def no_worse(margin: float, holds: Sequence[bool]) -> str:

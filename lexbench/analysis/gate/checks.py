@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from lexbench.analysis.compare.query_changes import QueryChange, Ranks, moved_documents
 from lexbench.analysis.gate.files import COMMITS, CONFIDENCE, MARGIN, Baseline, Gate
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
+from lexbench.analysis.stored_results import run_of
+from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import typed_place
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
-from lexbench.foreign import PROCESS
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
@@ -28,8 +30,7 @@ from lexbench.results import QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.query_texts import query_texts, relevant_ranks
-from lexbench.runner.search import read_run
-from lexbench.runner.systems import imported, is_reusable, named_systems
+from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
@@ -128,7 +129,7 @@ class Measured(NamedTuple):
         if not all(0 <= value <= 1 for value in values):
             raise CommandError(f"a gate takes a measure with values from 0 to 1, and {measure} has others")
         recipe = self.job.system.recipe
-        lasting = is_reusable(recipe) and PROCESS not in str(recipe)
+        lasting = is_lasting(recipe)
         return Baseline(
             dataset=self.result.dataset,
             contract=self.result.contract,
@@ -181,7 +182,7 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if place.exists() else gate.dataset), systems, (), [gate.measure], gate.depth)
+    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
@@ -191,9 +192,9 @@ def measure(
             raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
     results = [outcome.result for outcome in outcomes if outcome.result]
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
-    job, made, run = plan.jobs[0], outcomes[0].made, outcomes[0].run
+    job, kept = plan.jobs[0], outcomes[0].kept
     opened = open_dataset(job.contract, job.source)
-    ranked = run or (read_run(made.folder).run if made else job.system.retriever.read(job.contract.id))
+    ranked = run_of(kept) if kept else job.system.retriever.read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 

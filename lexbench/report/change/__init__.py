@@ -3,7 +3,7 @@
 `lexbench report` prints it, and writes it as Markdown and HTML (`lexbench.report.change.page`). A leaderboard begins with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,15 +12,15 @@ import numpy as np
 from lexbench.analysis.compare.comparison import Compared
 from lexbench.analysis.compare.query_changes import Pair, Reader, most_changed
 from lexbench.analysis.compare.tables import Comparison, DatasetComparison, Difference, MeanDifference, verdict
+from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.answer import Answer
 from lexbench.report.change import page
-from lexbench.report.change.facts import JUDGED_AT, SIGNED, Change, Cost, MeasureChange, p_text, tables
+from lexbench.report.change.facts import SIGNED, Change, Cost, MeasureChange, p_text, tables
 from lexbench.report.grid import comparable_timings
 from lexbench.results import Result
 from lexbench.table import Table, interval_cell, number
 
-_LOW = 0.8  # a lower judged share makes a comparison doubtful
 _SAME = 0.05  # costs that differ by a smaller share are called the same
 _NAMED = ("latency, ms", "index, MB")  # costs in the verdict
 _LARGE = 10  # a ratio from here on has no decimals
@@ -76,9 +76,7 @@ def _change(comparison: Comparison, at: int, system: str, pairs: list[Pair], rea
     baseline = comparison.systems[0]
     largest = max(pairs, key=lambda pair: pair.baseline.result.counts.documents or 0)
     costs = list(_costs(largest.baseline.result, largest.other.result))
-    judged = {
-        name: reader.judged_share(entry, JUDGED_AT) for name, entry in ((baseline, largest.baseline), (system, largest.other))
-    }
+    sides = {baseline: largest.baseline.result, system: largest.other.result}
     differences = np.concatenate([_values(pair, pair.measure)[1] - _values(pair, pair.measure)[0] for pair in pairs])
     tested = [on.differences[at] for on in comparison.datasets]
     means = [mean.differences[at] for mean in comparison.means]
@@ -87,13 +85,13 @@ def _change(comparison: Comparison, at: int, system: str, pairs: list[Pair], rea
         system=system,
         baseline=baseline,
         verdict=_sentence(comparison, at, system, means, costs),
-        cautions=list(_cautions(comparison.datasets, tested, judged)),
+        cautions=list(_cautions(comparison.datasets, tested, list(sides.values()), largest.measure)),
         measures=[
             *_headlines(comparison.datasets, at),
             *(_other_measures(pairs[0]) if one else ()),
         ],
         costs=costs,
-        judged=judged,
+        judged={name: result.counts.judged for name, result in sides.items()},
         gained=most_changed(pairs, queries, reader, "gained"),
         lost=most_changed(pairs, queries, reader, "lost"),
         differences=sorted(differences.tolist()),
@@ -142,13 +140,10 @@ def _times(ratio: float, what: str) -> str:
 
 
 def _cautions(
-    datasets: Sequence[DatasetComparison], tested: Sequence[Difference], judged: Mapping[str, float | None]
+    datasets: Sequence[DatasetComparison], tested: Sequence[Difference], results: Sequence[Result], measure: str
 ) -> Iterator[str]:
     """Yield what makes the verdict doubtful: few judged documents, or too few queries for a difference of this size."""
-    known = {system: share for system, share in judged.items() if share is not None}
-    if known and min(known.values()) < _LOW:
-        shares = " and ".join(f"{1 - share:.0%} of those of {system}".replace("%", " %") for system, share in known.items())
-        yield f"Careful: of the first {JUDGED_AT} documents, {shares} are unjudged; with them the difference may be anything."
+    yield from (f"Careful: {line}." for line in judged_levels(results, measure))
     for on, found in zip(datasets, tested, strict=True):
         if len(datasets) == 1 and verdict(found) == "cannot tell" and found.detectable is not None:
             yield f"{on.queries} queries find a difference of {number(found.detectable)} four times in five."

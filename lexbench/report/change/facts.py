@@ -11,7 +11,7 @@ from lexbench.errors import shortened
 from lexbench.results import UNRANKED
 from lexbench.table import Table, interval_cell, number
 
-JUDGED_AT = 10  # documents whose judged share is shown
+_JUDGED_AT = 10  # documents whose judged share is shown
 SIGNED = "+.4f"
 _BOUNDS = (0.1, 0.3)  # of the sizes of changes, for the groups of queries in the picture
 _BAR = 24  # characters of the longest bar
@@ -108,7 +108,7 @@ def summary_table(change: Change) -> Table:
     ]
     shares = [change.judged[change.baseline], change.judged[change.system]]
     if any(share is not None for share in shares):
-        rows.append((f"judged of the first {JUDGED_AT}", *(number(share, ".0%") for share in shares), "", "", "", ""))
+        rows.append((f"judged of the first {_JUDGED_AT}", *(number(share, ".0%") for share in shares), "", "", "", ""))
     for cost in change.costs:
         ratio = f"x {cost.ratio:,.3g}" + " ~" * bool(cost.aside) if cost.ratio else "~" * bool(cost.aside)
         rows.append((cost.what, number(cost.before, cost.form), number(cost.after, cost.form), ratio, "", "", ""))

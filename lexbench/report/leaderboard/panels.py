@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
@@ -69,7 +69,7 @@ def panel_of(
         },
         notes=(
             *defects,
-            *(Note("judged share", line) for line in judged_gaps(present)),
+            *(Note("judged share", line) for line in (*judged_levels(present, headline), *judged_gaps(present))),
             *notes(present),
             *power_notes(dataset, values),
         ),

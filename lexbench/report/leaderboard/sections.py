@@ -11,7 +11,7 @@ from msgspec import structs
 from lexbench import catalog
 from lexbench.analysis.compare.comparison import compare_results
 from lexbench.analysis.compare.query_changes import Reader
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
@@ -236,7 +236,7 @@ def _best_change(ours: Results, systems: Sequence[BoardSystem], panels: Sequence
     names = [systems[at].label for at in places]
     pair = places[0], places[names.index("bm25") if "bm25" in names[1:] else 1]
     chosen = ours.select(systems=[systems[at].label for at in reversed(pair)])
-    found = compare_results(chosen, {panel.id: headline for panel in panels}, _BoardReader())
+    found = compare_results(chosen, [{panel.id: headline for panel in panels}], _BoardReader())
     tested = [
         structs.replace(on, differences=[structs.replace(on.differences[0], corrected=panel.p_of(*pair))])
         for on, panel in zip(found.comparison.datasets, panels, strict=True)
@@ -347,7 +347,7 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
             lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
-    lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
+    lines += [note.partition(". ")[0] for note in [*judged_levels(results, headline), *judged_gaps(results)][:1]]
     power = [note.text for note in notes if note.kind == "power"]
     return [*lines[: _NOTES - len(power[:1])], *power[:1]]
 
