@@ -17,7 +17,17 @@ from lexbench.artifacts.graph import Graph, Step
 from lexbench.artifacts.searches import Search
 from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, is_here, status, typed_id, typed_place
+from lexbench.datasets.location import (
+    LIBRARY,
+    alternatives,
+    find_dataset,
+    find_folder,
+    is_here,
+    only_dataset,
+    status,
+    typed_id,
+    typed_place,
+)
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
@@ -167,7 +177,7 @@ def kind_of(name: str) -> str:
     if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
-    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
+    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
 
 
 def plan_of(  # noqa: PLR0913 - what decides a plan
