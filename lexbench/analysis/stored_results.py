@@ -26,7 +26,7 @@ from lexbench.runner.soundness import read_folder, read_stored, refusal, violati
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
 from lexbench.storage.code import CODE
-from lexbench.storage.node import Stored, references
+from lexbench.storage.node import REFERENCE, Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
@@ -162,7 +162,7 @@ def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], f
 
 def _artifact(store: Store, name: Any, only: Sequence[str] = ()) -> Stored | None:
     """Return the artifact with that kind and key if it is there and undamaged; *only* names the files to check."""
-    if not isinstance(name, str):
+    if not (isinstance(name, str) and REFERENCE.fullmatch(name)):  # of a run file, or written by another version
         return None
     kind, key = name.split("/")
     folder = next((store.root / kind).glob(f"*-{key}"), None)
