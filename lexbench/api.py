@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
-    from lexbench.report.store import Removed, StoreCheck, StoreList
+    from lexbench.report.store import StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
+CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
 
 
@@ -413,15 +414,17 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
 
 
 def compare(
-    *systems: "str | Results",
+    *systems: "str | Path | Results | Mapping[str, Any] | Sequence[Any]",
+    qrels: Any = None,
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
     split: str | None = None,
     measures: "str | Sequence[str]" = (),
     margin: float | None = None,
-    queries: int = 5,
+    queries: "int | str | Path | Mapping[str, str]" = CHANGES,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -430,20 +433,28 @@ def compare(
     The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
     then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
-    datasets by one measure. With *seeds* several trainings count as one system:
-    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
+    datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
+    *margin*, it is tested that no system is worse by more.
+
+    Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *queries* is how many of
+    the queries that changed most are shown, or a file with the texts of queries. *claims* are checked:
+    'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
+    would settle it.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
-    named, and names are looked up there.
+    named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
+    id: {document id: score}} or a data frame. *qrels* may be {query id: {document id: grade}}.
     """
     from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
-    first, *rest = systems or ("",)
-    container = first if isinstance(first, Results) else results if isinstance(results, Results) else None
-    names = [name for name in (rest if isinstance(first, Results) else systems) if isinstance(name, str)]
+    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
+    given = given_systems([one for one in systems if not isinstance(one, Results)])
+    names, chosen = list(given), _in_splits(datasets, split)
     if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
         if unknown := [name for name in names if name not in container.systems]:
             raise UnknownName("system in these results:", unknown[0], container.systems)
@@ -453,16 +464,20 @@ def compare(
         where: Any = _existing(results)
     else:
         where = container
+    asked = [measures] if isinstance(measures, str) else measures
+    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
     return compare_systems(
         names,
         store=place or _store(store, progress),
         results=where,
-        datasets=_in_splits(datasets, split),
-        measures=[measures] if isinstance(measures, str) else measures,
+        datasets=chosen,
+        measures=asked,
         margin=margin,
-        queries=queries,
+        queries=queries if isinstance(queries, int) else CHANGES,
         seeds=_groups(seeds),
         slices=read_slices(Path(slices)) if slices else None,
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
     )
 
 
@@ -773,7 +788,7 @@ def store_remove(
     dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Removed":
+) -> "StoreList":
     """Remove artifacts from the store, with what they keep on servers.
 
     A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one

@@ -34,7 +34,7 @@ from lexbench.suites import suite as suite_named
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, read_run, without_self_matches
+from lexbench.trec.runs import Run, read_run, typed_run, without_self_matches
 
 _MEASURES = ("measures", CODE)  # the key facts of a result that are about its measures
 
@@ -188,17 +188,17 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     Of a system that was run again (with changed weights or another version) the newest run counts. Raises MissingData for a
     name that is neither a file nor a system with a stored run.
     """
-    asked = contract is not None and not all(Path(name).is_file() for name in names)
+    asked = contract is not None and not all(_is_run_file(name) for name in names)
     finished = stored_results(store).entries if asked else ()
-    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
-    runs = {}
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
+    runs: dict[str, Run] = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, results in found.items():
-            runs[label] = run_of(results.entries[0].run)
-        if found:
+        behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}
+        runs |= {label: run for label, run in behind.items() if run is not None}
+        if any(run is not None for run in behind.values()):
             continue
-        if Path(name).is_file():
+        if _is_run_file(name):
             runs[name] = read_run(Path(name))
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
@@ -207,6 +207,10 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
+
+
+def _is_run_file(name: str) -> bool:
+    return typed_run(Path(name))[0].is_file()
 
 
 def run_of(made: Path | Run | None) -> Run:

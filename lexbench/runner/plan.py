@@ -153,10 +153,6 @@ class RunPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
         count = f"{len(self.jobs)} job{'s' * (len(self.jobs) != 1)}"
         return [f"{count}; at most about {readable_bytes(self.bytes)} of disk; nothing was run."]
 
-    def document(self) -> list[dict[str, str]]:
-        """Return the jobs."""
-        return [{name: str(value) for name, value in msgspec.structs.asdict(one).items()} for one in self.jobs]
-
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per job."""
         return [msgspec.structs.asdict(one) for one in self.jobs]

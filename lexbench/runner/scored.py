@@ -24,7 +24,7 @@ from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.plugins import Searcher, Source
-from lexbench.results import Note, Result, Vectors, Work, save
+from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.data_notes import data_notes
@@ -208,8 +208,8 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         result,
         notes=[*result.notes, *noted("index", notes)],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
-        vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors else None,
-        work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
+        vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
+        work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
         measured=msgspec.structs.replace(run.measured, seconds=result.measured.seconds, resumed=result.measured.resumed),
     )
 

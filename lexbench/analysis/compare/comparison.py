@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.claims import Claims, check_claims
 from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
     Comparison,
     ConfigDifference,
@@ -31,15 +33,17 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset, typed_place
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
+_SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
@@ -55,6 +59,8 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     queries: int = 5,
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
+    runs: GivenRuns | None = None,
+    claims: Sequence[str] = (),
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
@@ -66,24 +72,34 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    chosen = _selected(names, store, results, seeds)
+    chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not (runs and runs.results)}
+    if runs:  # they were scored by the judgements of one dataset
+        datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
     shared = common_datasets(chosen, wanted)
     # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
-    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
+    asked = [
+        {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
+        for measure in dict.fromkeys(measures or (None,))
+    ]
     compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in compared:
         check(result)
     compared.check_comparable()
-
-    # The family of tests is every system on every dataset by one measure; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(shared)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
     values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
@@ -97,17 +113,23 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     ]
 
     known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
+        [
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
+            if not entries[label, name].result.unmeasured
+        ]
+        for label in labels[1:]
     ]
     return Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(labels, of, by_dataset)],
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
         family=family,
@@ -121,29 +143,35 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
+        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
 
 
 def _selected(
-    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    store: Store,
+    results: Results | Path | None,
+    seeds: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Results],
 ) -> Results:
     """Return the systems to compare, with their results."""
     if isinstance(results, Results):
-        return select(names, lambda: results, seeds=seeds, where="these results")
+        return select(names, lambda: results, seeds=seeds, where="these results", runs=runs)
     if results is not None:
-        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
-    return select(names, lambda: stored_results(store), store.names(), seeds)
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results), runs=runs)
+    return select(names, lambda: stored_results(store), store.names(), seeds, runs=runs)
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
@@ -164,7 +192,7 @@ def _on_dataset(
     compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -189,7 +217,9 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if not result.unmeasured
         ],
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
 
 
@@ -239,9 +269,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that were not measured on one of the datasets have no difference.
+    """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -261,17 +296,26 @@ def _means(
                     interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
 
 def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ or are missing."""
+    """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+    yield from compared.unmeasured
+    yield from list_notes(list(compared))
     for result in compared:
-        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
+        if result.counts.missing:
+            without = f"{result.counts.missing} of {result.counts.queries} queries have no document, and score 0"
+            yield f"{result.system} on {result.dataset}: {without}"
+    yield from dict.fromkeys(
+        f"{result.dataset}: {note}" for result in compared for note in result.notes if note.kind == "judgements"
+    )
     for other in compared.systems[1:]:
         pair = compared.select(systems=[compared.systems[0], other])
         yield from (

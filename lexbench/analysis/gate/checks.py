@@ -169,7 +169,7 @@ def measure(
     """Run the system of *gate*, or the object *system*, on its dataset or on *data* in memory.
 
     If *timed*, it is also timed in turn with its reference, if any. A dataset name that is a path below *folder* is read from
-    there. Raises LexbenchError if the run or a timing fails.
+    there. Raises LexbenchError if the run or a timing fails, or if the scores say nothing about a system.
     """
     if not timed:
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
@@ -184,6 +184,9 @@ def measure(
         if outcome.error or outcome.untimed:
             raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
     results = [outcome.result for outcome in outcomes if outcome.result]
+    for result in results:
+        if result.unmeasured:
+            raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     return Measured(plan.jobs[0], results[0], timings if gate.reference else [])
 
@@ -213,10 +216,15 @@ def check(
 ) -> Report:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, or if it is of other data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other data or another measure.
     """
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+    if not any(baseline.values.values()):
+        raise CannotStart(
+            f"gate {gate.name!r}: its baseline is 0 for all queries, so no fall can be found; accept the scores of a system "
+            "that works: lexbench gate update"
+        )
     now = measured.baseline()
     changed = changes(baseline, now)
     if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):
