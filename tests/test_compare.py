@@ -192,7 +192,9 @@ def runs(bread, tmp_path_factory):
     judged = {row.doc_id for row in dataset.topics.judgements if row.query_id == query}
     ids = sorted(one.doc_id for one in dataset.source.documents())
     others = [one for one in ids if one not in judged][:9]  # each with a score of 2 x 2
-    (folder / "queries.tsv").write_text("".join(f"{one.query_id}\tred red fox\n" for one in dataset.queries))
+    asked = {one.query_id: "tree" if at % 2 else "red red fox" for at, one in enumerate(dataset.queries)}
+    lines = (f"{name}\t{text}\n" for name, text in (asked | {query: "red red fox"}).items())
+    (folder / "queries.tsv").write_text("".join(lines))
     (folder / "tokens").write_text("fox\nred\ntree\n")
     names = []
     for name, own in (("first", {"red": 1, "tree": 5}), ("second", {"red": 3, "fox": 2})):
@@ -213,12 +215,13 @@ def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsy
 
     assert changed.text
     assert changed.value > changed.baseline_value
-    assert (changed.moved.document, changed.moved.grade) == (document, 2)
-    assert (changed.moved.baseline_rank, changed.moved.rank) == (10, 1)
+    moved = changed.moved[0]
+    assert (moved.document, moved.grade, moved.baseline_rank, moved.rank) == (document, 2, 10, 1)
+    assert moved.beginning
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
     out = ended(capsys, 0, "compare", *names, "--queries", "200").out
-    assert "10 → 1" in out
+    assert f"↳ {document} 10 → 1: " in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -235,7 +238,7 @@ def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, bre
 
     for words in (["first", "foreign"], ["first", "foreign", "--results", "board"]):
         changes = answer(capsys, "compare", *words, "--queries", "200", "--json")["query_changes"]
-        moved = next(change["moved"] for change in changes if change["query"] == query)
+        moved = next(change["moved"][0] for change in changes if change["query"] == query)
         assert (moved["document"], moved["baseline_rank"], moved["rank"]) == (document, 10, 1)
 
 

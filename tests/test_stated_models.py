@@ -18,7 +18,7 @@ from lexbench.encoders.static_embedding import StaticEmbedding
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.stated_settings import expression_of_folder
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 
 library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
 from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer  # noqa: E402
@@ -54,10 +54,10 @@ def place(tmp_path_factory):
 def scores(given, path):
     """Return the scores (queries, documents) of exact search; a document that is not found has 0."""
     plugin = system(given).retriever
-    context = artifacts(path, {f"d{number}": text for number, text in enumerate(DOCUMENTS)})
-    searcher = plugin.open(context.index(plugin))
+    bench = Bench(path, {f"d{number}": text for number, text in enumerate(DOCUMENTS)})
+    searcher = bench.searcher(plugin)
     hits = searcher.search(searcher.encode(QUERIES), len(DOCUMENTS))
-    order = [int(name[1:]) for name in context.corpus.doc_ids.astype(str)]
+    order = [int(name[1:]) for name in bench.corpus.doc_ids.astype(str)]
     found = np.zeros((len(QUERIES), len(DOCUMENTS)))
     for row, (docs, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
         for doc, value in zip(docs.tolist(), values.tolist(), strict=True):

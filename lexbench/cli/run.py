@@ -62,8 +62,7 @@ def suite(data: str, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(_options.DEFAULT_MEASURES)
 @_options.split_option
-@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
-              "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
+@_options.columns_option
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:
     """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.
@@ -101,15 +100,17 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
         systems = f"{len(found.systems)} system{'s' * (len(found.systems) > 1)}"
         page = f"lexbench leaderboard --results {quote(str(folder))}"
         say(f"results of {systems} are in {folder}; to build the page, type: {page}", err=True)
-    click.get_current_context().exit(1 if found.failures else 0)
+    click.get_current_context().exit(1 if found.failures or found.unmeasured else 0)
 
 
 def _print_failures(found: "lexbench.Results") -> None:
-    """Print on stderr which jobs were not timed, and which failed, with the command to repeat them."""
+    """Print on stderr what was not timed, what was not measured, and what failed, with the command to repeat it."""
     failed = [failure for failure in found.failures if not failure.scored]
     for failure in found.failures:
         if failure.scored:
             say(f"not timed: {failure.system} on {failure.dataset}: {failure.error}", err=True)
+    for line in found.unmeasured:
+        say(line, err=True)
     # A missing dataset fails all its systems with the same line, which is printed once.
     for line in dict.fromkeys(f"failed: {one.error}" + (f"; again: {one.again}" if one.again else "") for one in failed):
         say(line, err=True)

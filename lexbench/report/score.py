@@ -50,7 +50,8 @@ class Score(Results):
 
     def document(self) -> dict[str, Any]:
         """Return the result, and the slices if there are any."""
-        return {**msgspec.structs.asdict(self.result), **({"slices": self.slices} if self.slices else {})}
+        why = {"unmeasured": self.result.unmeasured} if self.result.unmeasured else {}
+        return {**msgspec.structs.asdict(self.result), **why, **({"slices": self.slices} if self.slices else {})}
 
 
 def score(  # noqa: PLR0913 - what decides the scores

@@ -25,11 +25,12 @@ from lexbench.measures import Tokens, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.plugins import Searcher, Source
-from lexbench.results import Note, Result, Vectors, Work, save
+from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
+from lexbench.runner.query_texts import is_own, relevant_ranks
 from lexbench.runner.scoring import noted, score_ranked, unknown_documents, unstated_thresholds, without_relevant
 from lexbench.runner.search import Data, SystemRun
 from lexbench.runner.soundness import read_stored
@@ -42,7 +43,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind, Query
 
-_SCORER = 2  # raise it when a measure's code or the form of a result changes
+_SCORER = 3  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class _Scored(Node[Result]):
         made = {"expression": self.system.alias_of, "recipe": dict(self.system.recipe), "sizes": _model_size(self.system)}
         seen = exposure_of(self.system, contract)
         made["tokenizers"] = {name: tokenizer_digest(name) for name in names}
-        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, **made)
+        ranks = relevant_ranks(ranked.run, dataset.qrels) if is_own(contract) else {}
+        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, ranks=ranks, **made)
 
     def open(self, stored: Stored | None, parts: Parts) -> Result:
         """Return the result, which may have been made under another name, or with an older catalogue."""
@@ -220,8 +222,8 @@ def completed(result: Result, run: Stored, read: Iterable[Stored], corpus: Store
         result,
         notes=[*result.notes, *noted("index", notes)],
         sizes=result.sizes | ({"index": built} if built else {}) | {"corpus": corpus.bytes},
-        vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors else None,
-        work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
+        vectors=msgspec.json.decode(vectors.read_bytes(), type=VectorSizes) if vectors else None,
+        work=SearchWork(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
         measured=msgspec.structs.replace(run.measured, seconds=result.measured.seconds, resumed=result.measured.resumed),
     )
 

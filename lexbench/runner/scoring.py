@@ -19,6 +19,7 @@ from lexbench.measures import score as score_run
 from lexbench.plugins import Source
 from lexbench.results import Counts, Note, NoteKind, Result
 from lexbench.runner.given import given_qrels
+from lexbench.runner.list_faults import list_facts
 from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
@@ -129,6 +130,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
         query_ids=list(scores.query_ids),
         per_query={name: values.tolist() for name, values in scores.values.items()},
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
+        lists=list_facts(lists, qrels),
         ties=tie_report(lists, qrels, named),
         incomplete=incomplete_report(lists, qrels, named),
         precision=lists.precision,

@@ -4,14 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.analysis.compare.claims import Claims, check_claims
-from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
+from lexbench.analysis.compare.query_changes import Pair, Reader, Side, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
 from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
@@ -33,9 +33,10 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset, typed_place
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
@@ -47,7 +48,20 @@ _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
 
-def compare(  # noqa: PLR0913 - the settings of a comparison
+class Compared(NamedTuple):
+    """A comparison, the results behind it, and the reader of their texts and runs."""
+
+    comparison: Comparison
+    pairs: list[list[Pair]]  # by system, then by dataset
+    reader: Reader
+
+
+def compare(names: Sequence[str], **settings: Any) -> Comparison:
+    """Return the comparison of `compared`, which has the same arguments."""
+    return compared(names, **settings).comparison
+
+
+def compared(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
     store: Store,
@@ -56,18 +70,19 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     measures: Sequence[str] = (),
     margin: float | None = None,
     queries: int = 5,
+    side: Side = "both",
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
     runs: GivenRuns | None = None,
     claims: Sequence[str] = (),
-) -> Comparison:
+) -> Compared:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
     on *datasets* (default: all that every system has) by each of *measures* (default: the headline of the dataset's suite);
     with a *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
-    by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset
-    on which systems are compared too.
+    of that *side* and by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries
+    of the one dataset on which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
@@ -86,14 +101,45 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
         for measure in dict.fromkeys(measures or (None,))
     ]
-    compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
-    for result in compared:
+    known = results.session.data if isinstance(results, Results) else {}
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, {runs.judged.dataset: runs.data} if runs else {})
+    found = newest(chosen, {name: [of[name] for of in asked] for name in shared})
+    for result in found:
         check(result)
-    compared.check_comparable()
+    notes = [*_left_out(chosen, found)] if not datasets else []
+    answer = compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+    checked = check_claims(claims, runs, found, reader.run) if runs else Claims()
+    return answer._replace(comparison=msgspec.structs.replace(answer.comparison, claims=checked))
 
-    # The family of tests is every system on every dataset by one measure; all p are corrected over it.
+
+def compare_results(  # noqa: PLR0913 - as for `compared`
+    compared: Results,
+    asked: Sequence[Mapping[str, str]],
+    reader: Reader,
+    *,
+    margin: float | None = None,
+    queries: int = 0,
+    side: Side = "both",
+    slices: Slices | None = None,
+    notes: Sequence[str] = (),
+) -> Compared:
+    """Compare all systems of *compared* with the first; see `compared`.
+
+    *asked* has the measure of each dataset, for each measure that was asked for. *reader* finds texts and runs; *notes* come
+    first.
+    """
+    compared.check_comparable()
+    shared = list(asked[0])
     labels = compared.systems
-    family = (len(labels) - 1) * len(shared)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
     values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
@@ -106,20 +152,23 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
     ]
 
-    known = results.session.data if isinstance(results, Results) else {}
-    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
-    reader = StoreReader(store, places, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
+        [
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
+            if not entries[label, name].result.unmeasured
+        ]
+        for label in labels[1:]
     ]
-    return Comparison(
+    comparison = Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(labels, of, by_dataset)],
-        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
+        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
+        side=side,
         resamples=resamples,
         family=family,
         margin=margin,
@@ -129,11 +178,11 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
             for one in on.differences
             if _is_worse(one)
         ],
-        notes=list(_notes(chosen, compared, asked[0], all_asked=bool(datasets))),
+        notes=[*notes, *_notes(compared, asked[0])],
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
-        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
+    return Compared(comparison, pairs, reader)
 
 
 def _selected(
@@ -152,14 +201,15 @@ def _selected(
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
@@ -180,7 +230,7 @@ def _on_dataset(
     compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -205,7 +255,9 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if not result.unmeasured
         ],
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
 
 
@@ -255,9 +307,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that were not measured on one of the datasets have no difference.
+    """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -277,15 +334,21 @@ def _means(
                     interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
 
-def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ or are missing."""
-    left = sorted({*chosen.datasets} - {*compared.datasets})
-    if left and not all_asked:
+def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
+    """Yield which datasets are left out."""
+    if left := sorted({*chosen.datasets} - {*compared.datasets}):
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+
+
+def _notes(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
+    """Yield what was not measured, which results are upper bounds, and how judgements differ or are missing."""
+    yield from compared.unmeasured
+    yield from list_notes(list(compared))
     for result in compared:
         yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
         if result.counts.missing:

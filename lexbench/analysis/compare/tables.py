@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from lexbench.analysis.compare.claims import Claims, claim_tables, lettered
-from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.compare.query_changes import QueryChange, Side
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
 from lexbench.answer import Answer
-from lexbench.errors import shortened
+from lexbench.errors import one_line, shortened
 from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
@@ -25,6 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 _SIDE_BY_SIDE = 6  # systems whose settings fit in one table
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
+_MOVED = 2  # documents of a query
 _PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "finds", "verdict")
 _SEEDS = (
     "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
@@ -76,8 +77,13 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     queries: int
     scores: list[Score]  # of all systems
-    differences: list[Difference]  # of all but the first
+    differences: list[Difference]  # of all that were measured, but the first
+    unmeasured: dict[str, str] = {}  # systems whose scores say nothing, and why: they have no difference
     slice: str = ""  # "" for all queries
+
+    def difference(self, system: str) -> Difference | None:
+        """Return the difference of a system to the first; None for the first, and if it was not measured."""
+        return next((one for one in self.differences if one.system == system), None)
 
 
 class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,9 +117,15 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
     notes: list[str]
+    side: Side = "both"  # which queries `query_changes` has
     slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
     slices_sha256: str = ""  # of the file that declares them
     claims: Claims = Claims()
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """Each "SYSTEM on DATASET" whose scores say nothing about the system."""
+        return [f"{system} on {on.dataset}" for on in self.datasets for system in on.unmeasured]
 
     def tables(self) -> list[Table]:
         """Return the tests, the settings that differ, and the queries that changed most."""
@@ -123,11 +135,13 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return a row per system and dataset, or slice: its mean, and its difference to the baseline with the tests."""
         rows = []
         for on in (*self.datasets, *self.slices):
-            for score, difference in zip(on.scores, (None, *on.differences), strict=True):
+            for score in on.scores:
+                difference = on.difference(score.system)
                 tested = msgspec.structs.asdict(difference) if difference else {}
                 tested.pop("system", None)
                 place = {"dataset": on.dataset, "slice": on.slice, "measure": on.measure, "queries": on.queries}
-                rows.append({**place, "system": score.system, "mean": score.mean, **tested})
+                why = {"unmeasured": on.unmeasured[score.system]} if score.system in on.unmeasured else {}
+                rows.append({**place, "system": score.system, "mean": score.mean, **tested, **why})
         return rows
 
 
@@ -179,32 +193,39 @@ def _short(value: str | None) -> str:
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield the tests by each measure: for one dataset a row per system, else per system a row for each dataset and mean."""
     tail = (*_PAIRED, *(("bound", "no worse") if comparison.margin is not None else ()))
-    if len({on.dataset for on in comparison.datasets}) == 1:
+    if _datasets(comparison) == 1:
         for on in comparison.datasets:
             first, *others = on.scores
             rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
-            for score, difference in zip(others, on.differences, strict=True):
-                rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
+            rows += [
+                (_named(score.system, names), number(score.mean), *_cells(on.difference(score.system), len(tail)))
+                for score in others
+            ]
             yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
         yield from _over_seeds(comparison, names)
         yield from _on_slices(comparison, names)
         return
-    for at, system in enumerate(comparison.systems[1:], start=1):
+    for system in comparison.systems[1:]:
         for measure, group in _by_measure(comparison):
-            rows = [_row_of(on, at, on.dataset if measure else f"{on.dataset} {on.measure}") for on in group]
+            rows = [_row_of(on, system, len(tail), on.dataset if measure else f"{on.dataset} {on.measure}") for on in group]
             for mean in (one for one in comparison.means if one.measure in {on.measure for on in group}):
-                of_mean = mean.differences[at - 1]
-                cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
-                means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
-                rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
+                for of_mean in (one for one in mean.differences if one.system == system):
+                    cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
+                    means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
+                    rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
             title = _named(system, names) + (f", {measure}" if measure else "")
             yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
     yield from _over_seeds(comparison, names)
 
 
+def _datasets(comparison: Comparison) -> int:
+    """Return the number of datasets; each comes once per measure."""
+    return len({on.dataset for on in comparison.datasets})
+
+
 def _by_measure(comparison: Comparison) -> Iterator[tuple[str, list[DatasetComparison]]]:
     """Yield the datasets by each measure that was asked for, with its text, "" if contracts make it differ between datasets."""
-    size = comparison.family // (len(comparison.systems) - 1)
+    size = _datasets(comparison)
     for start in range(0, len(comparison.datasets), size):
         group = comparison.datasets[start : start + size]
         measures = {on.measure for on in group}
@@ -213,9 +234,9 @@ def _by_measure(comparison: Comparison) -> Iterator[tuple[str, list[DatasetCompa
 
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield a table per system with a row for each slice."""
-    for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
-        rows = [_row_of(on, at, on.slice, str(on.queries)) for on in comparison.slices]
-        family = len(comparison.slices) * (len(comparison.systems) - 1)
+    for system in [score.system for score in comparison.slices[0].scores[1:]] if comparison.slices else ():
+        rows = [_row_of(on, system, len(_PAIRED), on.slice, str(on.queries)) for on in comparison.slices]
+        family = sum(len(on.differences) for on in comparison.slices)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
@@ -234,19 +255,26 @@ def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table
             interval_cell(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
         )
         for on in comparison.datasets
-        for score, difference in zip(on.scores, (None, *on.differences), strict=True)
+        for score in on.scores
+        for difference in [on.difference(score.system)]
     ]
     if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
         header = ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds")
         yield Table("over seeds", header, tuple(rows), _SEEDS)
 
 
-def _row_of(on: DatasetComparison, system: int, *heads: str) -> tuple[str, ...]:
-    return (*heads, number(on.scores[0].mean), number(on.scores[system].mean), *_cells(on.differences[system - 1]))
+def _row_of(on: DatasetComparison, system: str, cells: int, *heads: str) -> tuple[str, ...]:
+    mean = next(score.mean for score in on.scores if score.system == system)
+    return (*heads, number(on.scores[0].mean), number(mean), *_cells(on.difference(system), cells))
 
 
-def _cells(difference: Difference) -> tuple[str, ...]:
-    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds."""
+def _cells(difference: Difference | None, count: int) -> tuple[str, ...]:
+    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds.
+
+    Without a difference the system was not measured, which its *count* of cells say.
+    """
+    if difference is None:
+        return tuple("not measured" if at == len(_PAIRED) - 1 else number(None) for at in range(count))
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
@@ -270,7 +298,7 @@ def verdict(difference: Difference) -> str:
 def _legend(comparison: Comparison) -> Iterator[str]:
     """Yield notes that explain the columns."""
     family = comparison.family
-    within = " by one measure" if len(comparison.datasets) * (len(comparison.systems) - 1) > family else ""
+    within = " by one measure" if len(comparison.datasets) > _datasets(comparison) else ""
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
         f"{family} comparison{'s' * (family > 1)}{within}; 95 %: paired bootstrap over queries, not corrected"
@@ -297,18 +325,21 @@ def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
 
 def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
     """Yield a line per system and measure: on how many datasets it is better or worse, and with a margin, no worse."""
-    several = len(comparison.datasets) * (len(comparison.systems) - 1) > comparison.family
-    if len({on.dataset for on in comparison.datasets}) == 1:
+    several = len(comparison.datasets) > _datasets(comparison)
+    if _datasets(comparison) == 1:
         return
-    for at, system in enumerate(comparison.systems[1:]):
+    for system in comparison.systems[1:]:
         for measure, group in _by_measure(comparison):
-            differences = [on.differences[at] for on in group]
+            found = [on.difference(system) for on in group]
+            differences = [difference for difference in found if difference]
             significant = [difference for difference in differences if difference.corrected < LEVEL]
             better = sum(difference.difference > 0 for difference in significant)
             equal = len(differences) - len(significant)
             counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
             by = f" by {measure or group[0].measure}" if several else ""
             line = f"{names[system]}{by}: {counts} of {len(differences)} datasets"
+            if len(differences) < len(found):
+                line += f"; not measured on {len(found) - len(differences)}"
             if comparison.margin is not None:
                 holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
                 line += f"; {no_worse(comparison.margin, holds)}"
@@ -320,29 +351,36 @@ def no_worse(margin: float, holds: Sequence[bool]) -> str:
     return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 
 
+_SIDES = {
+    "both": "the queries that changed most",
+    "gained": "the queries that gained most",
+    "lost": "the queries that lost most",
+}  # titles of tables
+
+
 def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield for each system the queries that changed most, with the documents that moved."""
     several = len(comparison.datasets) > 1
     for system in comparison.systems[1:]:
         changes = [change for change in comparison.query_changes if change.system == system]
         if changes:
-            rows = (change_row(change, several=several) for change in changes)
-            notes = tuple(dict.fromkeys(map(_unknown, changes)))
-            header = ("query", "A", names[system], "document", "rank")
-            shown = len(header) if any(change.moved for change in changes) else len(header) - 2
-            title = f"{_named(system, names)}: the queries that changed most"
-            yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
+            title = f"{_named(system, names)}: {_SIDES[comparison.side]}"
+            yield changes_table(title, ("A", names[system]), changes, several=several)
 
 
-def change_row(change: QueryChange, *, several: bool = False) -> tuple[str, ...]:
-    """Return a query as cells: itself, with its dataset if there are *several*; both values; the document that moved; ranks."""
-    text = shortened(" ".join((change.text or "").split()), _TEXT)
+def changes_table(title: str, heads: tuple[str, str], changes: Sequence[QueryChange], *, several: bool = False) -> Table:
+    """Return a table of queries with both values, below each the documents that moved. *heads* name the values."""
+    rows = [row for change in changes for row in change_rows(change, several=several)]
+    return Table(title, ("query", *heads), tuple(rows), tuple(dict.fromkeys(map(_unknown, changes))))
+
+
+def change_rows(change: QueryChange, *, several: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Yield a query as a row, with its dataset if there are *several*, then a row for each document that moved."""
+    text = shortened(one_line(change.text or ""), _TEXT)
     query = f"{change.dataset} {change.query}" if several else change.query
-    moved = ("", "")
-    if change.moved:
-        ranks = (str(rank or "—") for rank in (change.moved.baseline_rank, change.moved.rank))
-        moved = (_short(change.moved.document), " → ".join(ranks))
-    return (f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value), *moved)
+    yield f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value)
+    for moved in change.moved[:_MOVED]:
+        yield f"↳ {moved}" + (f": {moved.beginning}" if moved.beginning else ""), "", ""
 
 
 def _unknown(change: QueryChange) -> str:
@@ -352,6 +390,6 @@ def _unknown(change: QueryChange) -> str:
             f"the queries of {change.dataset} were not found, so only their ids are shown; for run files, add --queries FILE "
             "with their texts; for a folder of your own, add -d FOLDER"
         )
-    if change.moved is None:
-        return "no document: a run is not on this machine, or no relevant document moved"
-    return "for the terms behind a document's score, see: lexbench explain"
+    if not change.moved:
+        return "no document below a query: a run is not on this machine, or no relevant document moved"
+    return "↳ a relevant document, its rank in A and now; for the terms behind its score, see: lexbench explain"

@@ -13,6 +13,7 @@ import msgspec
 
 from lexbench import registry
 from lexbench.plugins import Plugin
+from lexbench.report.change import Change
 from lexbench.report.grid import Grid
 from lexbench.results import Note, Result, Results
 
@@ -29,7 +30,7 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     seeds: tuple[str, ...] = ()  # the trainings whose mean it is
     who: tuple[str, ...] = ()  # who ran it, in merged results
     family: str
-    bound: bool = False  # an upper bound: shown, never ranked
+    aside: str = ""  # why it is shown, but never ranked: it is an upper bound, or was not measured
     base: int | None = None  # the system whose row it shares: the same with more terms, or one with the same figures
     k: int = 0  # terms kept per document; 0 for all
 
@@ -77,6 +78,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digests: dict[str, tuple[str, ...]] = {}
     notes: tuple[Note, ...] = ()
 
+    def p_of(self, one: int, other: int) -> float:
+        """Return the p of two compared systems, by position."""
+        first, second = sorted((self.compared.index(one), self.compared.index(other)))
+        return max(self.p[first][second - first - 1], self.floor)
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """One suite."""
@@ -97,6 +103,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[str, ...]
     sources: tuple[str, ...]  # of published scores, with facts about each
     ran: tuple[str, ...] = ()  # who ran what where, in merged results
+    change: Change | None = None  # from a baseline to the best system; None if there are no two to compare
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +158,7 @@ def systems_of(results: Results) -> tuple[BoardSystem, ...]:
                 seeds=tuple(next((one.seeds.systems for one in row if one.seeds), ())),
                 who=tuple(dict.fromkeys(filter(None, people[name]))),
                 family=family(first.recipe),
-                bound=any(result.bound for result in row),
+                aside=next((result.aside for result in row if result.aside), ""),
                 base=base if base != at and kept[at][0] else same if same != at else None,
                 k=kept[at][0],
             )
@@ -161,7 +168,7 @@ def systems_of(results: Results) -> tuple[BoardSystem, ...]:
 
 def _all_figures(row: Sequence[Result]) -> object:
     """Return the values of all queries and the bytes of the index. Systems that agree in these share a row."""
-    facts = sorted((one.dataset, one.sizes.get("index"), sorted(one.per_query.items()), one.bound) for one in row)
+    facts = sorted((one.dataset, one.sizes.get("index"), sorted(one.per_query.items()), one.aside) for one in row)
     return repr(facts) if all("index" in one.sizes for one in row) else object()
 
 
