@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lexbench.interop.formats import Format
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
+    from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
@@ -100,28 +101,32 @@ def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
     return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
 
 
-def _in_split(data: Any, split: str | None) -> Any:
-    """Return *data* with the split of its judgements: an id or folder as "NAME#SPLIT". Without a *split*, return *data*."""
+def _in_split(data: Any, split: str | None, columns: "str | Mapping[str, str]" = "") -> Any:
+    """Return *data* with the split of its judgements, an id or folder as "NAME#SPLIT", and stated columns of its tables."""
+    from lexbench.datasets.location import Typed
     from lexbench.runner.plan import kind_of as kind
 
-    if not split:
+    stated = _columns(columns)
+    if not split and not stated:
         return data
+    said = f"--split {split} chooses the judgements" if split else "--columns names columns of the tables"
     if data is None:
-        raise CommandError(f"--split {split} chooses the judgements of a dataset; name it with -d")
+        raise CommandError(f"{said} of a dataset; name it with -d")
     if isinstance(data, str | Path):
         if isinstance(data, str) and data and kind(data) == "suite":
-            raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
-        return f"{data}#{split}"
+            raise CommandError(f"{said} of one dataset, and {data} is a suite")
+        name = f"{data}#{split}" if split else str(data)
+        return Typed(name, stated) if stated else name
     if not isinstance(data, Mapping):
-        raise CommandError(f"split {split!r} chooses the judgements of a folder or a mapping, not of {type(data).__name__}")
-    return {**data, "split": split}
+        raise CommandError(f"{said} of a folder or a mapping, not of {type(data).__name__}")
+    return {**data, **({"split": split} if split else {}), **({"columns": stated} if stated else {})}
 
 
-def _in_splits(datasets: Sequence[str], split: str | None) -> list[str]:
-    """Return *datasets* with the split of their judgements."""
-    if split and not datasets:
-        _in_split(None, split)  # raises
-    return [_in_split(name, split) for name in datasets]
+def _in_splits(datasets: Sequence[str], split: str | None, columns: "str | Mapping[str, str]" = "") -> list[str]:
+    """Return *datasets* with the split of their judgements and stated columns."""
+    if not datasets:
+        _in_split(None, split, columns)  # raises if one is stated
+    return [_in_split(name, split, columns) for name in datasets]
 
 
 def _path(value: "str | Path | None") -> Path | None:
@@ -422,8 +427,10 @@ def compare(
     measures: "str | Sequence[str]" = (),
     margin: float | None = None,
     queries: "int | str | Path | Mapping[str, str]" = CHANGES,
+    worst: bool = False,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    columns: "str | Mapping[str, str]" = "",
     claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -434,11 +441,11 @@ def compare(
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
     then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
     datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
-    *margin*, it is tested that no system is worse by more.
+    *margin*, it is tested that no system is worse by more. *queries* is how many of the most changed queries are shown, or
+    with *worst*, of those that lost most, with the documents that moved; or a file with the texts of queries.
 
     Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
-    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *queries* is how many of
-    the queries that changed most are shown, or a file with the texts of queries. *claims* are checked:
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *claims* are checked:
     'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
     would settle it.
 
@@ -449,36 +456,84 @@ def compare(
     from lexbench.analysis.compare.comparison import compare as compare_systems
     from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
+    from lexbench.results import Results
+
+    given = given_systems([one for one in systems if not isinstance(one, Results)])
+    chosen, asked = _in_splits(datasets, split, columns), [measures] if isinstance(measures, str) else measures
+    container = [one for one in systems[:1] if isinstance(one, Results)]
+    names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
+    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
+    return compare_systems(
+        names,
+        **settings,
+        measures=asked,
+        margin=margin,
+        queries=queries if isinstance(queries, int) else CHANGES,
+        side="lost" if worst else "both",
+        slices=read_slices(Path(slices)) if slices else None,
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
+    )
+
+
+def _compared(
+    systems: "Sequence[str | Results]", results: Any, datasets: Sequence[str], *, seeds: Any, store: Any,
+    progress: Progress | None,
+) -> tuple[list[str], dict[str, Any]]:  # fmt: skip
+    """Return the names of compared *systems*, and where their results are found, as settings of a comparison."""
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
     container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
-    given = given_systems([one for one in systems if not isinstance(one, Results)])
-    names, chosen = list(given), _in_splits(datasets, split)
+    names = [one for one in systems if not isinstance(one, Results)]
     if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
         if unknown := [name for name in names if name not in container.systems]:
             raise UnknownName("system in these results:", unknown[0], container.systems)
         names += [name for name in container.systems if name not in names]
     place = container.session.store if container is not None and container.session.store and not store else None
-    if container is None and isinstance(results, str | Path):
-        where: Any = _existing(results)
-    else:
-        where = container
-    asked = [measures] if isinstance(measures, str) else measures
-    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
-    return compare_systems(
-        names,
-        store=place or _store(store, progress),
-        results=where,
-        datasets=chosen,
-        measures=asked,
-        margin=margin,
-        queries=queries if isinstance(queries, int) else CHANGES,
-        seeds=_groups(seeds),
-        slices=read_slices(Path(slices)) if slices else None,
-        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
-        claims=[claims] if isinstance(claims, str) else claims,
-    )
+    where: Any = _existing(results) if container is None and isinstance(results, str | Path) else container
+    return names, {
+        "store": place or _store(store, progress),
+        "results": where,
+        "datasets": datasets,
+        "seeds": _groups(seeds),
+    }
+
+
+def report(
+    *systems: "str | Results",
+    results: "Results | str | Path | None" = None,
+    datasets: Sequence[str] = (),
+    split: str | None = None,
+    measure: str | None = None,
+    queries: int = 5,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
+    columns: "str | Mapping[str, str]" = "",
+    markdown: "str | Path | None" = None,
+    html: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Report":
+    """Answer on one page whether to change from one system to another.
+
+    The first of *systems* is the one in use; they are named as for `lexbench compare`, and nothing is run. The report has the
+    verdict in one sentence, all measures, latency and sizes, the share of judged documents, and as many *queries* that lose
+    and gain most, with their texts and the documents that moved. *markdown* and *html* are files to write it to as well.
+
+    In Python, the first argument, or *results*, may be `Results`, as for `lexbench.compare`.
+    """
+    from lexbench.analysis.compare.comparison import compared
+    from lexbench.report.change import report_of
+    from lexbench.storage import atomic
+
+    chosen = _in_splits(datasets, split, columns)
+    names, settings = _compared(systems, results, chosen, seeds=seeds, store=store, progress=progress)
+    found = report_of(compared(names, **settings, measures=[measure] if measure else (), queries=0), queries)
+    if markdown:
+        atomic.write_text(Path(markdown), found.markdown)
+    if html:
+        atomic.write_text(Path(html), found.html)
+    return found
 
 
 def compare_lists(
@@ -916,6 +971,20 @@ def model(name: str) -> "Facts":
     from lexbench.report import listings
 
     return listings.model(name)
+
+
+def plugin(name: str) -> "Facts":
+    """Return a plug-in by name, e.g. bm25 or impact: its kind, what it does, and its settings with their defaults."""
+    from lexbench.report import listings
+
+    return listings.plugin(name)
+
+
+def what_is(name: str) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    from lexbench.report import listings
+
+    return listings.what_is(name, _store(None, None))
 
 
 def machine() -> "Facts":

@@ -187,12 +187,15 @@ class Graph:
 
     # ---- planning
 
-    def plan(self, nodes: Iterable[Node[Any]]) -> list[Step]:
-        """Return every artifact that *nodes* need, each once, and whether it is there; parts first. Nothing is made."""
+    def plan(self, nodes: Iterable[Node[Any]]) -> dict[str, Step]:
+        """Return every artifact that *nodes* need, by what decides it, and whether it is there; parts first.
+
+        Nothing is made.
+        """
         planner = _Planner(self)
         for node in nodes:
             planner.add(node)
-        return list(planner.steps.values())
+        return planner.steps
 
 
 @dataclass

@@ -8,6 +8,7 @@ import lexbench
 from lexbench.cli._options import (
     COUNT,
     EXISTING_FILE,
+    columns_option,
     datasets_option,
     described,
     json_option,
@@ -41,9 +42,11 @@ class _QueriesOrFile(click.ParamType[Any]):
 @click.option("--qrels", type=EXISTING_FILE, help="Judgements of the run files; with -d under the rules of that dataset.")
 @click.option("--queries", type=_QueriesOrFile(), default=5, metavar="N|FILE",
               help="How many of the most changed queries to show (default: 5), or a file with their texts.")  # fmt: skip
+@click.option("--worst", is_flag=True, help="Show the queries that lost most, not those that changed most.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse, or was not measured.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
+@columns_option
 @click.option(
     "--claim", "claims", multiple=True, metavar="CLAIM", help="Check 'B nDCG@10 0.412' or 'B > A nDCG@10'; repeatable."
 )

@@ -29,6 +29,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
+from lexbench.runner.query_texts import is_own, relevant_ranks
 from lexbench.runner.scoring import noted, score_ranked, unknown_documents, unstated_thresholds, without_relevant
 from lexbench.runner.search import Data, SystemRun
 from lexbench.runner.soundness import read_stored
@@ -41,7 +42,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind, Query
 
-_SCORER = 2  # raise it when a measure's code or the form of a result changes
+_SCORER = 3  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class _Scored(Node[Result]):
         counts = msgspec.structs.replace(result.counts, self_matches=result.counts.self_matches + ranked.dropped)
         made = {"expression": self.system.alias_of, "recipe": dict(self.system.recipe), "sizes": _model_size(self.system)}
         seen = exposure_of(self.system, contract)
-        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, **made)
+        ranks = relevant_ranks(ranked.run, dataset.qrels) if is_own(contract) else {}
+        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, ranks=ranks, **made)
 
     def open(self, stored: Stored | None, parts: Parts) -> Result:
         """Return the result, which may have been made under another name, or with an older catalogue."""
