@@ -35,13 +35,14 @@ if TYPE_CHECKING:
     from lexbench.collecting.page import JudgingPage
     from lexbench.interop.conversion import Imported
     from lexbench.interop.formats import Format
-    from lexbench.interop.sharing import Copied
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
+    from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
+    from lexbench.report.store import StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
+CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
 
 
@@ -99,28 +101,32 @@ def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
     return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
 
 
-def _in_split(data: Any, split: str | None) -> Any:
-    """Return *data* with the split of its judgements: an id or folder as "NAME#SPLIT". Without a *split*, return *data*."""
+def _in_split(data: Any, split: str | None, columns: "str | Mapping[str, str]" = "") -> Any:
+    """Return *data* with the split of its judgements, an id or folder as "NAME#SPLIT", and stated columns of its tables."""
+    from lexbench.datasets.location import Typed
     from lexbench.runner.plan import kind_of as kind
 
-    if not split:
+    stated = _columns(columns)
+    if not split and not stated:
         return data
+    said = f"--split {split} chooses the judgements" if split else "--columns names columns of the tables"
     if data is None:
-        raise CommandError(f"--split {split} chooses the judgements of a dataset; name it with -d")
+        raise CommandError(f"{said} of a dataset; name it with -d")
     if isinstance(data, str | Path):
         if isinstance(data, str) and data and kind(data) == "suite":
-            raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
-        return f"{data}#{split}"
+            raise CommandError(f"{said} of one dataset, and {data} is a suite")
+        name = f"{data}#{split}" if split else str(data)
+        return Typed(name, stated) if stated else name
     if not isinstance(data, Mapping):
-        raise CommandError(f"split {split!r} chooses the judgements of a folder or a mapping, not of {type(data).__name__}")
-    return {**data, "split": split}
+        raise CommandError(f"{said} of a folder or a mapping, not of {type(data).__name__}")
+    return {**data, **({"split": split} if split else {}), **({"columns": stated} if stated else {})}
 
 
-def _in_splits(datasets: Sequence[str], split: str | None) -> list[str]:
-    """Return *datasets* with the split of their judgements."""
-    if split and not datasets:
-        _in_split(None, split)  # raises
-    return [_in_split(name, split) for name in datasets]
+def _in_splits(datasets: Sequence[str], split: str | None, columns: "str | Mapping[str, str]" = "") -> list[str]:
+    """Return *datasets* with the split of their judgements and stated columns."""
+    if not datasets:
+        _in_split(None, split, columns)  # raises if one is stated
+    return [_in_split(name, split, columns) for name in datasets]
 
 
 def _path(value: "str | Path | None") -> Path | None:
@@ -232,7 +238,7 @@ def plan(
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
-    return RunPlan.of_plan(planned)
+    return RunPlan.of_plan(planned, place)
 
 
 def kind_of(name: str) -> str:
@@ -295,14 +301,18 @@ def watch(
 ) -> "Iterator[Point]":
     """Benchmark the checkpoints of a training as they are written.
 
-    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Checkpoints that were benchmarked
-    before come from the store. Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
+    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Of a dataset in a folder the split dev
+    is used, if there is one. Checkpoints that were benchmarked before come from the store.
+
+    Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
     """
+    from functools import partial
+
     from lexbench.watch import watch as watch_folder
 
-    place = _store(store, progress)
-    settings = {"once": once, "every": every, "tests_too": tests_too}
-    return watch_folder(Path(folder), _defined(system, place), datasets, measures, place, **settings)  # type: ignore[arg-type]
+    benchmark = partial(run, measures=measures, store=store, progress=progress)
+    given = _defined(system, _store(store, progress))
+    return watch_folder(Path(folder), given, datasets, benchmark, once=once, every=every, tests_too=tests_too)
 
 
 def train(
@@ -409,15 +419,19 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
 
 
 def compare(
-    *systems: "str | Results",
+    *systems: "str | Path | Results | Mapping[str, Any] | Sequence[Any]",
+    qrels: Any = None,
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
     split: str | None = None,
     measures: "str | Sequence[str]" = (),
     margin: float | None = None,
-    queries: int = 5,
+    queries: "int | str | Path | Mapping[str, str]" = CHANGES,
+    worst: bool = False,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    columns: "str | Mapping[str, str]" = "",
+    claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -426,40 +440,100 @@ def compare(
     The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
     then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
-    datasets by one measure. With *seeds* several trainings count as one system:
-    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
+    datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
+    *margin*, it is tested that no system is worse by more. *queries* is how many of the most changed queries are shown, or
+    with *worst*, of those that lost most, with the documents that moved; or a file with the texts of queries.
+
+    Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *claims* are checked:
+    'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
+    would settle it.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
-    named, and names are looked up there.
+    named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
+    id: {document id: score}} or a data frame. *qrels* may be {query id: {document id: grade}}.
     """
     from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
+    from lexbench.results import Results
+
+    given = given_systems([one for one in systems if not isinstance(one, Results)])
+    chosen, asked = _in_splits(datasets, split, columns), [measures] if isinstance(measures, str) else measures
+    container = [one for one in systems[:1] if isinstance(one, Results)]
+    names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
+    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
+    return compare_systems(
+        names,
+        **settings,
+        measures=asked,
+        margin=margin,
+        queries=queries if isinstance(queries, int) else CHANGES,
+        side="lost" if worst else "both",
+        slices=read_slices(Path(slices)) if slices else None,
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
+    )
+
+
+def _compared(
+    systems: "Sequence[str | Results]", results: Any, datasets: Sequence[str], *, seeds: Any, store: Any,
+    progress: Progress | None,
+) -> tuple[list[str], dict[str, Any]]:  # fmt: skip
+    """Return the names of compared *systems*, and where their results are found, as settings of a comparison."""
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
-    first, *rest = systems or ("",)
-    container = first if isinstance(first, Results) else results if isinstance(results, Results) else None
-    names = [name for name in (rest if isinstance(first, Results) else systems) if isinstance(name, str)]
+    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
+    names = [one for one in systems if not isinstance(one, Results)]
     if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
         if unknown := [name for name in names if name not in container.systems]:
             raise UnknownName("system in these results:", unknown[0], container.systems)
         names += [name for name in container.systems if name not in names]
     place = container.session.store if container is not None and container.session.store and not store else None
-    if container is None and isinstance(results, str | Path):
-        where: Any = _existing(results)
-    else:
-        where = container
-    return compare_systems(
-        names,
-        store=place or _store(store, progress),
-        results=where,
-        datasets=_in_splits(datasets, split),
-        measures=[measures] if isinstance(measures, str) else measures,
-        margin=margin,
-        queries=queries,
-        seeds=_groups(seeds),
-        slices=read_slices(Path(slices)) if slices else None,
-    )
+    where: Any = _existing(results) if container is None and isinstance(results, str | Path) else container
+    return names, {
+        "store": place or _store(store, progress),
+        "results": where,
+        "datasets": datasets,
+        "seeds": _groups(seeds),
+    }
+
+
+def report(
+    *systems: "str | Results",
+    results: "Results | str | Path | None" = None,
+    datasets: Sequence[str] = (),
+    split: str | None = None,
+    measure: str | None = None,
+    queries: int = 5,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
+    columns: "str | Mapping[str, str]" = "",
+    markdown: "str | Path | None" = None,
+    html: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Report":
+    """Answer on one page whether to change from one system to another.
+
+    The first of *systems* is the one in use; they are named as for `lexbench compare`, and nothing is run. The report has the
+    verdict in one sentence, all measures, latency and sizes, the share of judged documents, and as many *queries* that lose
+    and gain most, with their texts and the documents that moved. *markdown* and *html* are files to write it to as well.
+
+    In Python, the first argument, or *results*, may be `Results`, as for `lexbench.compare`.
+    """
+    from lexbench.analysis.compare.comparison import compared
+    from lexbench.report.change import report_of
+    from lexbench.storage import atomic
+
+    chosen = _in_splits(datasets, split, columns)
+    names, settings = _compared(systems, results, chosen, seeds=seeds, store=store, progress=progress)
+    found = report_of(compared(names, **settings, measures=[measure] if measure else (), queries=0), queries)
+    if markdown:
+        atomic.write_text(Path(markdown), found.markdown)
+    if html:
+        atomic.write_text(Path(html), found.html)
+    return found
 
 
 def compare_lists(
@@ -755,48 +829,57 @@ def import_formats() -> "Mapping[str, Format]":
     return imports()
 
 
-def store_push(
-    place: str,
-    patterns: Sequence[str] = (),
+def store_list(*, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreList":
+    """Return the artifacts of the store by dataset and system: their size, their age, and what uses them."""
+    from lexbench.report.store import StoreList
+
+    return StoreList.of_store(_store(store, progress))
+
+
+def store_remove(
+    names: Sequence[str] = (),
     *,
-    results: "str | Path | None" = None,
-    private: bool = False,
+    unreachable: bool = False,
+    dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Upload finished artifacts to a place. A pattern selects some of them (e.g. 'encodings/*').
+) -> "StoreList":
+    """Remove artifacts from the store, with what they keep on servers.
 
-    With *results*, upload the results of that folder and its pages instead.
+    A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one
+    artifact ('runs/0123456789abcdef'). What uses a removed artifact is removed too. With *unreachable*, also remove what no
+    result uses. A *dry_run* removes nothing, and returns what would go.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import remove_artifacts
 
-    if results is None:
-        if private:
-            raise CommandError("--private needs --results: only results go to the Hugging Face hub")
-        return sharing.push_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.push_results(Path(results), place, private=private)])
+    return remove_artifacts(_store(store, progress), names, unreachable=unreachable, dry_run=dry_run)
 
 
-def store_pull(
-    place: str,
-    patterns: Sequence[str] = (),
-    *,
-    results: "str | Path | None" = None,
-    store: "str | Path | None" = None,
-    progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Download finished artifacts from a place into the store and check every digest. A pattern selects some of them.
+def store_check(*, recompute: int = 0, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreCheck":
+    """Read every byte of the store and list damaged artifacts.
 
-    With *results*, download results into that folder instead. Each file is checked; results in the folder that differ are
-    never replaced.
+    With *recompute*, so many results are also made again, from the stored corpora and vectors, and compared.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import check_store
 
-    if results is None:
-        return sharing.pull_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.pull_results(place, Path(results))])
+    return check_store(_store(store, progress), recompute, _progress(progress))
+
+
+def store_push(place: str, results: "str | Path", *, private: bool = False) -> list[str]:
+    """Upload the results in a folder, and its pages, to a place. Returns the names of the files."""
+    from lexbench.interop.sharing import push_results
+
+    return push_results(Path(results), place, private=private)
+
+
+def store_pull(place: str, results: "str | Path") -> list[str]:
+    """Download the results at a place into a folder. Returns the names of the new files.
+
+    Each file is checked; results in the folder that differ are never replaced.
+    """
+    from lexbench.interop.sharing import pull_results
+
+    return pull_results(place, Path(results))
 
 
 def store_root() -> Path:
@@ -811,11 +894,6 @@ def keep_traceback(name: str, text: str) -> Path | None:
     from lexbench.storage.store import keep_traceback as keep
 
     return keep(name, text)
-
-
-def _check_no_patterns(patterns: Sequence[str]) -> None:
-    if patterns:
-        raise CommandError("PATTERN selects artifacts of the store; with --results everything is copied")
 
 
 # ---- collections -----------------------------------------------------------------------------------------------------------
@@ -893,6 +971,20 @@ def model(name: str) -> "Facts":
     from lexbench.report import listings
 
     return listings.model(name)
+
+
+def plugin(name: str) -> "Facts":
+    """Return a plug-in by name, e.g. bm25 or impact: its kind, what it does, and its settings with their defaults."""
+    from lexbench.report import listings
+
+    return listings.plugin(name)
+
+
+def what_is(name: str) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    from lexbench.report import listings
+
+    return listings.what_is(name, _store(None, None))
 
 
 def machine() -> "Facts":
@@ -1012,18 +1104,21 @@ def judge(
     """
     from lexbench.analysis.judgements import Judgements
     from lexbench.analysis.stored_results import named_runs
+    from lexbench.artifacts.corpora import DatasetCorpus
+    from lexbench.artifacts.graph import Graph
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.runner import judging
-    from lexbench.runner.search import DatasetRunner
 
     model, place = judging.judge(judge), _store(store, progress)
     opened = open_dataset(*find_dataset(_in_split(dataset, split)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
-    runner = DatasetRunner(opened, place, _progress(progress))
-    made = judging.judge_documents(model, wanted, runner, Path(output), list(runs), depth)
+    with Graph(place, _progress(progress)) as graph:
+        corpus = graph.open(DatasetCorpus(opened))
+    settings: Any = {"lists": list(runs), "depth": depth, "progress": _progress(progress)}
+    made = judging.judge_documents(model, wanted, opened, corpus, Path(output), **settings)
     return Judgements(judging=made, path=str(output))
 
 
@@ -1063,14 +1158,11 @@ def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) ->
 # ---- machine ---------------------------------------------------------------------------------------------------------------
 
 
-def doctor(*, verify: bool = False) -> "Health":
-    """Show what is installed, what is missing, and what to type.
-
-    With *verify*, every byte of the store is read and damaged artifacts are listed.
-    """
+def doctor() -> "Health":
+    """Show what is installed, what is missing, and what to type."""
     from lexbench.storage.health import health
 
-    return health(verify=verify)
+    return health()
 
 
 def speed(

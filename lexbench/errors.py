@@ -16,8 +16,9 @@ from files and users pass through `visible` before they are shown in messages an
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
+
+from lexbench.synonyms import nearest
 
 _LISTED = 12  # names in one message; of more names, so many are examples:
 _EXAMPLES = 3
@@ -57,9 +58,19 @@ def echoed(text: str) -> str:
 
 
 class LexbenchError(Exception):
-    """It ran, and the answer is no."""
+    """It ran, and the answer is no.
+
+    `meant` is a part of what the user typed, and what to type for it; the command line offers the whole command.
+    """
 
     exit_code = 1
+    meant: tuple[str, str] | None = None
+
+
+def with_meaning(error: LexbenchError, typed: str, meant: str) -> LexbenchError:
+    """Return *error* with what to type in place of the part *typed*."""
+    error.meant = (typed, meant)
+    return error
 
 
 class CommandError(LexbenchError):
@@ -85,13 +96,15 @@ class CannotStart(LexbenchError):
 class UnknownName(CannotStart):
     """A name is unknown; the message lists known names, the nearest first."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
-        known = sorted(known)
-        near = get_close_matches(name, known, n=3, cutoff=0.6) or [one for one in known if name and name in one][:3]
-        if not known:
-            hint = "there is none yet"
-        elif near:
+    def __init__(self, what: str, name: str, known: Iterable[str], see: str = "", meant: str = "") -> None:
+        """Take what the name should be, and the known names; *meant* is the likely one, if the caller knows it."""
+        known, self.name = sorted(known), name
+        near = [meant] if meant else nearest(name, known)
+        if near:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
+            self.meant, see = (name, near[0]), ""
+        elif not known:
+            hint = "there is none yet"
         elif len(known) <= _LISTED or not see:
             hint = f"there is: {', '.join(known)}"
         else:

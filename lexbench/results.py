@@ -4,12 +4,14 @@ A result says what was scored, under which rules, how it was made, and where it 
 with a default, or raise `schema`. A folder of results (`--results`) has one file per system and suite:
 
     FOLDER/results/<suite>/<system>.json
+    FOLDER/queries/<suite>/<dataset>.json    of the user's own data: the texts of the queries, for the pages
 """
 
 import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lexbench import Comparison, Ranks
+    from lexbench import Comparison, Ranks, Report
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
@@ -118,7 +120,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     because: list[str] = []  # the evidence
 
 
-class Vectors(msgspec.Struct, frozen=True, kw_only=True):
+class VectorSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the indexed document vectors of a system: terms of sparse ones, dimensions of others."""
 
     terms: dict[str, float] = {}  # active terms per document: mean, p50, p95, max
@@ -133,7 +135,7 @@ class Vectors(msgspec.Struct, frozen=True, kw_only=True):
     examples: dict[str, str] = {}  # document id -> its largest weights
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of what searching looks at: exact, and the same on every machine."""
 
     query_terms: dict[str, float] = {}  # active terms per query: mean, p50, p95, max
@@ -207,6 +209,24 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True):
         return stdev(self.means[measure])
 
 
+class QueryTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What people read instead of ids: the queries of a user's dataset, and the beginnings of their relevant documents.
+
+    A folder of results has it in `queries/<suite>/<dataset>.json`, so its pages need neither the data nor the store.
+    """
+
+    schema: int = 1
+    dataset: str
+    digests: dict[str, str]  # of the queries and judgements
+    texts: dict[str, str]  # by query
+    relevant: dict[str, dict[str, float]]  # by query: the grades of relevant documents
+    documents: dict[str, str] = {}  # by id
+
+    def belongs_to(self, result: "Result") -> bool:
+        """Whether a result was scored with these queries and judgements."""
+        return self.dataset == result.dataset and self.digests.items() <= result.digests.items()
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about one system on one dataset."""
 
@@ -227,8 +247,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     other_precision: dict[str, float] = {}  # means of a run file that differ in the other precision
     sizes: dict[str, int] = {}  # bytes: index, corpus, and model (its files of weights)
     found: dict[str, float] = {}  # recall of exact of an approximate engine, by k
-    vectors: Vectors | None = None  # of encoders' vectors
-    work: Work | None = None  # of sparse systems
+    vectors: VectorSizes | None = None  # of encoders' vectors
+    work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
@@ -237,6 +257,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
     seeds: Seeds | None = None  # of a result over several trainings: see `lexbench.analysis.seeds`
+    # On data of the user: by query, the ranks of relevant documents among the first 100.
+    ranks: dict[str, dict[str, int]] = {}
 
     def __post_init__(self) -> None:
         """Refuse means that JSON cannot hold: NaN and infinity."""
@@ -278,6 +300,10 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
+def _no_texts() -> QueryTexts | None:
+    return None
+
+
 class Entry(NamedTuple):
     """One result, and what is known beside it."""
 
@@ -285,6 +311,7 @@ class Entry(NamedTuple):
     suite: str = ""  # that it was run in, or that its folder of results has it in
     run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
     person: str = ""  # who ran it, in merged results
+    texts: Callable[[], QueryTexts | None] = _no_texts  # of its dataset, read when it is called
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -476,6 +503,10 @@ class Results(Answer):
         for suite in self.suites:
             of_suite = self.select(suite=suite)
             written += write_results(of_suite, suite or DATASETS, Path(folder), on_note)
+            for dataset in of_suite.datasets:
+                entry = next(one for one in of_suite.entries if one.result.dataset == dataset)
+                if (texts := entry.texts()) and texts.belongs_to(entry.result):
+                    save(texts, texts_file(Path(folder), suite or DATASETS, dataset))
         return written
 
     # ---- what the public functions of lexbench say about them
@@ -512,6 +543,12 @@ class Results(Answer):
         import lexbench
 
         return lexbench.compare(self, *systems, **settings)
+
+    def report(self, *systems: str, **settings: Any) -> "Report":
+        """Answer whether to change from the first of *systems* to another. See `lexbench.report`."""
+        import lexbench
+
+        return lexbench.report(self, *systems, **settings)
 
     def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
         """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""
@@ -669,6 +706,22 @@ def load(path: Path, kind: type[R]) -> R:
         if (schema := getattr(one, "schema", _SCHEMA)) != _SCHEMA:
             raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")
     return found
+
+
+def texts_file(folder: Path, suite: str, dataset: str) -> Path:
+    """Return the file with the texts of the queries of a dataset, in a folder of results."""
+    return folder / "queries" / suite / f"{file_name(dataset)}.json"
+
+
+def texts_reader(folder: Path, suite: str, result: Result) -> Callable[[], QueryTexts | None]:
+    """Return a function that reads the texts of the queries of *result* in a folder of results; None if they are not there."""
+
+    def read() -> QueryTexts | None:
+        path = texts_file(folder, suite, result.dataset)
+        texts = load(path, QueryTexts) if path.is_file() else None
+        return texts if texts and texts.belongs_to(result) else None
+
+    return cache(read)
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -162,7 +162,7 @@ def dead(bread, tmp_path_factory):
 def test_a_server_at_a_wrong_address_ends_with_one(bread, store, capsys):
     """Every answer is empty: the exit code is 1, the line says how many, and `compare` calls it not measured."""
     with serving(lambda *_: (200, {"docs": []}, {})) as server:
-        served = f'served = url("{server.url}/wrong?q={{query}}", documents="docs", id="id")'
+        served = f'served = url("{server.url}/wrong?q={{query}}", documents="docs", id="id", revision="1")'
         printed = ended(capsys, 1, "run", "dataset", bread, "-r", "bm25", "-r", served, "-m", "nDCG@10")
         printed_json = json.loads(ended(capsys, 1, "run", "dataset", bread, "-r", "bm25", "-r", served, "--json").out)
     line = "served on bread/test: not measured: 16 of 16 queries got no document"

@@ -9,7 +9,7 @@ from servers import free_port, serving, started
 
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 from lexbench.types import Query
 
 CORPUS = {"d1": "red fox", "d2": "red car", "d3": "blue car", "d4": "blue fox fox"}
@@ -67,10 +67,10 @@ def address(program, tmp_path):
 def found(expression, path, queries, k=10):
     """Return the ids and scores that a system finds for *queries*, texts."""
     plugin = system(expression).retriever
-    context = artifacts(path, CORPUS)
-    searcher = plugin.open(context.index(plugin))
+    bench = Bench(path, CORPUS)
+    searcher = bench.searcher(plugin)
     hits = searcher.search(searcher.encode_queries([Query(text, text) for text in queries]), k)
-    names = context.corpus.doc_ids.astype(str)
+    names = bench.corpus.doc_ids.astype(str)
     return [
         [(str(names[doc]), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
         for docs, scores in zip(hits.docs.tolist(), hits.scores.tolist(), strict=True)

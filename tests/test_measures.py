@@ -230,10 +230,10 @@ OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        *((text, NotationError, "write it like nDCG@10") for text in MALFORMED),
+        *((text, NotationError, "write it like nDCG@10|did you mean 'nDCG") for text in MALFORMED),
         *((text, NotationError, "whole number from 1") for text in OUT_OF_RANGE),
         ("R", NotationError, "R needs a cutoff, e.g. R@10"),
-        ("nDGC@10", UnknownName, "no measure 'nDGC'; did you mean 'nDCG'"),
+        ("nDGC@10", UnknownName, "no measure 'nDGC@10'; did you mean 'nDCG@10'"),
         ("RR(rell=2)@10", NotationError, "RR has no setting 'rell'; it has: cutoff, rel, judged_only"),
         ("AllRelevant(p=1)@10", NotationError, "AllRelevant has no setting 'p'; it has: cutoff, rel"),
         ("RBP(q=0.5)", NotationError, "RBP has no setting 'q'; it has: p, cutoff, rel"),

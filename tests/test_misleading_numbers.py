@@ -365,15 +365,16 @@ def test_a_split_is_obeyed_and_named(splits, capsys):
 
     assert answer(capsys, "score", "bm25", "-d", "own", "--split", "dev", "--json")["query_ids"] == ["q3"]
     assert answer(capsys, "score", "bm25", "-d", "own", "--json")["dataset"] == "own/test"
+    assert answer(capsys, "score", "bm25", "-d", "own/dev", "--json")["query_ids"] == ["q3"]  # as results are called
     dev = ["-d", "own", "--split", "dev"]
     assert "own/dev, nDCG@10, 1 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", *dev).out
     assert "own/test, nDCG@10, 3 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", "-d", "own").out
     assert "own/dev" in ended(capsys, 0, "compare", "--lists", "bm25", "bm25(b=0)", *dev).out
-    assert "no query 'q1'" in ended(capsys, 3, "explain", "qid:q1", "-r", "bm25", *dev).err
+    assert "no judged query of own/dev: 'q1'" in ended(capsys, 3, "explain", "qid:q1", "-r", "bm25", *dev).err
     assert "fox" in ended(capsys, 0, "explain", "qid:q3", "-r", "bm25", *dev).out
     assert "own#dev" in ended(capsys, 0, "judge", "pool", "bm25", "bm25(b=0)", *dev).out
     out = ended(capsys, 0, "export", "csv", "out", *dev).out
-    assert [line.rpartition("/")[2] for line in out.splitlines()] == ["own-dev.bm25(b=0).csv", "own-dev.bm25.csv"]
+    assert {line.rpartition("/")[2] for line in out.splitlines()} == {"own-dev.bm25(b=0).csv", "own-dev.bm25.csv"}
     assert "own/dev" in ended(capsys, 0, "show", "dataset", "own", "--split", "dev").out
     assert "own/dev" in ended(capsys, 1, "verify", "own", "--split", "dev", "--json").out
     latex = ended(capsys, 0, "leaderboard", "--results", "board", "--copy", "latex", *dev).out
@@ -389,7 +390,7 @@ def test_a_split_is_obeyed_and_named(splits, capsys):
     [
         (["score", "x.run", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
         (["compare", "a", "b", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
-        (["verify", "pydoc", "--split", "dev"], "--split dev chooses judgements of one dataset, and pydoc is a suite"),
+        (["verify", "pydoc", "--split", "dev"], "--split dev chooses the judgements of one dataset, and pydoc is a suite"),
         (["score", "x.run", "-d", "pydoc/test", "--split", "dev"], "--split chooses the judgements of a folder"),
         (["score", "bm25", "-d", "own", "--split", "tset"], "has no judgements of the split 'tset'"),
         (["show", "model", "minilm", "--split", "dev"], "--split chooses the judgements of a dataset, not of a model"),

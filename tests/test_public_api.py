@@ -22,9 +22,11 @@ from lexbench.results import Entry, Results
 FUNCTIONS = {
     "run suite": "run", "run dataset": "run", "encode suite": "encode", "encode dataset": "encode", "watch": "watch",
     **dict.fromkeys(("train pretrain", "train imitate", "train mine", "train finetune", "train all"), "train"),
-    "score": "score", "compare": "compare", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
+    "score": "score", "compare": "compare",
+    "report": "report", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
     "explain": "explain", "verify": "verify", "exposure": "exposure", "audit board": "audit", "audit suite": "audit_suite",
     "leaderboard": "leaderboard", "export": "export", "import": "import_",
+    "store list": "store_list", "store remove": "store_remove", "store check": "store_check",
     "store push": "store_push", "store pull": "store_pull",
     "collect": "collect", "judge page": "judge_page", "judge documents": "judge", "judge pool": "judge_pool",
     "doctor": "doctor", "probe": "probe", "speed": "speed",
@@ -65,7 +67,7 @@ def test_every_command_is_a_function():
     assert set(FUNCTIONS.values()) <= set(lexbench.__all__)
     for kind in ("suites", "datasets", "models", "systems", "results"):
         assert callable(getattr(lexbench, kind))
-    for what in ("suite", "dataset", "model", "result", "machine"):
+    for what in ("suite", "dataset", "model", "plugin", "result", "machine"):
         assert callable(getattr(lexbench, what))
 
 

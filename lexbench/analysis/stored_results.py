@@ -1,10 +1,10 @@
 """The results of a store, and the runs that names on the command line stand for."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import msgspec
 
@@ -13,25 +13,29 @@ from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName, with_meaning
 from lexbench.notation import split_name
 from lexbench.results import Entry, Result, Results, Session, with_measures
-from lexbench.runner.jobs import completed
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.plan import kind_of
+from lexbench.runner.scored import completed
 from lexbench.runner.scoring import excluded
+from lexbench.runner.search import corpus_of_run
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
-from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
+from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
 from lexbench.storage.code import CODE
+from lexbench.storage.node import REFERENCE, Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
 from lexbench.suites import suite as suite_named
+from lexbench.synonyms import nearest
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, read_run, without_self_matches
+from lexbench.trec.runs import Run, read_run, typed_run, without_self_matches
 
 _MEASURES = ("measures", CODE)  # the key facts of a result that are about its measures
 
@@ -49,18 +53,18 @@ def stored_results(store: Store) -> Results:
         except InvalidFile as error:
             store.warn(f"{error}; it is left out")
             continue
-        facts = key_facts_of(path.parent)
-        run_dir = _artifact(store, "runs", facts.get("run"))
-        index = run_dir and _artifact(store, "indexes", key_facts_of(run_dir)["index"], DESCRIPTIONS)
-        corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
-        if corpus and corpus.exists() and not store.is_intact(corpus, IDS):
-            run_dir = None  # with damaged ids, its documents could be others
-        if run_dir and index and corpus and corpus.exists():
-            with suppress(MissingData):  # a member of an ensemble may be gone
-                timings = timings_of_run(store, key_of(run_dir))
-                result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
+        facts = Stored(path.parent).facts
+        run = _artifact(store, facts.get("run"))
+        corpus = run and corpus_of_run(run.folder)
+        if corpus and corpus.folder.exists() and not store.is_intact(corpus.folder, IDS):
+            run = None  # with damaged ids, its documents could be others
+        if run and corpus and corpus.folder.exists():
+            read = [_artifact(store, name, DESCRIPTIONS) for name in references(run.facts["system"])]
+            if all(read):  # a member of an ensemble may be gone
+                result = completed(result, run, filter(None, read), corpus)
+                result = msgspec.structs.replace(result, timings=timings_of_run(store, run.name))
         scored = digest({name: fact for name, fact in facts.items() if name not in _MEASURES})
-        rows.append((path.stat().st_mtime_ns, scored, Entry(result, run=run_dir)))
+        rows.append((path.stat().st_mtime_ns, scored, Entry(result, run=run.folder if run else None)))
     rows.sort(key=lambda row: (row[2].result.measured.started, row[0]), reverse=True)  # `started` has whole seconds
     rows.sort(key=lambda row: (row[2].result.dataset, row[2].result.system))
     runs: dict[tuple[str, str], Entry] = {}
@@ -132,7 +136,7 @@ def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     ambiguous = {dataset for (dataset, _), found in data.items() if len(found) > 1}
     places = [store.place(result.digests) if result.dataset in ambiguous else None for result in results]
     return [
-        f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        f"{result.dataset} ({folder_of(place.judgements) if place else 'data ' + digest(result.digests)[:8]})"
         if result.dataset in ambiguous
         else result.dataset
         for result, place in zip(results, places, strict=True)
@@ -156,10 +160,13 @@ def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], f
     return dict(sorted(means.items(), key=lambda item: (item[0][1], item[0][0])))
 
 
-def _artifact(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:
-    """Return the artifact with that key if it is there and undamaged; *only* names the files to check."""
-    folder = next((store.root / stage).glob(f"*-{key}"), None) if key else None
-    return folder if folder and store.is_intact(folder, only) else None
+def _artifact(store: Store, name: Any, only: Sequence[str] = ()) -> Stored | None:
+    """Return the artifact with that kind and key if it is there and undamaged; *only* names the files to check."""
+    if not (isinstance(name, str) and REFERENCE.fullmatch(name)):  # of a run file, or written by another version
+        return None
+    kind, key = name.split("/")
+    folder = next((store.root / kind).glob(f"*-{key}"), None)
+    return Stored(folder) if folder and store.is_intact(folder, only) else None
 
 
 def named_runs(
@@ -182,25 +189,32 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     Of a system that was run again (with changed weights or another version) the newest run counts. Raises MissingData for a
     name that is neither a file nor a system with a stored run.
     """
-    asked = contract is not None and not all(Path(name).is_file() for name in names)
+    asked = contract is not None and not all(_is_run_file(name) for name in names)
     finished = stored_results(store).entries if asked else ()
-    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
-    runs = {}
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
+    runs: dict[str, Run] = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, results in found.items():
-            runs[label] = run_of(results.entries[0].run)
-        if found:
+        behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}
+        runs |= {label: run for label, run in behind.items() if run is not None}
+        if any(run is not None for run in behind.values()):
             continue
-        if Path(name).is_file():
+        if _is_run_file(name):
             runs[name] = read_run(Path(name))
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
         else:
             known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
-            raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            error = MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            files = [str(one) for one in Path(name).parent.glob("*") if one.is_file()]
+            near = nearest(name, [*files, *known], 1)
+            raise with_meaning(error, name, near[0]) if near else error
     return runs
+
+
+def _is_run_file(name: str) -> bool:
+    return typed_run(Path(name))[0].is_file()
 
 
 def run_of(made: Path | Run | None) -> Run:
@@ -225,7 +239,7 @@ def run_behind(entry: Entry, finished: Callable[[], Results]) -> Run | None:
         return run_of(made)
     with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
         retriever = system(expression_of(result)).retriever
-        return retriever.read(result.dataset) if retriever.finished else None
+        return retriever.read(result.dataset) if isinstance(retriever, RunFile) else None
     return None
 
 

@@ -7,28 +7,29 @@ becomes one line on stderr.
 """
 
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
 from shlex import join
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 import lexbench
+from lexbench.cli._corrections import corrected
 from lexbench.cli._output import answering
 from lexbench.errors import CannotStart, CommandError, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "score"),
-    "Compare": ("compare", "gate", "explain", "verify", "exposure", "audit"),
+    "Compare": ("compare", "report", "gate", "explain", "verify", "exposure", "audit"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "collect", "judge"),
     "Machine": ("doctor", "probe", "speed"),
@@ -54,12 +55,6 @@ class Commands(click.Group):
         command = import_module(f"{__name__}.{_module(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the command that was typed. Raises UsageError for an unknown one, with the likely one."""
-        if args[0] not in self.list_commands(ctx) and (near := get_close_matches(args[0], self.list_commands(ctx), n=1)):
-            raise click.UsageError(f"no command {args[0]!r}; did you mean 'lexbench {near[0]}'?", ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group, each with the first line of its module. The modules are read, not imported."""
@@ -139,8 +134,10 @@ def code(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
-    """Return the message for *error* and the exit code."""
+    """Return the message for *error*, with the command that was probably meant, and the exit code."""
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
     exit_code = getattr(error, "exit_code", LexbenchError.exit_code)
+    meant = corrected(error, words)
     match error:
         case LexbenchError():
             line = str(error)
@@ -149,12 +146,7 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
         case _Terminated():
             line = _resume_message("terminated", arguments)
         case click.ClickException():
-            context = getattr(error, "ctx", None)
-            see = f"; see: {context.command_path} --help" if context else ""
-            line = error.format_message().rstrip(".")
-            if "unexpected extra argument" in line:  # usually a second system behind one -r
-                line += "; type -r, -d or -m again before each value"
-            line += see
+            line = _usage_message(error, known=bool(meant))
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
             line = f"{where}{error.strerror or error}"
@@ -162,9 +154,17 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = "not enough memory"
         case _:
             line = _unexpected(error)
-    if [*(sys.argv[1:] if arguments is None else arguments)][:1] == ["gate"] and exit_code in _VERDICTS:
+    if words[:1] == ["gate"] and exit_code in _VERDICTS:
         exit_code = CannotStart.exit_code
-    return f"lexbench: {line}", exit_code
+    return f"lexbench: {line}" + (f"; type: {join(['lexbench', *meant])}" if meant else ""), exit_code
+
+
+def _usage_message(error: click.ClickException, *, known: bool) -> str:
+    """Return the message for a malformed command line; if what was meant is *known*, without click's guess."""
+    line, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if known:
+        return re.sub(r"\.? \(?Did you mean .*$", "", line)
+    return line + (f"; see: {context.command_path} --help" if context else "")
 
 
 def _use_streams() -> None:

@@ -32,7 +32,7 @@ class _Group(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             name, kind = args[0], lexbench.kind_of(args[0])
             other = f"; for the folder, type: lexbench run ./{name}" if kind != "folder" and Path(name).is_dir() else ""
-            say(f"{name} is a {kind}{other}", err=True)
+            say(f"{name} is {'judgements' if Path(name).is_file() and kind == 'folder' else f'a {kind}'}{other}", err=True)
             args = ["suite" if kind == "suite" else "dataset", *args]
         return super().resolve_command(ctx, args)
 
@@ -62,8 +62,7 @@ def suite(data: str, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(_options.DEFAULT_MEASURES)
 @_options.split_option
-@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
-              "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
+@_options.columns_option
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:
     """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.

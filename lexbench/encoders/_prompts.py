@@ -1,7 +1,7 @@
 """Prompts of queries: of the model, of a dataset, or of a single query. For encoders with the setting `query_prompt`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,11 +29,13 @@ class Prompted(Encoder):
     instructed_query: str = optional_at_search("")
     prompts: str = runtime("")  # it is in keys as what `for_dataset` takes from it
 
-    query_prompt = ""  # encoders have a setting of this name
+    query_prompt = ""  # most encoders have a setting of this name
 
     def check_prompts(self) -> None:
         """Raise CommandError for settings of prompts that do not fit each other."""
         name = type(self).__module__.rpartition(".")[2]
+        if self.prompts and all(item.name != "query_prompt" for item in fields(self)):
+            raise CommandError(f"{name}(prompts={self.prompts!r}): it puts no prompt before queries; leave it out")
         if (_INSTRUCTION in self.query_prompt) != bool(self.instruction):
             wanted = "an instruction for it" if not self.instruction else "a query_prompt with {instruction} in it"
             raise CommandError(

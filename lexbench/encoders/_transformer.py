@@ -25,7 +25,7 @@ from lexbench.models.token_batches import (
     token_spans,
     tokenise,
 )
-from lexbench.plugins import Encoder, TokenSpans
+from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
@@ -43,8 +43,8 @@ def no_progress(_count: int) -> None:
 
 
 @dataclass(frozen=True)
-class Transformer(LocalModel, Encoder):
-    """An encoder that runs a transformer, or two: one for documents and one for queries.
+class Transformer(LocalModel, Prompted):
+    """An encoder that runs a transformer, or two: one for documents and one for queries. `Prompted` has more settings.
 
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given. Without
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
@@ -78,11 +78,12 @@ class Transformer(LocalModel, Encoder):
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that runs the model
     several_devices: ClassVar[bool] = True
-    query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
+    document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
+        self.check_prompts()
         if self.query_revision and not self.query_model:
             raise CommandError(f"{self.plugin}(query_revision=…) says which revision of query_model, which is not given")
 
@@ -100,8 +101,8 @@ class Transformer(LocalModel, Encoder):
         """
         stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
         actual = {name: getattr(self, name, value) for name, value in stated.items()}
-        prompt = self.prompt_notes() if isinstance(self, Prompted) else []
-        if isinstance(self, Prompted) and "query_prompt" in actual:  # a file of prompts means to have others
+        prompt = self.prompt_notes()
+        if "query_prompt" in actual:  # a file of prompts means to have others
             actual["query_prompt"] = stated["query_prompt"] if prompt else self.asked_prompt
         optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
         ordinary = optional | {"query_prompt": "", "document_prompt": ""}
@@ -304,8 +305,8 @@ class SparseTransformer(Transformer):
 
 
 @dataclass(frozen=True)
-class PromptedSparse(SparseTransformer, Prompted):
-    """The settings of `Transformer` and `Prompted`, and the following.
+class PromptedSparse(SparseTransformer):
+    """The settings of `Transformer`, and the following.
 
     Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool. *unknown_ok* accepts a
     folder with code of its authors and settings that only that code knows; they are ignored, and the code never runs.
@@ -315,11 +316,6 @@ class PromptedSparse(SparseTransformer, Prompted):
     document_prompt: str = optional("")
     pool_prompts: bool = optional(True)
     unknown_ok: bool = runtime(False)
-
-    def __post_init__(self) -> None:
-        """Raise CommandError for impossible settings."""
-        super().__post_init__()
-        self.check_prompts()
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._prompts import Prompted
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Dense(Transformer, Prompted):
-    """The settings of `Transformer` and `Prompted`, and the following; folders of sentence-transformers state most of them.
+class Dense(Transformer):
+    """The settings of `Transformer`, and the following; folders of sentence-transformers state most of them.
 
     *pooling*: "cls" is the state of the first token, "last" of the last token, "mean" the mean of all real positions, "max" the
     largest value of each dimension. "mean_sqrt_len" divides the sum by the root of the number of positions, "weightedmean"
@@ -81,7 +80,6 @@ class Dense(Transformer, Prompted):
                 f"{instead(Path(self.model), 'dense')}"
             )
         super().__post_init__()
-        self.check_prompts()
         for name, joint, known in (("pooling", "+", POOLINGS), ("head", "_", STEPS)):
             value = getattr(self, name)
             if (name, value) != ("head", "none") and not set(value.split(joint)) <= set(known):

@@ -48,6 +48,8 @@ class InferenceFree(SparseMLM):
             raise CommandError(
                 'inference_free(query_model=…): no model encodes queries; type sparse_mlm, or query_weights="FILE"'
             )
+        if not self.query_expansion:
+            raise CommandError("inference_free(query_expansion=False): queries have no terms but their tokens; leave it out")
         if self.means:
             raise CommandError("inference_free(means=True): no model encodes queries, so they have no means; type sparse_mlm")
 
@@ -133,7 +135,10 @@ def _table_file(folder: Path) -> Path:
         )
     kinds = [module.kind for module in found.query]
     if kinds != [_STATIC]:
-        raise CommandError(f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}")
+        raise CommandError(
+            f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}; "
+            "give the object: lexbench.run(data, [SparseEncoder(FOLDER)])"
+        )
     place = folder / found.query[0].subfolder
     named = read_json(place / "config.json").get("path")  # set if the module was made from a file
     return place / Path(str(named)).name if named else place / "model.safetensors"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from lexbench.encoders._prompts import Prompted
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LateInteraction(Transformer, Prompted):
-    """The settings of `Transformer` and `Prompted`, and the following; folders of ColBERT and PyLate state most of them.
+class LateInteraction(Transformer):
+    """The settings of `Transformer`, and the following; folders of ColBERT and PyLate state most of them.
 
     Markers are tokens, "" for none; lengths include them. Queries are filled with [MASK] up to *mask_queries_to* tokens, which
     have vectors; other tokens attend to them only with *attend_to_masks*. With *skip_punctuation* the model reads tokens of
@@ -65,7 +64,6 @@ class LateInteraction(Transformer, Prompted):
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
-        self.check_prompts()
         if self.mask_queries_to < 0:
             raise CommandError(f"late_interaction(mask_queries_to={self.mask_queries_to}): a whole number from 0")
         if self.head != "none" and not set(self.head.split("_")) <= set(STEPS):

@@ -10,11 +10,11 @@ import msgspec
 from lexbench import catalog, registry
 from lexbench.analysis.stored_results import newest_means, results_at, stored_results
 from lexbench.answer import Facts, Tables
-from lexbench.contracts import all_contracts
+from lexbench.contracts import all_contracts, find_contract
 from lexbench.datasets.location import status
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.results import Results
-from lexbench.runner.systems import named_systems, retrievers, system
+from lexbench.runner.systems import is_model_folder, named_systems, retrievers, system
 from lexbench.storage import environment
 from lexbench.storage.store import Store
 from lexbench.suites import suite, suite_names
@@ -119,6 +119,35 @@ def model(name: str) -> Facts:
         return Facts({"folder": name, "system": expression, "settings": registry.settings(encoder), "run": command})
     one = catalog.model(name)
     return Facts({**msgspec.structs.asdict(one), **catalog.included(one), "run": catalog.command(one)})
+
+
+def plugin(name: str) -> Facts:
+    """Return a plug-in by name. Raises UnknownName if there is none."""
+    every = {one: group for group in reversed(registry.PACKAGES) for one in registry.names(group)}
+    if name not in every:
+        raise UnknownName("plug-in", name, every, see="lexbench list systems")
+    group = every[name]
+    facts = {"name": name, "kind": group.removesuffix("s"), "from": registry.origin(group, name)}
+    settings = registry.defaults(registry.load(group, name)) if group != "sources" else {}
+    return Facts({**facts, "what": registry.summary(group, name), "settings": settings})
+
+
+def what_is(name: str, store: Store) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    plugins = [one for group in registry.PACKAGES for one in registry.names(group)]
+    if name in suite_names() or name.endswith(".toml"):
+        return "suite"
+    if find_contract(name) or (Path(name).is_dir() and not is_model_folder(Path(name))):
+        return "dataset"
+    if name in catalog.names() or Path(name).is_dir():
+        return "model"
+    if name in plugins:
+        return "plugin"
+    results = stored_results(store)
+    if name in results.systems or name in {f"{one.system}:{one.dataset}" for one in results}:
+        return "result"
+    known = [*suite_names(), *all_contracts(), *catalog.names(), *plugins, *results.systems]
+    raise UnknownName("suite, dataset, model, plug-in or result", name, known, see="lexbench list systems")
 
 
 def this_machine() -> Facts:

@@ -11,7 +11,18 @@ from lexbench.answer import Answer
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import DATASETS, EXPOSURES, Failure, Note, Result, Results, Vectors, Work, by_dataset, measures_of
+from lexbench.results import (
+    DATASETS,
+    EXPOSURES,
+    Failure,
+    Note,
+    Result,
+    Results,
+    SearchWork,
+    VectorSizes,
+    by_dataset,
+    measures_of,
+)
 from lexbench.runner.list_faults import list_notes
 from lexbench.suites import HEADLINE, Suite, suite_of_results
 from lexbench.table import Table, heading, number
@@ -264,8 +275,8 @@ def _vector_tables(results: Sequence[Result]) -> list[Table]:
     return shown
 
 
-def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
-    work = result.work or Work()
+def _sparse_row(result: Result, vectors: VectorSizes) -> tuple[str, ...]:
+    work = result.work or SearchWork()
     return (
         result.system,
         number(vectors.terms.get("mean"), ".1f"),
@@ -277,7 +288,7 @@ def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
     )
 
 
-def _dense_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+def _dense_row(result: Result, vectors: VectorSizes) -> tuple[str, ...]:
     sizes = number(vectors.vectors, ".1f"), number(vectors.bytes_per_document, ",.0f"), _index_bytes(result)
     return result.system, str(vectors.dimensions), *sizes
 
@@ -287,7 +298,7 @@ def _index_bytes(result: Result) -> str:
     return number(result.sizes["index"] / (result.counts.documents or 1) if "index" in result.sizes else None, ",.0f")
 
 
-def _vector_notes(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
+def _vector_notes(group: Sequence[tuple[Result, VectorSizes]]) -> list[str]:
     """Return notes about cut texts, empty vectors, clipped weights and transforms without effect, each with its systems."""
     notes: dict[str, list[str]] = {}
     for result, vectors in group:

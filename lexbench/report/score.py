@@ -15,7 +15,7 @@ from lexbench.runner.given import given_run
 from lexbench.runner.scoring import Judged, judgements, score_lists
 from lexbench.storage.store import Store
 from lexbench.table import Table, number
-from lexbench.trec.runs import Precision
+from lexbench.trec.runs import Precision, typed_run
 from lexbench.trec.runs import max_passage as by_best_passage
 
 
@@ -64,7 +64,7 @@ def score(  # noqa: PLR0913 - what decides the scores
         runs = find_runs([str(run)], store, find_dataset(dataset)[0] if dataset is not None else None)
         if len(runs) > 1:
             raise CommandError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
-        name, (ranked,) = Path(run).name if Path(run).is_file() else str(run), runs.values()
+        name, (ranked,) = Path(run).name if typed_run(Path(run))[0].is_file() else str(run), runs.values()
     else:
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked

@@ -5,6 +5,7 @@ that may tell queries from documents, and that is not understood, is refused by 
 one line. `lexbench.vectors.converted` says which vectors an encoder may return.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -14,12 +15,13 @@ from uuid import uuid4
 
 import numpy as np
 
+from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
 from lexbench.plugins import Encoder
+from lexbench.storage.artifact_folder import SESSION
 from lexbench.types import Document, Kind
 from lexbench.vectors import converted, kind_of, metric_of, similarity_of, unit_length
 
-SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
 Encode: TypeAlias = Callable[[list[Any]], Any]
 Role: TypeAlias = Literal["query", "document"]
 
@@ -27,14 +29,10 @@ _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": 
 _BEIR_SIMILARITIES = ("cosine", "dot")
 _TASK = "MSMARCO"  # models of mteb use the prompts of this task
 _REASON = 200  # characters of a foreign exception
-_FLAGS = {  # parameters that are true for texts of one role
-    "is_query": "query",
-    "is_queries": "query",
-    "is_q": "query",
-    "is_document": "document",
-    "is_doc": "document",
-    "is_passage": "document",
-    "is_corpus": "document",
+_FLAG = re.compile(r"(?:is|as|for)_(\w+)|(\w+)")  # a parameter that is true for texts of one role: is_query, or query=False
+_FLAGGED: Mapping[str, "Role"] = {  # by the name, without s at its end
+    **dict.fromkeys(("query", "querie", "q", "question"), "query"),
+    **dict.fromkeys(("document", "doc", "passage", "corpu"), "document"),
 }
 # Parameters that may name the role of the texts, and values for queries and documents that belong together.
 _ROLE_PARAMETERS = ("prompt_type", "input_type", "text_type", "task_type", "encode_type", "embed_type", "task", "role")
@@ -48,15 +46,26 @@ _ROLE_VALUES = (
     ("retrieval.query", "retrieval.passage"),
     ("RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
 )
+_SHOWN_ROLES = {value for pair in _ROLE_VALUES for value in pair}
+_UNGIVEN = ("instruction", "instructions", "query_instruction", "prompt", "prefix", "task_description")  # what queries may need
+_PAIRS = (  # of methods that take lists: for documents, for queries
+    ("encode_documents", "encode_queries"),
+    ("encode_passages", "encode_queries"),
+    ("encode_passage", "encode_query"),
+    ("encode_corpus", "encode_query"),
+    ("embed_documents", "embed_queries"),
+    ("embed_passages", "embed_queries"),
+)
 _PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
+_WIDE = 8  # dimensions from which whole numbers look strange
 _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
 
 
 # ---- what lexbench sees ----------------------------------------------------------------------------------------------------
 
 
-class ForeignEncoder(Encoder):
+class ForeignEncoder(StandIn, Encoder):
     """An encoder made of two functions, of Documents and of query texts.
 
     *settings* are in its key. *scaled* are the kinds of its vectors that get length 1. *made_by* is a function and its
@@ -73,7 +82,7 @@ class ForeignEncoder(Encoder):
         self._session = uuid4().hex
 
     @property
-    def key_facts(self) -> Mapping[str, str]:
+    def key_facts(self) -> Mapping[str, Any]:  # type: ignore[override] # not a setting
         """The settings. Columns of named terms are known only in this session."""
         return {**self._settings, **({SESSION: self._session} if self._columns else {})}
 
@@ -126,6 +135,8 @@ class ForeignEncoder(Encoder):
             self.remember(f"of the table that it returned, {taken} was taken")
         vectors = converted(returned, len(texts), self._columns)
         kind = kind_of(vectors)
+        if kind is Kind.DENSE and vectors.shape[1] >= _WIDE and _are_codes(vectors):
+            self.remember("its vectors have whole numbers alone, as codes have: int8 codes and packed bits are no vectors")
         if kind is not Kind.MULTI and self._settings.get("similarity") == "maxsim":
             raise LexbenchError(f"{name_of(self.wrapped)} states maxsim, and returned one vector per text; state another one")
         return unit_length(vectors) if kind in self._scaled else vectors
@@ -134,6 +145,11 @@ class ForeignEncoder(Encoder):
         if self._columns:
             raise LexbenchError(f"{name_of(self.wrapped)} names its terms, which works in one process only: leave out on=…")
         return self._made_by
+
+
+def _are_codes(vectors: Any) -> bool:
+    """Whether dense *vectors* look like 8-bit numbers, whose type got lost."""
+    return bool(1 < np.abs(vectors).max(initial=0) < 256 and np.array_equal(vectors, np.rint(vectors)))  # noqa: PLR2004 - bytes
 
 
 def called(item: Any, encode: Encode, texts: list[Any]) -> Any:
@@ -285,7 +301,7 @@ def _encoder(item: Any, sides: Sides) -> Encoder:
 
 def subclass(base: type, item: Any) -> Any:
     """Return a subclass of *base* with the name and module of *item*, so that results name the user's code."""
-    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", __name__)})
+    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", None) or __name__})
 
 
 def texts_of(documents: Sequence[Document]) -> list[str]:
@@ -321,6 +337,16 @@ def _sides_of_llama_index(item: Any) -> Sides:
 
 def _sides_of_fastembed(item: Any) -> Sides:
     return Sides(_on_texts(item.passage_embed), item.query_embed, "documents by passage_embed, queries by query_embed")
+
+
+def _sides_of_pair(item: Any) -> Sides:
+    document, query = next(pair for pair in _PAIRS if all(hasattr(item, name) for name in pair))
+    return Sides(_on_texts(getattr(item, document)), getattr(item, query), f"documents by {document}, queries by {query}")
+
+
+def _sides_of_chroma(item: Any) -> Sides:
+    """Return the sides of an EmbeddingFunction of Chroma: its call encodes documents, and `embed_query` a list of queries."""
+    return Sides(_on_texts(item), item.embed_query, "documents by its call, queries by embed_query, which takes a list")
 
 
 def _sides_of_corpus_encoder(item: Any) -> Sides:
@@ -360,16 +386,34 @@ def _side(item: Any, role: Role) -> _Side:
 
 def _told(item: Any, encode: Encode, known: Mapping[str, Parameter], role: Role, prompts: Mapping[str, str]) -> _Side:
     """Return *encode* with what tells it the *role*: a flag, a parameter with a known value, or the name of a prompt."""
-    given: dict[str, Any] = {flag: of == role for flag, of in _FLAGS.items() if flag in known}
-    if not given and (asking := next((one for one in _ROLE_PARAMETERS if one in known), None)):
-        given = {asking: _value_of_role(item, known[asking], role)}
+    given: dict[str, Any] = {name: of == role for name, one in known.items() if (of := _flagged(one))}
+    if not given and (
+        asking := next((one for one in known.values() if one.name in _ROLE_PARAMETERS or _shows_role(one)), None)
+    ):
+        given = {asking.name: _value_of_role(item, asking, role)}
     prompt = next((prompt for prompt in _PROMPTS[role] if prompts.get(prompt)), None)
     if prompt and (not known or "prompt_name" in known or any(one.kind is Parameter.VAR_KEYWORD for one in known.values())):
         given["prompt_name"] = prompt
+    called_by = getattr(encode, "__name__", "encode")
     if not given:
-        return _Side(encode)
+        ungiven = next((name for name in _UNGIVEN if name in known and role == "query"), "")
+        said = f"{called_by} without {ungiven}=…; to give it, write a function" if ungiven and not prompts else ""
+        return _Side(encode, said)
     arguments = ", ".join(f"{key}={getattr(value, 'value', value)!r}" for key, value in given.items())
-    return _Side(partial(encode, **given), f"{getattr(encode, '__name__', 'encode')}({arguments})")
+    return _Side(partial(encode, **given), f"{called_by}({arguments})")
+
+
+def _flagged(parameter: Parameter) -> Role | None:
+    """Return the role of the texts for which a *parameter* is true, None if it is no such flag."""
+    match = _FLAG.fullmatch(parameter.name)
+    role = _FLAGGED.get((match[1] or match[2]).removesuffix("s")) if match else None
+    is_switch = type(parameter.default) is bool or parameter.annotation in (bool, "bool", bool | None, "bool | None")
+    return role if match and role and (is_switch or (match[1] and parameter.default is Parameter.empty)) else None
+
+
+def _shows_role(parameter: Parameter) -> bool:
+    """Whether the default of a *parameter*, or a value in its annotation, is the name of a role."""
+    return parameter.default is not Parameter.empty and not _SHOWN_ROLES.isdisjoint(_shown_values(parameter))
 
 
 def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
@@ -384,15 +428,12 @@ def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
     if None in places or places[0] <= places[1]:  # type: ignore[operator]
         return False
     takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in encode.values())
-    return not _FLAGS.keys().isdisjoint(encode) or not (takes_any or "task" in encode)
+    return any(map(_flagged, encode.values())) or not (takes_any or "task" in encode)
 
 
 def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
     """Return the value of a *parameter* for texts of *role*, from the values that its annotation and its default show."""
-    annotation = parameter.annotation
-    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
-    values = [parameter.default, *listed]
-    shown = {str(getattr(value, "value", value)): value for value in values}
+    shown = _shown_values(parameter)
     for query, document in _ROLE_VALUES:
         if document in shown or (query in shown and sum(query == one for one, _ in _ROLE_VALUES) == 1):
             wanted = query if role == "query" else document
@@ -401,6 +442,13 @@ def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
         f"{name_of(item)}: its encode takes {parameter.name}=…, which may tell queries from documents, and lexbench does not "
         "know its values; give an object with encode_query(texts) and encode_document(texts)"
     )
+
+
+def _shown_values(parameter: Parameter) -> dict[str, Any]:
+    """Return the values that the default and the annotation of a *parameter* show, by what they say."""
+    annotation = parameter.annotation
+    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
+    return {str(getattr(value, "value", value)): value for value in [parameter.default, *listed]}
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -428,6 +476,8 @@ _SIDES: Sequence[tuple[Callable[[Any], bool], Callable[[Any], Sides]]] = (
     (_has("embed_documents", "embed_query"), _sides_of_langchain),
     (_has("get_text_embedding_batch", "get_query_embedding"), _sides_of_llama_index),
     (_has("passage_embed", "query_embed"), _sides_of_fastembed),
+    (lambda item: any(all(hasattr(item, name) for name in pair) for pair in _PAIRS), _sides_of_pair),
+    (lambda item: callable(item) and hasattr(item, "embed_query"), _sides_of_chroma),
     (_has("encode"), _sides_of_encode),
     (_has("encode_document", "encode_query"), _sides_of_encode),
 )
@@ -435,6 +485,8 @@ FORMS = (  # groups of methods by which an encoder is recognised
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
     ("passage_embed", "query_embed"),
+    *_PAIRS,
+    ("__call__", "embed_query"),
     ("encode",),
     ("encode_document", "encode_query"),
 )

@@ -1,6 +1,7 @@
 """What will be run: datasets x systems, checked before any work starts. Nothing is read but TOML files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -11,33 +12,37 @@ from typing import Any
 import msgspec
 
 from lexbench.answer import Answer
+from lexbench.artifacts.corpora import DatasetCorpus, ExpectedCorpus
+from lexbench.artifacts.graph import Graph, Step
+from lexbench.artifacts.searches import Search
 from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status, typed_id, typed_place
+from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.location import (
+    LIBRARY,
+    alternatives,
+    find_dataset,
+    find_folder,
+    is_here,
+    only_dataset,
+    status,
+    typed_id,
+    typed_place,
+)
 from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import with_threshold
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
-from lexbench.plugins import Retriever, Source
-from lexbench.retrievers.encoded import Encoded
+from lexbench.plugins import Source, has
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, imported, named_systems
+from lexbench.runner.search import Data, SystemRun, data_of
+from lexbench.runner.systems import System, imported, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.storage.store import readable_bytes
+from lexbench.storage.store import Store, readable_bytes
 from lexbench.suites import HEADLINE, Suite, suite_names
 from lexbench.suites import suite as suite_named
 from lexbench.table import Table
-from lexbench.types import Kind
-
-# Estimates in bytes, for corpora whose files are not here. Bytes of a text: of long web documents; in collections of up to a
-# million documents (NFCorpus and Touché have the longest); in larger collections, which have short passages.
-_WEB, _LONG, _SHORT, _MANY = 7000, 1700, 600, 1_000_000
-_COPIES = 2  # of the texts: they are written as they come, and then in order
-_PACKED = 4  # bytes of text per byte of a compressed file
-_INDEX = 900  # per document in an index and while it is built, and no less than the text
-_ENTRY = 16  # per document of a list in a run, which is written in blocks, and then whole
-# The vectors of a document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
-_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
 
 
 @dataclass(frozen=True)
@@ -72,30 +77,30 @@ class Plan:
         summaries = [f"{name}: {summary}" for name, source in sources.items() if (summary := source.summary())]
         return summaries + [f"{name}: {line}" for name, source in sources.items() for line in source.judgement_notes()]
 
-    @property
-    def bytes_needed(self) -> int:
-        """Estimate of the bytes that the store will grow by: each corpus and encoding once, an index per retriever, the runs.
+    def steps(self, store: Store, opened: dict[str, Data]) -> list[Step]:
+        """Return every artifact that the jobs need, each once, and whether it is in *store*. Nothing is made.
 
-        Datasets that are not here and cannot be fetched are left out: their jobs will fail.
+        Datasets that are here are added to *opened* by id. Those that cannot be fetched, or opened, are left out: their jobs
+        will fail.
         """
-        needed: dict[tuple[object, ...], float] = {}  # by artifact, so that each counts once
-        entries = 0
+        graph, steps = Graph(store), dict[str, Step]()
         for job in self.jobs:
-            if job.source is None and status(job.contract) == "not here":
-                continue
-            corpus, texts = job.contract.corpus, _text_bytes(job)
-            documents = job.contract.expected.documents or texts // _SHORT
-            needed["corpus", corpus] = texts * _COPIES
-            entries += (job.contract.expected.queries or 0) * min(job.depth, documents)
-            # Each retriever with the growth of the corpus that it searches: passages are more than their documents.
-            for retriever, growth in _grown(job.system.retriever, texts / max(documents, 1)):
-                if growth != 1:  # a corpus of passages has all texts once more
-                    needed["passages", corpus, growth] = texts * _COPIES
-                needed["index", corpus, growth, str(describe(retriever))] = max(documents * growth * _INDEX, texts)
-                if isinstance(retriever, Encoded):
-                    encoder, kind = str(describe(retriever.encoder, index=True)), retriever.engine.kind
-                    needed["vectors", corpus, growth, encoder, kind] = documents * growth * _VECTOR[kind]
-        return int(sum(needed.values()) + entries * _ENTRY)
+            if has(job.system.retriever, "open") and (job.source or status(job.contract) != "not here"):
+                with suppress(Exception):  # also of plug-ins: the job will say it
+                    data = opened.get(job.contract.id) or _data(job)
+                    if isinstance(data.corpus, DatasetCorpus):
+                        opened[job.contract.id] = data
+                    nodes = Search(data.corpus, job.system.retriever), SystemRun(data, job.system, job.depth)
+                    steps |= graph.plan(nodes)
+        return list(steps.values())
+
+
+def _data(job: Job) -> Data:
+    """Return the dataset of a job, or one without queries if it has to be fetched first."""
+    if job.source or is_here(job.contract):
+        return data_of(open_dataset(job.contract, job.source))
+    unread = Dataset(job.contract, Source(), Topics((), (), 0))
+    return Data(unread, ExpectedCorpus(unread))
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
@@ -107,60 +112,56 @@ class PlannedJob(msgspec.Struct, frozen=True):
     depth: int
 
 
+class PlannedArtifact(msgspec.Struct, frozen=True):
+    """One artifact that a plan needs."""
+
+    kind: str
+    name: str
+    there: bool
+    bytes: int  # that making it takes, by estimate; 0 if it is there
+
+
 class RunPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of a run, which were checked and not done."""
 
     jobs: list[PlannedJob]
-    bytes: int  # of disk, at most about
+    artifacts: list[PlannedArtifact]
 
     @classmethod
-    def of_plan(cls, plan: Plan) -> "RunPlan":
+    def of_plan(cls, plan: Plan, store: Store) -> "RunPlan":
         """Return what *plan* will do. Raises MissingData if a run file is missing."""
         for job in plan.jobs:
-            if job.system.retriever.finished:
+            if isinstance(job.system.retriever, RunFile):
                 job.system.retriever.file_identity(job.contract.id)
         jobs = [
             PlannedJob(job.contract.id, job.system.name, f"{job.contract.expected.documents or '?'}", job.depth)
             for job in plan.jobs
         ]
-        return cls(jobs=jobs, bytes=plan.bytes_needed)
+        return cls(jobs=jobs, artifacts=[PlannedArtifact(*step) for step in plan.steps(store, {})])
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of disk that the run will take, at most about."""
+        return sum(one.bytes for one in self.artifacts)
 
     def tables(self) -> list[Table]:
-        """Return one row per job."""
-        rows = tuple((one.dataset, one.system, one.documents, str(one.depth)) for one in self.jobs)
-        return [Table("", ("dataset", "system", "documents", "depth"), rows, is_text=True)]
+        """Return one row per job, and one per artifact."""
+        jobs = tuple((one.dataset, one.system, one.documents, str(one.depth)) for one in self.jobs)
+        states = ("there" if one.there else f"to make, {readable_bytes(one.bytes)}" for one in self.artifacts)
+        artifacts = tuple((one.kind, one.name, state) for one, state in zip(self.artifacts, states, strict=True))
+        return [
+            Table("", ("dataset", "system", "documents", "depth"), jobs, is_text=True),
+            *([Table("", ("artifacts", "", ""), artifacts, is_text=True)] if artifacts else []),
+        ]
 
     def lines(self) -> list[str]:
         """Return the number of jobs and the disk that they need."""
         count = f"{len(self.jobs)} job{'s' * (len(self.jobs) != 1)}"
         return [f"{count}; at most about {readable_bytes(self.bytes)} of disk; nothing was run."]
 
-    def document(self) -> list[dict[str, str]]:
-        """Return the jobs."""
-        return [{name: str(value) for name, value in msgspec.structs.asdict(one).items()} for one in self.jobs]
-
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per job."""
         return [msgspec.structs.asdict(one) for one in self.jobs]
-
-
-def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:
-    """Yield the retrievers that *retriever* is made of in the end, each with its passages per document of *text_bytes*."""
-    if not retriever.members:
-        yield retriever, growth
-    for member in retriever.members:
-        yield from _grown(member, text_bytes, growth * retriever.growth(text_bytes))
-
-
-def _text_bytes(job: Job) -> int:
-    """Return an estimate of the bytes of a corpus's texts: from its file, or typical for collections of its size."""
-    if job.source and (place := job.source.place("documents")):
-        file = Path(place)
-        return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
-    count = job.contract.expected.documents or 0
-    if job.contract.text.document in ("url_title_body", "url_title_headings_body"):
-        return count * _WEB
-    return count * (_SHORT if count > _MANY else _LONG)
 
 
 def kind_of(name: str) -> str:
@@ -172,7 +173,7 @@ def kind_of(name: str) -> str:
     if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
-    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
+    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
 
 
 def plan_of(  # noqa: PLR0913 - what decides a plan
@@ -231,7 +232,7 @@ def plan_suite(
     command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
     measure_names, depth = measure_names or suite.measures, depth or suite.depth
     jobs = [
-        _job(contract, system, measure_names, depth, f"{command} {contract.id}", source)
+        job_of(contract, system, measure_names, depth, f"{command} {contract.id}", source)
         for contract, source in located
         for system in chosen
     ]
@@ -263,7 +264,7 @@ def plan_dataset(
             f" --split {split}" if split else ""
         )
         command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
-    return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+    return Plan(tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
@@ -307,7 +308,7 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     return listed
 
 
-def _job(
+def job_of(
     contract: Contract,
     system: System,
     measure_names: Sequence[str],

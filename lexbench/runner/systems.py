@@ -1,35 +1,32 @@
 """From an expression that a user types, or an object that a program gives, to a system that the harness can run.
 
-`system` makes one system, `variants` splits an expression with lists into several, and `describe` says what decides the
-answers of a plug-in: these are the key facts of its artifacts.
+`system` makes one system, and `variants` splits an expression with lists into several.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
-from uuid import uuid4
-from weakref import ref
 
 from lexbench import catalog, notation, registry
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
+from lexbench.artifacts.describe import describe, is_lasting, remember_name, short_name
+from lexbench.artifacts.turns import rerankers
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, NotationError, UnknownName, with_meaning
 from lexbench.notation import Call, Expression, Value, parse
-from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever, Transform
+from lexbench.plugins import Encoder, Engine, Model, Retriever, Transform
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import adapted, digests
-from lexbench.runner.object_encoders import SESSION, ForeignEncoder, name_of
+from lexbench.runner.adapters import adapted
+from lexbench.runner.object_encoders import name_of
+from lexbench.runner.repairs import of_hub, repaired
 from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.code import CODE, code_digest
+from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
-_short_names: dict[Any, str] = {}  # by encoder; two systems may share one
-_sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class System:
     @property
     def reusable(self) -> bool:
         """Whether another session can know that it is the same system."""
-        return is_reusable(self.recipe)
+        return is_lasting(self.recipe)
 
     def for_dataset(self, dataset: str) -> "System":
         """Return the system as it is on the dataset with this id: models may have another prompt for each."""
@@ -64,7 +61,7 @@ class System:
         def changed(plugin: Any) -> Any:
             new = plugin.for_dataset(dataset) if isinstance(plugin, Model) else plugin
             if new is not plugin and isinstance(plugin, Encoder):
-                _short_names[new] = short_name(plugin)
+                remember_name(new, short_name(plugin))
             return new
 
         retriever = registry.replace_plugins(self.retriever, changed)
@@ -107,10 +104,30 @@ def named_systems(text: str) -> list[tuple[str | None, str]]:
     Raises CommandError if one name is given to several systems.
     """
     name, expression = notation.split_name(text)
-    found = variants(_as_expression(expression))
+    found = _variants_of(expression, text)
     if name and len(found) > 1:
         raise CommandError(f"{name!r} would be the name of {len(found)} systems, e.g. {found[0]}; give each its own name")
     return [(name or None, one) for one in found]
+
+
+def _variants_of(text: str, whole: str) -> list[str]:
+    """Return the expressions in *text*, a typed expression or path. Raises CommandError with what it may mean.
+
+    *whole* is the text with its name; what looks like a name may be a part of a malformed expression.
+    """
+    heads = {*retrievers(), *registry.names("retrievers"), *registry.names("encoders"), *catalog.names()}
+    if not Path(text).exists() and (meant := of_hub(text)):
+        raise with_meaning(NotationError(f"{text} is no expression; for the model of the hub, write: {meant}"), text, meant)
+    try:
+        found = variants(_as_expression(text))
+    except NotationError as error:
+        for typed in (text, whole):
+            if meant := repaired(typed, heads):
+                raise with_meaning(NotationError(f"{error}; did you mean {meant}"), typed, meant) from None
+        raise
+    if any(parse(one).head.name not in heads for one in found) and (meant := repaired(text, heads)):
+        raise UnknownName("system", text, (), see="lexbench list systems", meant=meant)
+    return found
 
 
 def _as_expression(text: str) -> str:
@@ -127,7 +144,7 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if path.is_file():
+    if typed_run(path)[0].is_file():
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
         return text
@@ -187,7 +204,7 @@ def resolve(expression: Expression) -> Retriever:
         raise CommandError(f"{expression}: {name} is no encoder, so it has no vectors for |{expression.transforms[0]}")
     if name not in registry.names("retrievers"):
         known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
-        raise UnknownName("retriever, encoder or model", name, known, see="lexbench list retrievers, or models")
+        raise UnknownName("retriever, encoder or model", name, known, see="lexbench list systems")
     call = expression.head if expression.engine is None else _on_engine(expression.head, expression.engine)
     shown = f"{name}@{expression.engine.name}" if expression.engine else ""
     settings = {item.name for item in fields(registry.load("retrievers", call.name, shown))}
@@ -236,7 +253,7 @@ def _no_reranker(call: Call, retriever: Expression, head: Call) -> LexbenchError
         catalog.expand(head)  # raises: it knows why the model cannot be run, or what to type instead
     known = registry.names("rerankers")
     if head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
-        see = "lexbench list rerankers, or models"
+        see = "lexbench list systems"
         return UnknownName("reranker or model", head.name, [*known, *catalog.names()], see=see)
     return CommandError(
         f"{call}: {head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
@@ -287,8 +304,7 @@ def _encoded(expression: Expression) -> Encoded:
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
     if encoder.query_idf and not any(transform.uses_collection for transform in transforms):
         transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
-    with suppress(TypeError):  # a setting has no hash
-        _short_names[encoder] = expression.head.name
+    remember_name(encoder, expression.head.name)
     if encoder.metric != "dot" and any(transform.codes for transform in transforms):
         raise CommandError(f"{expression}: codes are compared by dot product, and the model states {encoder.metric}")
     return Encoded(encoder, engine.for_metric(encoder.metric), tuple(transforms))
@@ -347,14 +363,6 @@ def encoded_leaves(retriever: Retriever) -> Iterator[Encoded]:
     return (leaf for leaf in leaves(retriever) if isinstance(leaf, Encoded))
 
 
-def rerankers(retriever: Retriever) -> Iterator[Any]:
-    """Yield the rerankers of *retriever* and of its members."""
-    if retriever.reranker:
-        yield retriever.reranker
-    for member in retriever.members:
-        yield from rerankers(member)
-
-
 def trained_members(retriever: Retriever) -> Iterator[Model]:
     """Yield everything in *retriever* that may have been trained: encoders, rerankers, and other retrievers."""
     for leaf in leaves(retriever):
@@ -370,70 +378,6 @@ def weight_bytes(retriever: Retriever) -> int:
     return sum(files.values())
 
 
-def short_name(encoder: Encoder) -> str:
-    """Return the name that a user typed for *encoder*, e.g. lexmae_nano, or the name of an object's class."""
-    with suppress(KeyError, TypeError):
-        return _short_names[encoder]
-    return type(encoder).__name__
-
-
 def model_name(encoder: Model) -> str:
     """Return the name or folder of an encoder's model, or the name of its class."""
     return next(iter(encoder.models()), type(encoder).__name__)
-
-
-def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
-    """Return *retriever* with engines that the workers of *executor* build and search, where engines can do so."""
-    return registry.replace_plugins(
-        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
-    )
-
-
-# ---- key facts -------------------------------------------------------------------------------------------------------------
-
-
-def describe(plugin: Any, *, index: bool = False) -> Any:
-    """Return what decides the answers of *plugin*, as JSON values: its name, version, code, settings and files.
-
-    With *index*, only what decides its index. Code that is part of a released lexbench has only a version. An object that is no
-    dataclass and has no `identity`, or whose source is unknown, gets a new description in every session, so its results are
-    never mistaken for results of another object with the same name.
-    """
-    if isinstance(plugin, tuple | list):
-        return [describe(item, index=index) for item in plugin]
-    if isinstance(plugin, Mapping):
-        return {str(name): describe(value, index=index) for name, value in plugin.items()}
-    if plugin is None or isinstance(plugin, bool | int | float | str):
-        return plugin
-    if isinstance(plugin, ForeignEncoder):
-        return {**describe(plugin.wrapped, index=index), **plugin.key_facts}
-    description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
-    files = digests(plugin, index=index)
-    code = code_digest(type(plugin))
-    if code:
-        description[CODE] = code
-    if is_dataclass(plugin) and fields(plugin):
-        description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    if code is None or not (files or is_dataclass(plugin)):
-        description[SESSION] = _session(plugin)
-    if files:
-        description["identity"] = files
-    return description
-
-
-def is_reusable(facts: KeyFacts) -> bool:
-    """Whether *facts* decide everything: an object from a notebook can change without a trace."""
-    return SESSION not in str(facts)
-
-
-def _session(plugin: object) -> str:
-    """Return the same random text for the same object as long as it lives; equal objects get different texts."""
-    held, text = _sessions.get(id(plugin), (None, ""))
-    if held is None or held() is not plugin:
-        try:
-            held = ref(plugin)
-        except TypeError:  # it has slots and no place for weak references
-            held = lambda: plugin  # noqa: E731
-        text = uuid4().hex
-        _sessions[id(plugin)] = held, text
-    return text

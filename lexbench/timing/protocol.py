@@ -10,14 +10,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.storage.environment import cores
-from lexbench.types import Document
+from lexbench.types import Document, Query
 
 VERSION = 8  # raise it when the way of measuring, or what is stored, changes
 STAGES = ("encode_query", "search", "e2e")
@@ -53,9 +53,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
 
     system: str  # expression
     weights: list[list[float]] = []  # chosen weights, in the order of the fusions that have weights to choose
-    index: str  # folder
+    place: Any  # of what is searched, see `lexbench.storage.node.Place`
     dataset: str = ""  # its id, because a model may have a prompt for it
-    queries: list[tuple[str, str, str]]  # ids, texts and instructions
+    queries: list[Query]
     own: list[int] = []  # for each query, the position of the document that searches leave out; [] for none
     k: int
     threads: int

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import expression_of, find_systems
+from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
-from lexbench.results import Entry, Result, Results, files_of
+from lexbench.results import Entry, Result, Results, files_of, texts_reader
 from lexbench.runner.soundness import read_results
 from lexbench.runner.systems import is_model_folder
 
@@ -23,20 +24,21 @@ def select(
     known: Mapping[str, Sequence[str]] = {},
     seeds: Mapping[str, Sequence[str]] = {},
     where: str = "the store",
+    runs: Mapping[str, Results] = {},
 ) -> Results:
     """Return the systems that *names* stand for, in order and without repetitions: names, result files, or folders of these.
 
     "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
     last. Other names are looked up in the given files first, and then in the results *at_hand*, which messages call *where*
-    and which are read only if a name needs them. *known* has expressions by remembered name.
+    and which are read only if a name needs them. *known* has expressions by remembered name, *runs* the results of run files.
 
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
     at_hand = cache(at_hand)
     paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
-    paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
-    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths})
+    paths = [text for text in paths if text in runs or set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
+    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths if text not in runs}) | dict(runs)
     of_files = Results(entry for group in in_files.values() for entry in group.entries)
 
     def find(text: str) -> Results:
@@ -44,7 +46,7 @@ def select(
             return of_files[text]
         found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
         if not found:
-            see = "lexbench list results, or lexbench run"
+            see = "lexbench list results"
             raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see)
         return Results(entry for label, group in found.items() for entry in _labelled(label, group.entries))
 
@@ -99,7 +101,9 @@ def read_path(path: Path) -> Results:
     files = [path] if path.is_file() else files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
-    loaded = [Entry(result) for file in files for result in read_results(file)]
+    loaded = [
+        Entry(result, texts=texts_reader(path, file.parent.name, result)) for file in files for result in read_results(file)
+    ]
     loaded.sort(key=lambda entry: entry.result.measured.started, reverse=True)
     loaded.sort(key=lambda entry: entry.result.system)
     return Results(entry for one in loaded for entry in _labelled(one.result.system, [one]))
@@ -112,10 +116,11 @@ def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         lacking = next((system for system, row in rows.items() if name not in row), None)
         if lacking:
-            known = ", ".join(sorted(rows[lacking]))
-            raise CannotStart(
-                f"{lacking} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
-            )
+            known = sorted(rows[lacking])
+            if not (find_contract(name) or Path(name).exists()):
+                raise UnknownName(f"result of {lacking} on", name, known)
+            make = f"lexbench run {quote(name)} -r {quote(expression_of(next(iter(rows[lacking].values()))))}"
+            raise CannotStart(f"{lacking} has no result on {name}; it has: {', '.join(known)}; make it: {make}")
     if not common:
         datasets = "; ".join(f"{system} on {', '.join(sorted(row))}" for system, row in rows.items())
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")

@@ -27,6 +27,8 @@ measure = {measure}
 margin = {margin}  # a smaller fall of the mean is tolerated
 """
 
+_NESTED = 2  # levels: gates, fields of a baseline, queries
+
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -79,6 +81,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lexbench: str  # version
     index_bytes: int | None
     values: dict[str, float]  # by query id
+    ranks: dict[str, dict[str, int]] = {}  # by query id: of the relevant documents among the first 20
 
 
 def read_gates(path: Path) -> GateFile:
@@ -110,7 +113,17 @@ def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
                 "no baseline, because nothing can fall from there"
             )
     rows: dict[str, Any] = {name: msgspec.to_builtins(baselines[name]) for name in sorted(baselines)}
-    atomic.write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    atomic.write_text(path, _json(rows) + "\n")
+
+
+def _json(value: Any, indent: int = 0) -> str:
+    """Return *value* as JSON with a line for each value down to the fields of a baseline, and below them one for each query."""
+    if not isinstance(value, dict) or indent > _NESTED:
+        return json.dumps(value, ensure_ascii=False)
+    inside = ",\n".join(
+        f"{' ' * (indent + 1)}{json.dumps(name, ensure_ascii=False)}: {_json(one, indent + 1)}" for name, one in value.items()
+    )
+    return f"{{\n{inside}\n{' ' * indent}}}" if value else "{}"
 
 
 def add_gate(path: Path, gate: Gate) -> None:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from msgspec import field
 
 from lexbench import catalog, registry
+from lexbench.artifacts.describe import describe
 from lexbench.catalog.dataset_prompts import prompt_for
 from lexbench.contracts import toml_files
 from lexbench.errors import LexbenchError, NotationError
 from lexbench.measures import parse as parse_measure
 from lexbench.notation import Call, Expression, parse
 from lexbench.results import Result
-from lexbench.runner.systems import describe
 from lexbench.storage.reading import Strict, read_toml
 
 _SOURCES = "sources"

@@ -22,10 +22,11 @@ from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import records
 from lexbench.datasets.sources import missing
 from lexbench.datasets.stated_columns import Columns, advice, stated_columns
-from lexbench.errors import InvalidFile, MissingData
+from lexbench.errors import InvalidFile, MissingData, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
 from lexbench.storage.rows import MissingColumns, ending, text_lines
+from lexbench.synonyms import nearest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
@@ -242,6 +243,38 @@ class Files(Source):
         return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
 
 
+@dataclass(frozen=True)
+class JudgementsAlone(Source):
+    """A file of judgements without documents and queries, by which run files are scored."""
+
+    contract: Contract
+    file: Path
+
+    def documents(self) -> Iterator[Document]:
+        """Raise MissingData: there is nothing to search."""
+        raise MissingData(f"{self.file} has judgements, and no documents are beside it; only run files are scored without them")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the judged queries, without texts."""
+        yield from (Query(query, "") for query in dict.fromkeys(row.query_id for row in self.judgements()))
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in the order of the file."""
+        return read_judgements(self.file)
+
+    def place(self, kind: Kind, _record_id: str | None = None) -> str:
+        """Return the file of judgements, "" for others."""
+        return str(self.file) if kind == "judgements" else ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return that there are no documents."""
+        return {"documents": None}
+
+    def summary(self) -> str:
+        """Return the name of the file."""
+        return f"judgements {self.file.name}, no documents"
+
+
 def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
     """Return the files with the instructions of queries in the first of *folders* that has some, of the contract's split."""
     tables = next(filter(None, (find_tables(folder, "instructions") for folder in folders)), {})
@@ -276,7 +309,9 @@ def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]
     folder = _folder_of_documents(corpus)
     if splits:
         why = f"{folder} has no {kind} of the split {contract.source.split!r}; there is: {', '.join(splits)}"
-        return missing(contract, why) if contract.version else MissingData(f"{why}; choose one: --split {splits[0]}")
+        error = MissingData(f"{why}; choose one: --split {splits[0]}")
+        meant = next(iter(nearest(contract.source.split, splits, 1)), splits[0])
+        return missing(contract, why) if contract.version else with_meaning(error, contract.source.split, meant)
     if contract.version:
         return missing(contract, f"there is {corpus}, and no {kind} beside it")
     name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"

@@ -22,11 +22,8 @@ from lexbench.models.native._attention import (
     attend_packed,
     packed_attention_works,
 )
+from lexbench.models.native._layers import Sizes, sizes_of
 
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
-    *("max_position_embeddings", "type_vocab_size"),
-)
 _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; with None the setting may be missing
     "hidden_act": ("gelu",),
     "position_embedding_type": ("absolute", None),
@@ -42,15 +39,9 @@ _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; wit
 
 
 @dataclass(frozen=True)
-class BertConfig:
+class BertConfig(Sizes):
     """The configuration, with the names of transformers."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
     type_vocab_size: int
     layer_norm_eps: float
     tie_word_embeddings: bool
@@ -287,11 +278,12 @@ def configuration(config: Mapping[str, Any]) -> BertConfig | None:
 
     None for another kind of model, or if a setting is missing or unusual: then transformers loads it, or raises an error.
     """
-    sizes: dict[str, Any] = {name: config.get(name) for name in _SIZES}
+    sizes = sizes_of(config, "type_vocab_size")
     epsilon: Any = config.get("layer_norm_eps")
     tied = config.get("tie_word_embeddings", True)
-    clear = all(type(size) is int and size > 0 for size in sizes.values()) and type(epsilon) is float and type(tied) is bool
-    if not clear or config.get("model_type") != "bert" or any(config.get(name) not in usual for name, usual in _USUAL.items()):
+    if sizes is None or type(epsilon) is not float or type(tied) is not bool:
+        return None
+    if config.get("model_type") != "bert" or any(config.get(name) not in usual for name, usual in _USUAL.items()):
         return None
     if config["hidden_size"] % config["num_attention_heads"]:
         return None

@@ -4,14 +4,14 @@ The data are embedded as JSON, escaped so that no browser reads them as markup; 
 content security policy in the page's head allows this script and this style, by their digests, and nothing else.
 """
 
-import base64
-import hashlib
 import re
 from html import escape
 from importlib.resources import files
 
 import msgspec
 
+from lexbench.report import web
+from lexbench.report.change.page import section as change_section
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.report.leaderboard.copies import main_grid
 
@@ -21,28 +21,35 @@ _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028"
 
 def html(board: Board) -> str:
     """Return the page; equal boards give equal text."""
-    style = _read("page.css")
     script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    )
     parts = {
-        "policy": policy,
-        "style": style,
+        "policy": web.policy(script),
+        "style": web.style(),
         "script": script,
-        "data": msgspec.json.encode(board).decode().translate(_INERT),
+        "data": msgspec.json.encode(_without_changes(board)).decode().translate(_INERT),
         "tables": "\n".join(map(_table, board.suites)),
+        "changes": "\n".join(_change(section, several=len(board.suites) > 1) for section in board.suites if section.change),
     }
     # One pass, so that inserted text is not searched for placeholders.
-    return re.sub(r"@(policy|style|script|data|tables)@", lambda name: parts[name[1]], _read("page.html"))
+    return re.sub(r"@(policy|style|script|data|tables|changes)@", lambda name: parts[name[1]], _read("page.html"))
 
 
 def _read(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _without_changes(board: Board) -> Board:
+    """Return the data for the script; changes are markup already."""
+    return msgspec.structs.replace(board, suites=tuple(msgspec.structs.replace(one, change=None) for one in board.suites))
+
+
+def _change(section: Section, *, several: bool) -> str:
+    """Return the best system against the baseline; of several suites each is folded."""
+    assert section.change is not None
+    shown = change_section(section.change, heading=False)
+    if not several:
+        return shown
+    return f"<details><summary>{web.text(f'{section.name}: {section.change.verdict}')}</summary>{shown}</details>"
 
 
 def _table(section: Section) -> str:
