@@ -78,9 +78,10 @@ def test_a_server_that_falls_silent_is_stopped(start):
     release = threading.Event()
 
     def answer(connection):
-        connection.recv(1 << 16)
-        connection.sendall(start)
-        release.wait(10)
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(start)
+            release.wait(10)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=lambda: answer(listener.accept()[0]), daemon=True)
