@@ -5,8 +5,9 @@
     prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
     help loads nothing heavy.
 
-Settings that many functions share: *store* is a folder instead of $LEXBENCH_STORE, *progress* receives the steps of the work
-and the notes; without one, notes are Python warnings.
+Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
+or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
+$LEXBENCH_STORE. *progress* receives the steps of the work and the notes; without one, notes are Python warnings.
 """
 
 import warnings
@@ -265,6 +266,7 @@ def encode(
     *,
     datasets: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     part: "str | None" = None,
     on: str | None = None,
     store: "str | Path | None" = None,
@@ -282,7 +284,7 @@ def encode(
 
     number = numbered_part(part) if part else (0, 1)
     place = _store(store, progress)
-    planned = plan_of(data, _defined(systems, place), datasets, split=split)
+    planned = plan_of(data, _defined(systems, place), datasets, split=split, columns=_columns(columns))
     return encode_plan(planned, place, number, _progress(progress), executor(on))
 
 
@@ -362,6 +364,7 @@ def score(
     *,
     qrels: Any = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measures: Sequence[str] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
@@ -384,7 +387,14 @@ def score(
 
     place = _store(store, progress)
     return score_run(
-        run, _in_split(dataset, split), qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices)
+        run,
+        _in_split(dataset, split, columns),
+        qrels,
+        measures,
+        precision,
+        place,
+        max_passage=max_passage,
+        slices=_path(slices),
     )
 
 
@@ -525,6 +535,7 @@ def compare_lists(
     *systems: Any,
     dataset: str | None = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     depths: Sequence[int] = LIST_DEPTHS,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -538,7 +549,7 @@ def compare_lists(
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.location import find_dataset
 
-    contract = find_dataset(_in_split(dataset, split))[0] if dataset or split else None
+    contract = find_dataset(_in_split(dataset, split, columns))[0] if dataset or split or columns else None
     runs = named_runs(systems, _store(store, progress), contract)
     return list_similarities(runs, depths, contract.id if contract else "")
 
@@ -585,6 +596,7 @@ def gate_init(
     measure: str = "nDCG@10",
     margin: float = 0.02,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     name: str | None = None,
     path: "str | Path" = GATE_FILE,
     store: "str | Path | None" = None,
@@ -599,7 +611,14 @@ def gate_init(
 
     place = _store(store, progress)
     called = name or Path(dataset.replace("/test", "")).name or "retrieval"
-    made = Gate(name=called, dataset=_in_split(dataset, split), system=_defined(system, place), measure=measure, margin=margin)
+    made = Gate(
+        name=called,
+        dataset=_in_split(dataset, split),
+        columns=dict(_columns(columns)),
+        system=_defined(system, place),
+        measure=measure,
+        margin=margin,
+    )
     return init_gate(Path(path), made, place, _progress(progress))
 
 
@@ -619,6 +638,7 @@ def explain(
     *,
     documents: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     top: int = 3,
     terms: int = 15,
     store: "str | Path | None" = None,
@@ -638,7 +658,13 @@ def explain(
 
     place = _store(store, progress)
     found = explain_query(
-        query, _defined(system, place), _in_split(dataset, split), documents, top, store=place, progress=_progress(progress)
+        query,
+        _defined(system, place),
+        _in_split(dataset, split, columns),
+        documents,
+        top,
+        store=place,
+        progress=_progress(progress),
     )
     return replace(found, most=terms)
 
@@ -648,6 +674,7 @@ def verify(
     systems: Sequence[str] = (),
     *,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -666,14 +693,15 @@ def verify(
     from lexbench.results import Results
 
     place = _store(store, progress)
-    name = name if isinstance(name, Results) and not split else _in_split(name, split)
+    name = name if isinstance(name, Results) and not (split or columns) else _in_split(name, split, columns)
     found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)
     return verify_results(chosen_systems(_defined(systems, place), found), published_scores(), place)
 
 
 def exposure(
-    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None
-) -> "SeenInTraining":
+    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
+) -> "SeenInTraining":  # fmt: skip
     """Show which test data systems had seen in training.
 
     Shows what *systems* had seen of *datasets* (default: all) in training, and how much of a dataset is among the *texts*
@@ -687,7 +715,9 @@ def exposure(
         raise CommandError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise CommandError("a FOLDER of texts is compared with datasets: give -d ID")
-    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split))
+    return look_up(
+        _defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split, columns)
+    )
 
 
 def audit(path: "str | Path | Results", measure: str | None = None) -> "Audit":
@@ -1077,6 +1107,7 @@ def judge(
     *,
     depth: int = 10,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     unjudged: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -1096,7 +1127,7 @@ def judge(
     from lexbench.runner import judging
 
     model, place = judging.judge(judge), _store(store, progress)
-    opened = open_dataset(*find_dataset(_in_split(dataset, split)))
+    opened = open_dataset(*find_dataset(_in_split(dataset, split, columns)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
@@ -1113,6 +1144,7 @@ def judge_pool(
     *,
     qrels: "str | Path | None" = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measure: str = "nDCG@10",
     contributors: Sequence[str] = (),
     depth: int | None = None,
@@ -1126,7 +1158,9 @@ def judge_pool(
     """
     from lexbench.analysis.judgements import test_pool
 
-    return test_pool(systems, _in_split(dataset, split), _path(qrels), measure, contributors, depth, _store(store, progress))
+    return test_pool(
+        systems, _in_split(dataset, split, columns), _path(qrels), measure, contributors, depth, _store(store, progress)
+    )
 
 
 def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) -> "JudgingPage":
@@ -1159,6 +1193,7 @@ def speed(
     batch: Sequence[int] = (),
     dataset: str = "pydoc/test",
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     sample: int = 256,
     documents: int = 1_000_000,
     price: float | None = None,
@@ -1182,7 +1217,7 @@ def speed(
         devices=devices,
         threads=threads,
         batch=batch,
-        dataset=_in_split(dataset, split),
+        dataset=_in_split(dataset, split, columns),
         sample=sample,
         documents=documents,
         price=price,

@@ -177,7 +177,7 @@ doctor --fix
 doctor all
 judge good
 store ls
-store list
+store show
 gate init good bm25 --file one.toml
 export CSV out
 export Json out
