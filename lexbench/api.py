@@ -170,7 +170,8 @@ def run(
     In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
     grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
     may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
-    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A mapping gives systems names. With
+    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
+    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. With
     *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
