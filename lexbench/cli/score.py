@@ -8,6 +8,7 @@ import lexbench
 from lexbench.cli._options import (
     DEFAULT_MEASURES,
     EXISTING_FILE,
+    columns_option,
     dataset_option,
     described,
     json_option,
@@ -23,6 +24,7 @@ from lexbench.cli._progress import shown
 @click.argument("run", metavar="RUN|SYSTEM")
 @dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
 @split_option
+@columns_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file: without rules, or with -d under the rules of that dataset.")
 @measures_option(DEFAULT_MEASURES)
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,

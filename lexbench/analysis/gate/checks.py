@@ -182,7 +182,8 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
+    typed = data or (str(place) if typed_place(str(place)) else gate.dataset)
+    plan = plan_of(typed, systems, (), [gate.measure], gate.depth, columns=gate.columns)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
