@@ -197,8 +197,9 @@ def measure(
             raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     job, kept = plan.jobs[0], outcomes[0].kept
+    retriever: Any = job.system.retriever  # a run file keeps no run
     opened = open_dataset(job.contract, job.source)
-    ranked = run_of(kept) if kept else job.system.retriever.read(job.contract.id)
+    ranked = run_of(kept) if kept else retriever.read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 
