@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lexbench.contracts import MEASURES
 from lexbench.errors import CommandError
-from lexbench.progress import Progress
+from lexbench.progress import Plain, Progress
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lexbench.probing.answer import Probe
     from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
+    from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
@@ -56,14 +57,17 @@ FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 def _progress(progress: Progress | None) -> Progress:
-    """Return *progress*, or one that turns notes into Python warnings."""
-    return progress or _Warnings()
+    """Return *progress*, or one that writes what takes long on stderr and turns notes into Python warnings."""
+    return progress or _Shown(_EVERY)
 
 
-class _Warnings(Progress):
+class _Shown(Plain):
+    """Progress of programs and notebooks."""
+
     def note(self, line: str) -> None:
         warnings.warn(line, stacklevel=3)
 
@@ -427,6 +431,23 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
     from lexbench.analysis.stored_results import lists_behind
 
     return lists_behind(results, system, dataset, _store(None, None))
+
+
+def per_query(results: "Results", measure: str | None = None, dataset: str | None = None) -> "Tables":
+    """Return the values of each query: its dataset, id and text, and a column per system.
+
+    *measure* is by default the first that all systems have, *dataset* all of them. Texts are shown if the data are here.
+    """
+    from lexbench.report.listings import query_values
+
+    return query_values(results, measure, dataset, results.session.store or _store(None, None))
+
+
+def plot(results: "Results", cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
+    """Return a figure of effectiveness over index size or speed, which a notebook shows. Needs matplotlib."""
+    from lexbench.report.figures import picture
+
+    return picture(results, cost, dataset)
 
 
 def compare(

@@ -18,6 +18,7 @@ from files and users pass through `visible` before they are shown in messages an
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from typing import TypeVar
 
 from lexbench.synonyms import nearest
 
@@ -70,7 +71,10 @@ class LexbenchError(Exception):
     meant: tuple[str, str] | None = None
 
 
-def with_meaning(error: LexbenchError, typed: str, meant: str) -> LexbenchError:
+E = TypeVar("E", bound=LexbenchError)
+
+
+def with_meaning(error: E, typed: str, meant: str) -> E:
     """Return *error* with what to type in place of the part *typed*."""
     error.meant = (typed, meant)
     return error

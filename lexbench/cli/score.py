@@ -39,7 +39,7 @@ def command(*, per_query: bool, as_json: bool, **options: Any) -> None:
     with shown() as progress:
         scored = lexbench.score(progress=progress, **options)
     if per_query and not as_json:
-        print_tables([scored.per_query()])
+        print_tables([scored.query_table()])
     else:
         print_answer(scored, as_json=as_json)
     for line in scored.unmeasured:

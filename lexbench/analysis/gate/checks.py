@@ -141,7 +141,7 @@ class Measured(NamedTuple):
             lexbench=environment.versions().get("lexbench", ""),
             index_bytes=self.result.sizes.get("index"),
             values=dict(zip(self.result.query_ids, values, strict=True)),
-            ranks={query: of_query for query, of_query in self.ranks.items() if of_query},
+            ranks={query: dict(of_query) for query, of_query in self.ranks.items() if of_query},
         )
 
 
@@ -197,9 +197,9 @@ def measure(
             raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     job, kept = plan.jobs[0], outcomes[0].kept
-    retriever: Any = job.system.retriever  # a run file keeps no run
     opened = open_dataset(job.contract, job.source)
-    ranked = run_of(kept) if kept else retriever.read(job.contract.id)
+    given: Any = job.system.retriever  # without a run of its own it is a run file
+    ranked = run_of(kept) if kept else given.read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 
