@@ -22,7 +22,7 @@ from lexbench.trec.runs import Run, read_by_rank, read_run
 __all__ = ["folder"]  # a fixture
 
 RUNS = {"doc": ("bm25", "bm25+parade-electra"), "passage": ("bm25", "bm25+rm3+t5(zs)")}
-MEASURES = ["ndcg", "ndcg_cut_10", "ndcg_cut_100", "map", "map_cut_100", "recip_rank", "P_10", "recall_100", "Rprec", "bpref"]
+MEASURES = ["ndcg_cut_10", "map", "recip_rank", "P_10", "recall_100", "bpref"]
 LEVEL = "with 2 instead of 1 as the lowest relevant grade"
 
 
