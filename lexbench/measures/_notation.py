@@ -40,6 +40,9 @@ def parse(text: str) -> AnyMeasure:
     (ndcg_at_10) are accepted. Raises NotationError for malformed text, UnknownName for an unknown measure, and CannotStart if a
     package is not installed.
     """
+    if not isinstance(text, str):
+        what = getattr(text, "__name__", type(text).__name__)
+        raise NotationError(f"{what} is no text; a measure of your own is a class with a name, see docs/howto/measure.md")
     if (measure := parse_native(text)) is not None:
         return measure
     name, settings, at = _parts(text)

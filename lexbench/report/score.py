@@ -40,7 +40,7 @@ class Score(Results):
         of_slices = [slice_table(self.slices, self.result, self.slices_sha256)] if self.slices else []
         return [*super().tables(), *of_slices]
 
-    def per_query(self) -> Table:
+    def query_table(self) -> Table:
         """Return the values of every query, a column per measure."""
         columns = zip(*self.result.per_query.values(), strict=True)
         rows = (

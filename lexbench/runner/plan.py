@@ -84,7 +84,7 @@ class Plan:
         Datasets that are here are added to *opened* by id. Those that cannot be fetched, or opened, are left out: their jobs
         will fail.
         """
-        graph, steps = Graph(store), dict[str, Step]()
+        graph, steps = Graph(store, dry=True), dict[str, Step]()
         for job in self.jobs:
             if has(job.system.retriever, "open") and (job.source or status(job.contract) != "not here"):
                 with suppress(Exception):  # also of plug-ins: the job will say it

@@ -236,7 +236,7 @@ def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]
     """Yield a table per system with a row for each slice."""
     for system in [score.system for score in comparison.slices[0].scores[1:]] if comparison.slices else ():
         rows = [_row_of(on, system, len(_PAIRED), on.slice, str(on.queries)) for on in comparison.slices]
-        family = sum(len(on.differences) for on in comparison.slices)
+        family = sum(len(on.differences) for on in comparison.slices if on.measure == comparison.slices[0].measure)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
