@@ -240,7 +240,8 @@ def stated_similarity(item: Any) -> Stated | None:
             return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
     for name in _OTHER_NAMES:
         stated = getattr(item, name, None)
-        stated = called(item, lambda _, ask=stated: ask(), []) if callable(stated) and name == _SPACE else stated
+        if name == _SPACE and callable(stated):
+            stated = called(item, lambda _texts: item.default_space(), [])
         if isinstance(stated, str | Enum):
             return Stated(similarity_of(stated, f"{name_of(item)}.{name}"), name)
     computed = _computed_similarity(item)
