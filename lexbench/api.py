@@ -5,8 +5,9 @@
     prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
     help loads nothing heavy.
 
-Settings that many functions share: *store* is a folder instead of $LEXBENCH_STORE, *progress* receives the steps of the work
-and the notes; without one, notes are Python warnings.
+Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
+or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
+$LEXBENCH_STORE. *progress* receives the steps of the work and the notes; without one, notes are Python warnings.
 """
 
 import warnings
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lexbench.contracts import MEASURES
 from lexbench.errors import CommandError
-from lexbench.progress import Progress
+from lexbench.progress import Plain, Progress
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lexbench.probing.answer import Probe
     from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
+    from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
@@ -55,14 +57,17 @@ FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 def _progress(progress: Progress | None) -> Progress:
-    """Return *progress*, or one that turns notes into Python warnings."""
-    return progress or _Warnings()
+    """Return *progress*, or one that writes what takes long on stderr and turns notes into Python warnings."""
+    return progress or _Shown(_EVERY)
 
 
-class _Warnings(Progress):
+class _Shown(Plain):
+    """Progress of programs and notebooks."""
+
     def note(self, line: str) -> None:
         warnings.warn(line, stacklevel=3)
 
@@ -170,7 +175,8 @@ def run(
     In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
     grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
     may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
-    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A mapping gives systems names. With
+    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
+    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. With
     *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
@@ -266,6 +272,7 @@ def encode(
     *,
     datasets: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     part: "str | None" = None,
     on: str | None = None,
     store: "str | Path | None" = None,
@@ -283,7 +290,7 @@ def encode(
 
     number = numbered_part(part) if part else (0, 1)
     place = _store(store, progress)
-    planned = plan_of(data, _defined(systems, place), datasets, split=split)
+    planned = plan_of(data, _defined(systems, place), datasets, split=split, columns=_columns(columns))
     return encode_plan(planned, place, number, _progress(progress), executor(on))
 
 
@@ -363,6 +370,7 @@ def score(
     *,
     qrels: Any = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measures: Sequence[str] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
@@ -385,7 +393,14 @@ def score(
 
     place = _store(store, progress)
     return score_run(
-        run, _in_split(dataset, split), qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices)
+        run,
+        _in_split(dataset, split, columns),
+        qrels,
+        measures,
+        precision,
+        place,
+        max_passage=max_passage,
+        slices=_path(slices),
     )
 
 
@@ -416,6 +431,23 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
     from lexbench.analysis.stored_results import lists_behind
 
     return lists_behind(results, system, dataset, _store(None, None))
+
+
+def per_query(results: "Results", measure: str | None = None, dataset: str | None = None) -> "Tables":
+    """Return the values of each query: its dataset, id and text, and a column per system.
+
+    *measure* is by default the first that all systems have, *dataset* all of them. Texts are shown if the data are here.
+    """
+    from lexbench.report.listings import query_values
+
+    return query_values(results, measure, dataset, results.session.store or _store(None, None))
+
+
+def plot(results: "Results", cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
+    """Return a figure of effectiveness over index size or speed, which a notebook shows. Needs matplotlib."""
+    from lexbench.report.figures import picture
+
+    return picture(results, cost, dataset)
 
 
 def compare(
@@ -540,6 +572,7 @@ def compare_lists(
     *systems: Any,
     dataset: str | None = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     depths: Sequence[int] = LIST_DEPTHS,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -553,7 +586,7 @@ def compare_lists(
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.location import find_dataset
 
-    contract = find_dataset(_in_split(dataset, split))[0] if dataset or split else None
+    contract = find_dataset(_in_split(dataset, split, columns))[0] if dataset or split or columns else None
     runs = named_runs(systems, _store(store, progress), contract)
     return list_similarities(runs, depths, contract.id if contract else "")
 
@@ -600,6 +633,7 @@ def gate_init(
     measure: str = "nDCG@10",
     margin: float = 0.02,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     name: str | None = None,
     path: "str | Path" = GATE_FILE,
     store: "str | Path | None" = None,
@@ -614,7 +648,14 @@ def gate_init(
 
     place = _store(store, progress)
     called = name or Path(dataset.replace("/test", "")).name or "retrieval"
-    made = Gate(name=called, dataset=_in_split(dataset, split), system=_defined(system, place), measure=measure, margin=margin)
+    made = Gate(
+        name=called,
+        dataset=_in_split(dataset, split),
+        columns=dict(_columns(columns)),
+        system=_defined(system, place),
+        measure=measure,
+        margin=margin,
+    )
     return init_gate(Path(path), made, place, _progress(progress))
 
 
@@ -634,6 +675,7 @@ def explain(
     *,
     documents: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     top: int = 3,
     terms: int = 15,
     store: "str | Path | None" = None,
@@ -653,7 +695,13 @@ def explain(
 
     place = _store(store, progress)
     found = explain_query(
-        query, _defined(system, place), _in_split(dataset, split), documents, top, store=place, progress=_progress(progress)
+        query,
+        _defined(system, place),
+        _in_split(dataset, split, columns),
+        documents,
+        top,
+        store=place,
+        progress=_progress(progress),
     )
     return replace(found, most=terms)
 
@@ -663,6 +711,7 @@ def verify(
     systems: Sequence[str] = (),
     *,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -681,14 +730,15 @@ def verify(
     from lexbench.results import Results
 
     place = _store(store, progress)
-    name = name if isinstance(name, Results) and not split else _in_split(name, split)
+    name = name if isinstance(name, Results) and not (split or columns) else _in_split(name, split, columns)
     found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)
     return verify_results(chosen_systems(_defined(systems, place), found), published_scores(), place)
 
 
 def exposure(
-    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None
-) -> "SeenInTraining":
+    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
+) -> "SeenInTraining":  # fmt: skip
     """Show which test data systems had seen in training.
 
     Shows what *systems* had seen of *datasets* (default: all) in training, and how much of a dataset is among the *texts*
@@ -702,7 +752,9 @@ def exposure(
         raise CommandError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise CommandError("a FOLDER of texts is compared with datasets: give -d ID")
-    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split))
+    return look_up(
+        _defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split, columns)
+    )
 
 
 def audit(path: "str | Path | Results", measure: str | None = None) -> "Audit":
@@ -1092,6 +1144,7 @@ def judge(
     *,
     depth: int = 10,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     unjudged: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -1111,7 +1164,7 @@ def judge(
     from lexbench.runner import judging
 
     model, place = judging.judge(judge), _store(store, progress)
-    opened = open_dataset(*find_dataset(_in_split(dataset, split)))
+    opened = open_dataset(*find_dataset(_in_split(dataset, split, columns)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
@@ -1128,6 +1181,7 @@ def judge_pool(
     *,
     qrels: "str | Path | None" = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measure: str = "nDCG@10",
     contributors: Sequence[str] = (),
     depth: int | None = None,
@@ -1141,7 +1195,9 @@ def judge_pool(
     """
     from lexbench.analysis.judgements import test_pool
 
-    return test_pool(systems, _in_split(dataset, split), _path(qrels), measure, contributors, depth, _store(store, progress))
+    return test_pool(
+        systems, _in_split(dataset, split, columns), _path(qrels), measure, contributors, depth, _store(store, progress)
+    )
 
 
 def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) -> "JudgingPage":
@@ -1174,6 +1230,7 @@ def speed(
     batch: Sequence[int] = (),
     dataset: str = "pydoc/test",
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     sample: int = 256,
     documents: int = 1_000_000,
     price: float | None = None,
@@ -1197,7 +1254,7 @@ def speed(
         devices=devices,
         threads=threads,
         batch=batch,
-        dataset=_in_split(dataset, split),
+        dataset=_in_split(dataset, split, columns),
         sample=sample,
         documents=documents,
         price=price,

@@ -15,11 +15,15 @@ A message is one line: what was wrong, what exists, what to type next. `lexbench
 from files and users pass through `visible` before they are shown in messages and tables, and long ones through `shortened`.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from typing import TypeVar
 
 from lexbench.synonyms import nearest
 
+# On Linux, PyPI has only the build for CUDA, which is over 1 GB.
+CPU_BUILD = "without a GPU type before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
 _LISTED = 12  # names in one message; of more names, so many are examples:
 _EXAMPLES = 3
 _ECHOED = 80  # characters of what was typed, in a message
@@ -67,7 +71,10 @@ class LexbenchError(Exception):
     meant: tuple[str, str] | None = None
 
 
-def with_meaning(error: LexbenchError, typed: str, meant: str) -> LexbenchError:
+E = TypeVar("E", bound=LexbenchError)
+
+
+def with_meaning(error: E, typed: str, meant: str) -> E:
     """Return *error* with what to type in place of the part *typed*."""
     error.meant = (typed, meant)
     return error
@@ -116,7 +123,15 @@ class MissingExtra(CannotStart):
     """A package that belongs to an optional extra is not installed."""
 
     def __init__(self, user: str, package: str, extra: str) -> None:
-        super().__init__(f"{user} needs the package '{package}', which is not installed; type: pip install 'lexbench[{extra}]'")
+        super().__init__(
+            f"{user} needs the package '{package}', which is not installed; type: {install_advice(extra, [package])}"
+        )
+
+
+def install_advice(extra: str, missing: Iterable[str]) -> str:
+    """Return what to type to install the *missing* packages of an extra; for torch on Linux also how to get its small build."""
+    hint = f"; {CPU_BUILD}" if "torch" in missing and sys.platform == "linux" else ""
+    return f"pip install 'lexbench{f'[{extra}]' if extra else ''}'{hint}"
 
 
 class MissingData(CannotStart):

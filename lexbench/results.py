@@ -28,9 +28,10 @@ from lexbench.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from lexbench import Comparison, Ranks, Report
+    from lexbench import Comparison, Explanation, Picture, Ranks, Report
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
@@ -250,6 +251,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     vectors: VectorSizes | None = None  # of encoders' vectors
     work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
+    tokenizers: dict[str, str] = {}  # SHA-256 of those that count for measures with a budget of tokens, by name
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
     notes: list[Note] = []
@@ -537,6 +539,37 @@ class Results(Answer):
         import lexbench
 
         return lexbench.lists(self, system, dataset)
+
+    @property
+    def runs(self) -> "dict[tuple[str, str], dict[str, dict[str, float]]]":
+        """The ranked lists behind all results, by system and dataset: the score of each document by query, best first."""
+        return {(one.system, one.dataset): self.run(one.system, one.dataset) for one in self}
+
+    def per_query(self, measure: str | None = None, dataset: str | None = None) -> "pd.DataFrame":
+        """Return a data frame with a row per query, its id and text, and a column per system. See `lexbench.per_query`."""
+        import lexbench
+
+        return lexbench.per_query(self, measure, dataset).to_pandas()
+
+    def explain(self, query: str, system: str, dataset: str | None = None, **settings: Any) -> "Explanation":
+        """Show which terms of a query make a system's scores on *dataset*, by default the first. See `lexbench.explain`."""
+        import lexbench
+
+        name = dataset or next(iter(self.datasets), "")
+        result = self.one(system, name)
+        return lexbench.explain(query, result.expression or system, self.session.data.get(name, name), **settings)
+
+    def plot(self, cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
+        """Return a figure of effectiveness over index size or speed. See `lexbench.plot`."""
+        import lexbench
+
+        return lexbench.plot(self, cost, dataset)
+
+    def to_markdown(self, dataset: str = "", published: Literal["none", "few", "all"] = "none") -> str:
+        """Return a table in GitHub's Markdown, like `lexbench leaderboard --copy markdown`. See `to_latex`."""
+        import lexbench
+
+        return lexbench.leaderboard(self, published=published).copy("markdown", dataset=dataset)
 
     def compare(self, *systems: str, **settings: Any) -> "Comparison":
         """Compare *systems* with the first of them; after one name, or none, all others follow. See `lexbench.compare`."""

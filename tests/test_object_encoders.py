@@ -119,6 +119,11 @@ STATED = {
     "a method with settings": lambda: partial(Places("cosine").encode, batch_size=3),
     "a method similarity of matrices": lambda: Computes(lambda a, b: unit_length(a) @ unit_length(b).T),
     "a method similarity of vectors": lambda: Computes(cosine),
+    **{
+        f"the attribute {name}": lambda name=name: SimpleNamespace(encode=places, **{name: "cos_sim"})
+        for name in ("similarity_function", "similarity_metric", "score_function", "distance_metric")
+    },
+    "Chroma's default space": lambda: SimpleNamespace(encode=places, default_space=lambda: "cosine"),
     "sparse vectors": lambda: Places("cosine", sparse.csr_array),
     "a vector per token": lambda: Places("cosine", lambda rows: [row[None] for row in rows]),
 }

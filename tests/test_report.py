@@ -176,10 +176,21 @@ def runs(tmp_path):
 def test_stated_columns_are_remembered_with_the_results(tables, runs, capsys):
     """After a run with --columns, comparisons and reports show texts and documents, and -d FOLDER takes --columns again."""
     ended(capsys, 0, "run", "shop", *runs, "-m", "RR@10", "--columns", tables)
-    document = answer(capsys, "compare", "old", "new", "-m", "RR@10", "-d", "shop", "--columns", tables, "--json")
+    words = ("compare", "old", "new", "-m", "RR@10", "-d", "shop", "--columns", tables)
+    document = answer(capsys, *words, "--json")
     out = ended(capsys, 0, "report", "old", "new", "-m", "RR@10", "--markdown", "r.md", "--html", "r.html").out
 
     assert document["datasets"][0]["queries"] == len(TEXTS)
+    for words in (
+        ("score", "old.run", "-d"), ("explain", "chess", "-r", "bm25", "-d"),
+        ("compare", "--lists", "old.run", "new.run", "-d"), ("exposure", "-r", "bm25", "-d"), ("show", "dataset"),
+        ("gate", "init", "-r", "bm25", "-m", "RR@10", "-d"),
+    ):  # fmt: skip
+        ended(capsys, 0, *words, "shop", "--columns", tables)
+    assert ended(capsys, 0, "gate").out.startswith("pass: 1 of 1 gates pass")
+    assert "--columns names columns of the tables of one dataset, and pydoc is a suite" in (
+        ended(capsys, 2, "verify", "pydoc", "--columns", tables).err
+    )
     assert "type: --columns id=package" in ended(capsys, 2, "compare", "old", "new", "-d", "shop").err
     assert "Q1: photo <b>manager</b>" in out
     assert all((lexbench.store_root().parent / name).is_file() for name in ("r.md", "r.html"))

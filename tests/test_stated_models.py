@@ -179,6 +179,19 @@ def test_lengths_of_queries_and_documents(place, tmp_path):
     assert (settings.query_length, settings.document_length) == (10, 20)
 
 
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
+def test_texts_are_cut_on_the_side_that_the_tokenizer_states(place, tmp_path, file):
+    """Either file may say that the beginning is cut off."""
+    pooled(place, length=8).save(str(tmp_path / "saved"), create_model_card=False)
+    left = {"direction": "Left", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    change = {"truncation": left} if file == "tokenizer.json" else {"truncation_side": "left"}
+    content = json.loads((tmp_path / "saved" / file).read_text())
+    (tmp_path / "saved" / file).write_text(json.dumps(content | change))
+    model = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    ours = system(expression_of_folder(tmp_path / "saved")).retriever.encoder.encode_document(DOCUMENTS)
+    np.testing.assert_allclose(ours, model.encode_document(DOCUMENTS, normalize_embeddings=True), rtol=1e-4, atol=1e-5)
+
+
 def towers(place):
     """Return the modules of queries and of documents, with other weights and another pooling."""
     other = checkpoints.masked_lm(

@@ -6,9 +6,10 @@ from importlib.util import find_spec
 
 import fruit
 import pytest
-from tiny import ended, enter, run
+from tiny import ended, enter, install, run
 
 from lexbench.cli import code
+from lexbench.errors import MissingExtra, install_advice
 from lexbench.runner.repairs import of_hub, repaired
 from lexbench.synonyms import nearest
 
@@ -177,7 +178,7 @@ doctor --fix
 doctor all
 judge good
 store ls
-store list
+store show
 gate init good bm25 --file one.toml
 export CSV out
 export Json out
@@ -269,3 +270,40 @@ def test_no_repair_is_offered_for_what_cannot_be_read():
     assert of_hub("naver/splade-v3") == "splade_v3@impact"
     assert of_hub("somebody/colbert-large") == 'late_interaction(model="somebody/colbert-large")'
     assert of_hub("bm25") == ""
+
+
+def test_the_small_build_of_torch_is_named(monkeypatch):
+    """Where torch is missing on Linux, whose build on PyPI is for CUDA, the message names the one for processors."""
+    monkeypatch.setattr("sys.platform", "linux")
+    assert "type: pip install 'lexbench[neural]'; without a GPU type before it: pip install torch --index-url https://" in str(
+        MissingExtra("encoder 'dense'", "torch", "neural")
+    )
+    assert install_advice("neural", ["transformers"]) == "pip install 'lexbench[neural]'"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert install_advice("neural", ["torch"]) == "pip install 'lexbench[neural]'"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("show", "bm25"), "k1: 0.9"), (("show", "pydoc"), "headline: nDCG@10"), (("show", "pydoc/test"), "id: pydoc/test"),
+    (("show", "lexmae_nano"), "encoder: sparse_mlm"), (("show", "impact"), "kind: engine"),
+    (("show", "datasets", "pydoc/test"), "id:"),
+    (("list", "system"), "bm25"), (("list", "Engines"), "impact"), (("list", "pydoc"), "headline: nDCG@10"),
+])  # fmt: skip
+def test_show_and_list_find_out_what_a_name_is(playground, monkeypatch, capsys, words, said):
+    """A kind need not be typed, and may be singular, plural and in capitals."""
+    enter(playground, monkeypatch)
+    assert said in ended(capsys, 0, *words).out
+
+
+def test_commands_of_other_packages_are_found(tmp_path, monkeypatch, capsys):
+    """An entry point in lexbench.commands is a command; one that does not load costs one line, and never replaces ours."""
+    module = "import click\n\n\n@click.command()\ndef command():\n    click.echo('hello')\n"
+    lines = ["greet = hello:command", "broken = hello:nothing", "number = hello:click", "run = hello:command"]
+    install(tmp_path, "hello", {"lexbench.commands": lines}, hello=module)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert ended(capsys, 0, "greet").out == "hello\n"
+    assert "command 'broken' (hello:nothing) does not load: AttributeError" in ended(capsys, 3, "broken").err
+    assert "command 'number' (hello:click) is no command of click" in ended(capsys, 3, "number").err
+    assert "Run systems on a suite" in ended(capsys, 0, "run", "--help").out
+    assert "greet" in ended(capsys, 0, "--help").out

@@ -12,7 +12,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
@@ -43,16 +45,19 @@ class Commands(click.Group):
     """A click group that finds commands among the modules of this package and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, one per module."""
+        """Return the names of all commands: one per module, and those of other packages."""
         del ctx
-        modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
-        return sorted(name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_"))
+        return sorted({*_own(), *_of_packages()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
-        if cmd_name not in self.list_commands(ctx):
+        del ctx
+        if cmd_name in _own():
+            command = import_module(f"{__name__}.{_module(cmd_name)}").command
+        elif cmd_name in (others := _of_packages()):
+            command = _loaded(others[cmd_name])
+        else:
             return None
-        command = import_module(f"{__name__}.{_module(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -67,12 +72,37 @@ class Commands(click.Group):
                     formatter.write_dl(rows)
 
 
+@cache
+def _own() -> list[str]:
+    """Return the names of lexbench's commands, one per module of this package."""
+    modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
+    return [name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_")]
+
+
+def _of_packages() -> dict[str, EntryPoint]:
+    """Return the commands of other packages, their entry points in `lexbench.commands`. Those of lexbench come first."""
+    return {entry.name: entry for entry in entry_points(group="lexbench.commands") if entry.name not in _own()}
+
+
+def _loaded(entry: EntryPoint) -> click.Command:
+    """Return the command of another package. Raises CannotStart, in one line, if it does not load or is none."""
+    try:
+        command = entry.load()
+    except Exception as error:  # a mistake in another package should give one line, no traceback
+        raise CannotStart(f"command {entry.name!r} ({entry.value}) does not load: {type(error).__name__}: {error}") from error
+    if not isinstance(command, click.Command):
+        raise CannotStart(f"command {entry.name!r} ({entry.value}) is no command of click")
+    return command
+
+
 def _module(name: str) -> str:
     """Return the module of a command: its name, with a trailing _ if that is a Python keyword (e.g. `import_`)."""
     return f"{name}_" if iskeyword(name) else name
 
 
 def _first_line(name: str) -> str:
+    if name not in _own():
+        return f"of {_of_packages()[name].value}"
     source = files(__name__).joinpath(f"{_module(name)}.py").read_text(encoding="utf-8")
     return source.partition("\n")[0].strip('"').rstrip(".")
 

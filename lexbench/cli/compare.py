@@ -58,6 +58,7 @@ def command(
     depths: tuple[int, ...],
     *,
     split: str | None,
+    columns: str,
     lists: bool,
     fail_if_worse: bool,
     as_json: bool,
@@ -70,10 +71,10 @@ def command(
         if lists:
             dataset = _of_lists(fail_if_worse=fail_if_worse, **options)
             of_lists = lexbench.compare_lists(
-                *systems, dataset=dataset, split=split, depths=depths or (10, 100), progress=progress
+                *systems, dataset=dataset, split=split, columns=columns, depths=depths or (10, 100), progress=progress
             )
         else:
-            found = lexbench.compare(*systems, split=split, progress=progress, **options)
+            found = lexbench.compare(*systems, split=split, columns=columns, progress=progress, **options)
     if lists:
         print_answer(of_lists, as_json=as_json)
         return

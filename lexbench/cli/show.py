@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import json_option, split_option
+from lexbench.cli._options import columns_option, json_option, split_option
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 from lexbench.synonyms import nearest, squeezed
@@ -16,8 +16,9 @@ _KINDS = ("suite", "dataset", "model", "plugin", "result", "machine")
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="[KIND] NAME")
 @split_option
+@columns_option
 @json_option
-def command(words: tuple[str, ...], *, split: str | None, as_json: bool) -> None:
+def command(words: tuple[str, ...], *, split: str | None, columns: str, as_json: bool) -> None:
     """Show a suite, the contract of a dataset, a model, a plug-in, a result, or this machine, as YAML.
 
     KIND is suite, dataset, model, plugin, result or machine; without it, NAME is shown, whichever it is.
@@ -39,18 +40,19 @@ def command(words: tuple[str, ...], *, split: str | None, as_json: bool) -> None
         if not kind:
             kind = lexbench.what_is(names[0])
             say(f"{names[0]} is a {kind}", err=True)
-        if split and kind != "dataset":
-            raise click.UsageError(f"--split chooses the judgements of a dataset, not of a {kind}")
-        facts = facts_of(kind, *names, split=split, progress=progress)
+        if (split or columns) and kind != "dataset":
+            what = "--split chooses the judgements" if split else "--columns names the columns"
+            raise click.UsageError(f"{what} of a dataset, not of a {kind}")
+        facts = facts_of(kind, *names, split=split, columns=columns, progress=progress)
     print_answer(facts, as_json=as_json)
 
 
-def facts_of(kind: str, name: str = "", *, split: str | None = None, progress: Any) -> Any:
+def facts_of(kind: str, name: str = "", *, split: str | None = None, columns: str = "", progress: Any) -> Any:
     """Return the facts about one thing of a *kind*."""
     if kind == "machine":
         return lexbench.machine()
     if kind == "result":
         return lexbench.result(name, progress=progress)
     if kind == "dataset":
-        return lexbench.dataset(name, split)
+        return lexbench.dataset(name, split, columns)
     return getattr(lexbench, kind)(name)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import msgspec
 
@@ -41,6 +41,7 @@ class Typed(str):
     """A dataset as a user types it, with the columns that are stated beside it."""
 
     __slots__ = ("columns",)
+    columns: Mapping[str, str]
 
     def __new__(cls, name: str, columns: Mapping[str, str]) -> Self:
         """Take the name or path; `find_dataset` reads the rest."""
@@ -88,7 +89,7 @@ def find_dataset(
     columns = data.columns if isinstance(data, Typed) else columns
     stated_columns(columns)
     if not isinstance(data, str | Path):
-        return _in_memory(data, split, columns)
+        return data if _is_located(data) else _in_memory(data, split, columns)
     name = str(data)
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
@@ -110,6 +111,11 @@ def find_dataset(
         known = alternatives(name, all_contracts())
         raise UnknownName("dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
     return contract, None
+
+
+def _is_located(data: Any) -> TypeGuard[tuple[Contract, Source | None]]:
+    """Whether *data* is what `find_dataset` has returned."""
+    return isinstance(data, tuple) and bool(data) and isinstance(data[0], Contract)
 
 
 class Place(NamedTuple):

@@ -29,6 +29,7 @@ from lexbench.runner import tuning
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.query_texts import texts_of_data
 from lexbench.runner.scored import ScoredFile, ScoredRun, completed
+from lexbench.runner.scoring import fitting_defaults
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import encoded_leaves
 from lexbench.storage.store import Store, keep_traceback
@@ -78,6 +79,8 @@ def run(
             failed = failure(error, jobs[0], store)
             yield from (replace(failed, job=job) for job in jobs)
             continue
+        if plan.defaults:
+            jobs = [replace(job, measures=fitting_defaults(job.measures, data.dataset.qrels)) for job in jobs]
         with Graph(store, shown, executor) as graph:
             outcomes = (_outcome(job, data, graph) for job in jobs)
             yield from _timed(list(outcomes), timer, graph) if timer else outcomes

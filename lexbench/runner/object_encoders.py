@@ -7,6 +7,7 @@ one line. `lexbench.vectors.converted` says which vectors an encoder may return.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
@@ -57,6 +58,8 @@ _PAIRS = (  # of methods that take lists: for documents, for queries
     ("embed_passages", "embed_queries"),
 )
 _PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+_SPACE = "default_space"
+_OTHER_NAMES = ("similarity_function", "similarity_metric", "score_function", "scoring_function", "distance_metric", _SPACE)
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
 _WIDE = 8  # dimensions from which whole numbers look strange
 _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
@@ -217,7 +220,8 @@ def stated_similarity(item: Any) -> Stated | None:
     """Return the similarity that an object or a function states; None if it states none.
 
     It is the attribute `similarity_fn_name` (sentence-transformers, PyLate) of the object, of its description for mteb, of the
-    object that a method belongs to, or of the model inside a wrapper; or else what its method `similarity` computes. Raises
+    object that a method belongs to, or of the model inside a wrapper; or one of another name, e.g. `score_function`, or the
+    answer of `default_space` (Chroma); or else what its method `similarity` computes. Raises
     CommandError for a similarity that lexbench does not have.
     """
     while isinstance(item, partial):
@@ -234,6 +238,12 @@ def stated_similarity(item: Any) -> Stated | None:
         if stated is not None:
             where = f"{place}similarity_fn_name"
             return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
+    for name in _OTHER_NAMES:
+        stated = getattr(item, name, None)
+        if callable(stated) and name == _SPACE:
+            stated = called(item, lambda _, ask=stated: ask(), [])  # type: ignore[misc]
+        if isinstance(stated, str | Enum):
+            return Stated(similarity_of(stated, f"{name_of(item)}.{name}"), name)
     computed = _computed_similarity(item)
     return Stated(computed, "its method similarity") if computed else None
 

@@ -69,6 +69,7 @@ class Plan:
 
     jobs: tuple[Job, ...]
     suite: Suite | None = None
+    defaults: bool = False  # whether nobody chose the measures: continuous grades leave out those that take a threshold
 
     @property
     def lines(self) -> list[str]:
@@ -83,7 +84,7 @@ class Plan:
         Datasets that are here are added to *opened* by id. Those that cannot be fetched, or opened, are left out: their jobs
         will fail.
         """
-        graph, steps = Graph(store), dict[str, Step]()
+        graph, steps = Graph(store, dry=True), dict[str, Step]()
         for job in self.jobs:
             if has(job.system.retriever, "open") and (job.source or status(job.contract) != "not here"):
                 with suppress(Exception):  # also of plug-ins: the job will say it
@@ -256,15 +257,17 @@ def plan_dataset(
 ) -> Plan:
     """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`); *both_recalls* as in `plan_of`."""
     contract, source = find_dataset(data, split, columns)
+    defaults = not measure_names
     measure_names = measure_names or contract.default_measures
     measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
     command = None
     if isinstance(data, str | Path):
-        command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
+        command = f"lexbench run dataset {quote(str(data))}{_options(() if defaults else measure_names, depth)}" + (
             f" --split {split}" if split else ""
         )
         command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
-    return Plan(tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+    jobs = tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems))
+    return Plan(jobs, defaults=defaults)
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
@@ -273,7 +276,8 @@ def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
     If another pair of them has a common cutoff, nothing is added, so that all tables show the same recall.
     """
     official, other = (
-        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}("))] for kind in ("R", "Success")
+        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}(")) and cutoff_of(name)]
+        for kind in ("R", "Success")
     )
     added = [] if {*official} & {*other} else [f"Success@{cutoff}" for cutoff in official[:1]]
     return (*names, *added)

@@ -83,12 +83,13 @@ def _change(pair: Pair, query: int, reader: "Reader") -> QueryChange:
     first = pair.baseline.result
     query_id, texts = first.query_ids[query], reader.texts(pair.baseline) or reader.texts(pair.other)
     before, after = (entry.result.per_query[pair.measure][query] for entry in (pair.baseline, pair.other))
-    ranks = [reader.ranks(entry) for entry in (pair.baseline, pair.other)]
+    first_ranks, ranks = reader.ranks(pair.baseline), reader.ranks(pair.other)
     moved: list[MovedDocument] = []
-    if texts and ranks[0] is not None and ranks[1] is not None:
-        grades, of_query = texts.relevant.get(query_id, {}), [one.get(query_id, {}) for one in ranks if one is not None]
+    if texts and first_ranks is not None and ranks is not None:
+        grades = texts.relevant.get(query_id, {})
         known = texts.documents or reader.beginnings((pair.baseline, pair.other), grades)
-        moved = moved_documents(grades, *of_query, cutoff_of(pair.measure), known, 1 if after > before else -1)
+        both, sign = (first_ranks.get(query_id, {}), ranks.get(query_id, {})), 1 if after > before else -1
+        moved = moved_documents(grades, *both, cutoff_of(pair.measure), known, sign)
     return QueryChange(
         dataset=first.dataset,
         system=pair.label,

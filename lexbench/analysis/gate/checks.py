@@ -141,7 +141,7 @@ class Measured(NamedTuple):
             lexbench=environment.versions().get("lexbench", ""),
             index_bytes=self.result.sizes.get("index"),
             values=dict(zip(self.result.query_ids, values, strict=True)),
-            ranks={query: of_query for query, of_query in self.ranks.items() if of_query},
+            ranks={query: dict(of_query) for query, of_query in self.ranks.items() if of_query},
         )
 
 
@@ -182,7 +182,8 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
+    typed = data or (str(place) if typed_place(str(place)) else gate.dataset)
+    plan = plan_of(typed, systems, (), [gate.measure], gate.depth, columns=gate.columns)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
@@ -197,7 +198,8 @@ def measure(
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     job, kept = plan.jobs[0], outcomes[0].kept
     opened = open_dataset(job.contract, job.source)
-    ranked = run_of(kept) if kept else job.system.retriever.read(job.contract.id)
+    given: Any = job.system.retriever  # without a run of its own it is a run file
+    ranked = run_of(kept) if kept else given.read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 

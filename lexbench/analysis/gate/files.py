@@ -39,6 +39,7 @@ class Gate(Strict, frozen=True):
     name: str
     dataset: str  # as `run dataset` takes it; folders are relative to the file
     system: str  # as -r takes it, or `module:function`
+    columns: dict[str, str] = msgspec.field(default_factory=dict)  # of the tables in a folder
     measure: str = HEADLINE
     margin: Share = MARGIN
     depth: Annotated[int, msgspec.Meta(ge=1)] = 100
@@ -130,4 +131,6 @@ def add_gate(path: Path, gate: Gate) -> None:
     """Append a gate to lexbench-gate.toml, which is made if it is missing."""
     text = path.read_text(encoding="utf-8") if path.is_file() else _HEAD.format(confidence=CONFIDENCE, commits=COMMITS)
     quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in msgspec.to_builtins(gate).items()}
-    atomic.write_text(path, text + _TABLE.format(**quoted))
+    pairs = (f"{json.dumps(role)} = {json.dumps(name, ensure_ascii=False)}" for role, name in gate.columns.items())
+    columns = f"columns = {{ {', '.join(pairs)} }}\n" if gate.columns else ""
+    atomic.write_text(path, text + _TABLE.format(**quoted) + columns)
