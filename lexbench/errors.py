@@ -18,6 +18,7 @@ from files and users pass through `visible` before they are shown in messages an
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from typing import TypeVar
 
 from lexbench.synonyms import nearest
 
@@ -60,6 +61,9 @@ def echoed(text: str) -> str:
     return repr(shortened(text, _ECHOED))
 
 
+E = TypeVar("E", bound="LexbenchError")
+
+
 class LexbenchError(Exception):
     """It ran, and the answer is no.
 
@@ -70,7 +74,7 @@ class LexbenchError(Exception):
     meant: tuple[str, str] | None = None
 
 
-def with_meaning(error: LexbenchError, typed: str, meant: str) -> LexbenchError:
+def with_meaning(error: E, typed: str, meant: str) -> E:
     """Return *error* with what to type in place of the part *typed*."""
     error.meant = (typed, meant)
     return error

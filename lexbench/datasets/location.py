@@ -41,6 +41,7 @@ class Typed(str):
     """A dataset as a user types it, with the columns that are stated beside it."""
 
     __slots__ = ("columns",)
+    columns: Mapping[str, str]
 
     def __new__(cls, name: str, columns: Mapping[str, str]) -> Self:
         """Take the name or path; `find_dataset` reads the rest."""

@@ -86,9 +86,9 @@ def _change(pair: Pair, query: int, reader: "Reader") -> QueryChange:
     ranks = [reader.ranks(entry) for entry in (pair.baseline, pair.other)]
     moved: list[MovedDocument] = []
     if texts and ranks[0] is not None and ranks[1] is not None:
-        grades, of_query = texts.relevant.get(query_id, {}), [one.get(query_id, {}) for one in ranks if one is not None]
+        grades, old, new = texts.relevant.get(query_id, {}), ranks[0].get(query_id, {}), ranks[1].get(query_id, {})
         known = texts.documents or reader.beginnings((pair.baseline, pair.other), grades)
-        moved = moved_documents(grades, *of_query, cutoff_of(pair.measure), known, 1 if after > before else -1)
+        moved = moved_documents(grades, old, new, cutoff_of(pair.measure), known, 1 if after > before else -1)
     return QueryChange(
         dataset=first.dataset,
         system=pair.label,

@@ -9,7 +9,7 @@ change fails with probability 1 - confidence at most, whether or not the commits
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
 from lexbench.results import QueryTexts, Result, Timing
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.query_texts import query_texts, relevant_ranks
@@ -141,7 +142,7 @@ class Measured(NamedTuple):
             lexbench=environment.versions().get("lexbench", ""),
             index_bytes=self.result.sizes.get("index"),
             values=dict(zip(self.result.query_ids, values, strict=True)),
-            ranks={query: of_query for query, of_query in self.ranks.items() if of_query},
+            ranks={query: dict(of_query) for query, of_query in self.ranks.items() if of_query},
         )
 
 
@@ -195,7 +196,7 @@ def measure(
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     job, kept = plan.jobs[0], outcomes[0].kept
     opened = open_dataset(job.contract, job.source)
-    ranked = run_of(kept) if kept else job.system.retriever.read(job.contract.id)
+    ranked = run_of(kept) if kept else cast(RunFile, job.system.retriever).read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 

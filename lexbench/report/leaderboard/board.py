@@ -13,7 +13,7 @@ import msgspec
 
 from lexbench import registry
 from lexbench.plugins import Plugin
-from lexbench.report.change import Change
+from lexbench.report.change.facts import Change
 from lexbench.report.grid import Grid
 from lexbench.results import Note, Result, Results
 

@@ -17,7 +17,8 @@ from lexbench.analysis.verify.published import PublishedScore, published_scores,
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
 from lexbench.errors import CannotStart, CommandError, visible
-from lexbench.report.change import Change, report_of
+from lexbench.report.change import report_of
+from lexbench.report.change.facts import Change
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
 from lexbench.report.leaderboard.board import (
     UNKNOWN_FAMILY,
@@ -220,7 +221,9 @@ class _BoardReader(Reader):
         if kept := super().texts(entry):
             return kept
         texts = published_texts(find_contract(result.dataset), result.query_ids)
-        return texts and QueryTexts(
+        if not texts:
+            return None
+        return QueryTexts(
             dataset=result.dataset, digests={}, texts=dict(zip(result.query_ids, texts, strict=True)), relevant={}
         )
 
