@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
-    from lexbench.report.store import Removed, StoreCheck, StoreList
+    from lexbench.report.store import StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
+CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
 _EVERY = 5.0  # seconds between two lines of progress
 
@@ -450,17 +451,19 @@ def plot(results: "Results", cost: Literal["index", "speed"] = "index", dataset:
 
 
 def compare(
-    *systems: "str | Results",
+    *systems: "str | Path | Results | Mapping[str, Any] | Sequence[Any]",
+    qrels: Any = None,
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
     split: str | None = None,
     measures: "str | Sequence[str]" = (),
     margin: float | None = None,
-    queries: int = 5,
+    queries: "int | str | Path | Mapping[str, str]" = CHANGES,
     worst: bool = False,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
     columns: "str | Mapping[str, str]" = "",
+    claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -471,24 +474,37 @@ def compare(
     then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
     datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
     *margin*, it is tested that no system is worse by more. *queries* is how many of the most changed queries are shown, or
-    with *worst*, of those that lost most, with the documents that moved.
+    with *worst*, of those that lost most, with the documents that moved; or a file with the texts of queries.
+
+    Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *claims* are checked:
+    'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
+    would settle it.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
-    named, and names are looked up there.
+    named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
+    id: {document id: score}} or a data frame. *qrels* may be {query id: {document id: grade}}.
     """
     from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
+    from lexbench.results import Results
 
-    chosen = _in_splits(datasets, split, columns)
-    names, settings = _compared(systems, results, chosen, seeds=seeds, store=store, progress=progress)
+    given = given_systems([one for one in systems if not isinstance(one, Results)])
+    chosen, asked = _in_splits(datasets, split, columns), [measures] if isinstance(measures, str) else measures
+    container = [one for one in systems[:1] if isinstance(one, Results)]
+    names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
+    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
     return compare_systems(
         names,
         **settings,
-        measures=[measures] if isinstance(measures, str) else measures,
+        measures=asked,
         margin=margin,
-        queries=queries,
+        queries=queries if isinstance(queries, int) else CHANGES,
         side="lost" if worst else "both",
         slices=read_slices(Path(slices)) if slices else None,
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
     )
 
 
@@ -500,9 +516,8 @@ def _compared(
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
-    first, *rest = systems or ("",)
-    container = first if isinstance(first, Results) else results if isinstance(results, Results) else None
-    names = [name for name in (rest if isinstance(first, Results) else systems) if isinstance(name, str)]
+    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
+    names = [one for one in systems if not isinstance(one, Results)]
     if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
         if unknown := [name for name in names if name not in container.systems]:
             raise UnknownName("system in these results:", unknown[0], container.systems)
@@ -880,7 +895,7 @@ def store_remove(
     dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Removed":
+) -> "StoreList":
     """Remove artifacts from the store, with what they keep on servers.
 
     A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one

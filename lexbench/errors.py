@@ -61,9 +61,6 @@ def echoed(text: str) -> str:
     return repr(shortened(text, _ECHOED))
 
 
-E = TypeVar("E", bound="LexbenchError")
-
-
 class LexbenchError(Exception):
     """It ran, and the answer is no.
 
@@ -72,6 +69,9 @@ class LexbenchError(Exception):
 
     exit_code = 1
     meant: tuple[str, str] | None = None
+
+
+E = TypeVar("E", bound=LexbenchError)
 
 
 def with_meaning(error: E, typed: str, meant: str) -> E:

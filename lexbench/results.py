@@ -95,6 +95,22 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     judged: float | None = None  # share of the first ten documents that are judged: the mean of Judged@10
 
 
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    """What ranked lists show beside their scores. The numbers are of judged queries; see `Result.unmeasured`."""
+
+    short: int  # with some documents, but fewer than 10, or than are judged
+    same: int  # with the most frequent list; its first 10 documents count
+    constant: int  # with five documents or more, of which all have one score
+    judged: int  # different documents with a judgement, of all queries: the collection has at least so many
+    found: int  # of these, in any list
+    sha256: str  # of all documents in order: equal if two systems found the same; "" for a mean over seeds
+
+
+_MOST = 0.5  # share of the queries with a sign, above which nothing was measured
+_FEWEST = 10  # queries: fewer may rightly have one list
+_EMPTY = 5  # queries: fewer may rightly have none
+_FEW = 10  # documents: those of a smaller collection may rightly have one order
+
 EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # ascending; the highest of a system's models counts
 
 
@@ -105,7 +121,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     because: list[str] = []  # the evidence
 
 
-class Vectors(msgspec.Struct, frozen=True, kw_only=True):
+class VectorSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the indexed document vectors of a system: terms of sparse ones, dimensions of others."""
 
     terms: dict[str, float] = {}  # active terms per document: mean, p50, p95, max
@@ -120,7 +136,7 @@ class Vectors(msgspec.Struct, frozen=True, kw_only=True):
     examples: dict[str, str] = {}  # document id -> its largest weights
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of what searching looks at: exact, and the same on every machine."""
 
     query_terms: dict[str, float] = {}  # active terms per query: mean, p50, p95, max
@@ -225,15 +241,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     query_ids: list[str]
     per_query: dict[str, list[float]]  # in the order of query_ids
     counts: Counts
+    lists: Lists | None = None  # None in older results
     ties: dict[str, Tie] = {}
     incomplete: dict[str, Incomplete] = {}  # by measure, for measures that look at 20 documents at most
     precision: str = ""  # of compared scores: "float32", or "double" for run files; "": float32
     other_precision: dict[str, float] = {}  # means of a run file that differ in the other precision
     sizes: dict[str, int] = {}  # bytes: index, corpus, and model (its files of weights)
     found: dict[str, float] = {}  # recall of exact of an approximate engine, by k
-    vectors: Vectors | None = None  # of encoders' vectors
-    work: Work | None = None  # of sparse systems
+    vectors: VectorSizes | None = None  # of encoders' vectors
+    work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
+    tokenizers: dict[str, str] = {}  # SHA-256 of those that count for measures with a budget of tokens, by name
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
     notes: list[Note] = []
@@ -249,6 +267,30 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         for measure, mean in self.means.items():
             if not math.isfinite(mean):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
+
+    @property
+    def aside(self) -> str:
+        """Why it is in no ranking: "upper bound" or "not measured"; "" if it is in rankings."""
+        return "upper bound" if self.bound else "not measured" if self.unmeasured else ""
+
+    @property
+    def unmeasured(self) -> str:
+        """Why the scores say nothing about the system, e.g. "115 of 115 queries got no document"; "" if they do.
+
+        Such a system is not worse than another one: it did not work, or was not asked.
+        """
+        queries, missing, lists = self.counts.queries, self.counts.missing, self.lists
+        if (missing == queries and queries >= _EMPTY) or (missing > _MOST * queries and queries >= _FEWEST):
+            return f"{missing:,} of {queries:,} queries got no document"
+        if lists is None or queries < _FEWEST:
+            return ""
+        if lists.judged and not lists.found:
+            return f"none of the {lists.judged:,} judged documents is in its lists"
+        if lists.same > _MOST * queries and max(lists.judged, self.counts.documents or 0) >= _FEW:
+            return f"{lists.same:,} of {queries:,} queries got one and the same list"
+        if lists.constant > _MOST * queries and any(tie.lowest < tie.highest for tie in self.ties.values()):
+            return f"in the lists of {lists.constant:,} of {queries:,} queries all scores are equal"
+        return ""
 
 
 class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -476,6 +518,11 @@ class Results(Answer):
         import lexbench
 
         return lexbench.summary(self).tables()
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """A line for each result whose scores say nothing about its system: see `Result.unmeasured`."""
+        return [f"{one.system} on {one.dataset}: not measured: {one.unmeasured}" for one in self if one.unmeasured]
 
     def lines(self) -> Sequence[str]:
         """Return a line for each job that failed or was not timed."""

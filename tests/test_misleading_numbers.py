@@ -365,6 +365,7 @@ def test_a_split_is_obeyed_and_named(splits, capsys):
 
     assert answer(capsys, "score", "bm25", "-d", "own", "--split", "dev", "--json")["query_ids"] == ["q3"]
     assert answer(capsys, "score", "bm25", "-d", "own", "--json")["dataset"] == "own/test"
+    assert answer(capsys, "score", "bm25", "-d", "own/dev", "--json")["query_ids"] == ["q3"]  # as results are called
     dev = ["-d", "own", "--split", "dev"]
     assert "own/dev, nDCG@10, 1 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", *dev).out
     assert "own/test, nDCG@10, 3 queries" in ended(capsys, 0, "compare", "bm25", "bm25(b=0)", "-d", "own").out

@@ -163,7 +163,7 @@ CANNOT_BE = {  # exit code 2
     "run dataset several": "choose one: --split one",
     "run dataset hf:none": "'hf:none' names no dataset of the hub; write hf:ORG/NAME",
     # run files
-    "score good/queries.jsonl -d good": "convert it first: lexbench import table good/queries.jsonl NEW",
+    "score good/queries.jsonl -d good": "there is: _id, text; expected: query_id, doc_id, and score or rank",
     "score good.run": "give -d ID, --qrels FILE, or both",
     "score good.run --qrels good/queries.jsonl": "there is no column 'query-id'; there is: _id, text",
     "score good.run -d good --slices none.slices": "no slices",
@@ -174,7 +174,7 @@ CANNOT_BE = {  # exit code 2
     "score zip.run -d good": "unzip zip.run",
     "score returns.run -d good": "returns.run:1: a carriage return inside a line",
     # results
-    "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
+    "compare bm25 good.run": "good.run is a run; name its judgements with --qrels FILE, or its dataset with -d",
     "compare bm25 result.json": "result.json: Object missing required field",
     "compare bm25 deep.json": "deep.json: Expected `int`, got `str` - at `$.depth`",
     "compare a.json a.json": "takes two systems or more; there is only a",

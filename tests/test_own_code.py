@@ -357,7 +357,9 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
 def test_a_function_in_a_module_is_typed(tmp_path, capsys, monkeypatch):
     """On the command line, module:function is a system under this name or the user's, and reproduce.sh has both."""
     enter(tmp_path, monkeypatch)
-    write_files(tmp_path, {"ones_of.py": "def ones(texts):\n    return [[1.0] for _ in texts]\n"})
+    write_files(
+        tmp_path, {"ones_of.py": "def ones(texts):\n    return [[text.count(one) for one in 'etaoinsr'] for text in texts]\n"}
+    )
     monkeypatch.syspath_prepend(tmp_path)
     run = ("run", "dataset", "pydoc/test", "--results", "board", "--json")
     typed = answer(capsys, *run, "-r", "ones_of:ones", "-r", "mine = ones_of:ones")
@@ -594,7 +596,7 @@ def test_objects_are_timed_in_this_process(tmp_path):
 
 def test_a_program_is_timed_with_its_round_trip(tmp_path):
     """A program is timed in a fresh process like other systems; a flag says that the round trip is included."""
-    expression = script(tmp_path, "answer(json.loads(line)['qid'], [['d1', 1]])", timeout=60.0)
+    expression = script(tmp_path, "answer(json.loads(line)['qid'], [['d1', 1]])", timeout="60.0, revision='1'")
     settings = msgspec.structs.replace(SETTINGS, offline=False)
     (result,) = lexbench.run(DATA, [expression], store=tmp_path / "store", time=settings)
 

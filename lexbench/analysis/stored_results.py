@@ -26,7 +26,7 @@ from lexbench.runner.soundness import read_folder, read_stored, refusal, violati
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
 from lexbench.storage.code import CODE
-from lexbench.storage.node import Stored, references
+from lexbench.storage.node import REFERENCE, Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
@@ -35,7 +35,7 @@ from lexbench.synonyms import nearest
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, read_run, without_self_matches
+from lexbench.trec.runs import Run, read_run, typed_run, without_self_matches
 
 _MEASURES = ("measures", CODE)  # the key facts of a result that are about its measures
 
@@ -162,7 +162,7 @@ def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], f
 
 def _artifact(store: Store, name: Any, only: Sequence[str] = ()) -> Stored | None:
     """Return the artifact with that kind and key if it is there and undamaged; *only* names the files to check."""
-    if not isinstance(name, str):
+    if not (isinstance(name, str) and REFERENCE.fullmatch(name)):  # of a run file, or written by another version
         return None
     kind, key = name.split("/")
     folder = next((store.root / kind).glob(f"*-{key}"), None)
@@ -189,17 +189,17 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     Of a system that was run again (with changed weights or another version) the newest run counts. Raises MissingData for a
     name that is neither a file nor a system with a stored run.
     """
-    asked = contract is not None and not all(Path(name).is_file() for name in names)
+    asked = contract is not None and not all(_is_run_file(name) for name in names)
     finished = stored_results(store).entries if asked else ()
-    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
-    runs = {}
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
+    runs: dict[str, Run] = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, results in found.items():
-            runs[label] = run_of(results.entries[0].run)
-        if found:
+        behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}
+        runs |= {label: run for label, run in behind.items() if run is not None}
+        if any(run is not None for run in behind.values()):
             continue
-        if Path(name).is_file():
+        if _is_run_file(name):
             runs[name] = read_run(Path(name))
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
@@ -211,6 +211,10 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             near = nearest(name, [*files, *known], 1)
             raise with_meaning(error, name, near[0]) if near else error
     return runs
+
+
+def _is_run_file(name: str) -> bool:
+    return typed_run(Path(name))[0].is_file()
 
 
 def run_of(made: Path | Run | None) -> Run:

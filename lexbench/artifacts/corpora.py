@@ -67,7 +67,7 @@ class ExpectedCorpus(StoredTexts):
     @property
     def documents(self) -> float:
         """The number that the contract states, or an estimate from the size of the texts."""
-        return self.dataset.contract.expected.documents or self.text_bytes // _SHORT
+        return self.dataset.contract.expected.documents or max(1, self.text_bytes // _SHORT)
 
     @property
     def text_bytes(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from lexbench.artifacts.corpora import CorpusWithProgress, StoredTexts
 from lexbench.artifacts.describe import describe
 from lexbench.artifacts.turns import on_workers
-from lexbench.plugins import Rescorer, Retriever, Searcher
+from lexbench.plugins import Rescorer, Retriever, Searcher, has
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.environment import packages_of
@@ -73,11 +73,12 @@ class Search(Node[Searcher]):
 
     def parts(self) -> Mapping[str, Node[Any]]:
         """Return what the retriever says that searching needs."""
-        return self.retriever.parts(self.corpus) or {INDEX: RetrieverIndex(self.corpus, self.retriever)}
+        own = has(self.retriever, "parts")
+        return self.retriever.parts(self.corpus) if own else {INDEX: RetrieverIndex(self.corpus, self.retriever)}
 
     def open(self, stored: Stored | None, parts: Parts) -> Searcher:
         """Return the searcher."""
-        return self.retriever.open(parts if self.retriever.parts(self.corpus) else parts[INDEX])
+        return self.retriever.open(parts if has(self.retriever, "parts") else parts[INDEX])
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,12 @@ class Scorer(Node[Rescorer]):
 
     def parts(self) -> Mapping[str, Node[Any]]:
         """Return what the retriever says that scoring needs."""
-        return self.retriever.scorer_parts(self.corpus) or {INDEX: RetrieverIndex(self.corpus, self.retriever)}
+        own = has(self.retriever, "scorer_parts")
+        return self.retriever.scorer_parts(self.corpus) if own else {INDEX: RetrieverIndex(self.corpus, self.retriever)}
 
     def open(self, stored: Stored | None, parts: Parts) -> Rescorer:
         """Return the scorer."""
-        return self.retriever.scorer(parts if self.retriever.scorer_parts(self.corpus) else parts[INDEX])
+        return self.retriever.scorer(parts if has(self.retriever, "scorer_parts") else parts[INDEX])
 
 
 def searched(node: Search | Scorer) -> Iterator[Search | Scorer]:

@@ -7,6 +7,7 @@ import click
 import lexbench
 from lexbench.cli._options import (
     COUNT,
+    EXISTING_FILE,
     columns_option,
     datasets_option,
     described,
@@ -21,6 +22,16 @@ from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
 
+class _QueriesOrFile(click.ParamType[Any]):
+    """A number of queries, or an existing file with their texts."""
+
+    name = "number or file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or the path."""
+        return int(value) if str(value).isdigit() else EXISTING_FILE.convert(value, param, ctx)
+
+
 @click.command(help=described(lexbench.compare))
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
 @results_option
@@ -28,12 +39,17 @@ from lexbench.cli._progress import shown
 @split_option
 @measures_option("Default: the headline measure of the dataset's suite; repeatable.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Test that no system is worse by more (e.g. .005).")
-@click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
+@click.option("--qrels", type=EXISTING_FILE, help="Judgements of the run files; with -d under the rules of that dataset.")
+@click.option("--queries", type=_QueriesOrFile(), default=5, metavar="N|FILE",
+              help="How many of the most changed queries to show (default: 5), or a file with their texts.")  # fmt: skip
 @click.option("--worst", is_flag=True, help="Show the queries that lost most, not those that changed most.")
-@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse; with --margin, unless it is no worse.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse, or was not measured.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
 @columns_option
+@click.option(
+    "--claim", "claims", multiple=True, metavar="CLAIM", help="Check 'B nDCG@10 0.412' or 'B > A nDCG@10'; repeatable."
+)
 @click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
 @click.option("-k", "--depth", "depths", type=COUNT, multiple=True, help="With --lists: documents; default: 10 and 100.")
 @json_option
@@ -63,16 +79,22 @@ def command(
         print_answer(of_lists, as_json=as_json)
         return
     print_answer(found, as_json=as_json)
-    if fail_if_worse and found.worse:
+    failed = fail_if_worse and bool(found.worse or found.unmeasured)
+    if failed and found.worse:
         margin = found.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
         say(f"{what} {found.systems[0]}: {'; '.join(found.worse)}", err=True)
-    click.get_current_context().exit(1 if progress.damaged or (fail_if_worse and found.worse) else 0)
+    if failed and found.unmeasured:
+        say(f"not measured: {'; '.join(found.unmeasured)}", err=True)
+    if refused := found.claims.refused:
+        say(f"not confirmed: {'; '.join(refused)}", err=True)
+    click.get_current_context().exit(1 if progress.damaged or refused or failed else 0)
 
 
-def _of_lists(*, datasets: tuple[str, ...], queries: int, **options: Any) -> str | None:
+def _of_lists(*, datasets: tuple[str, ...], queries: Any, **options: Any) -> str | None:
     """Return the dataset of a comparison of lists. Raises UsageError for options that compare scores."""
-    del queries  # has a default
+    if not isinstance(queries, int):
+        raise click.UsageError("--queries FILE has texts of queries, which lists are compared without")
     if of_scores := [name for name, value in options.items() if value]:
         option = f"--{of_scores[0].removesuffix('s' * (of_scores[0] == 'measures')).replace('_', '-')}"
         raise click.UsageError(f"{option} compares scores, not lists; leave out --lists or {option}")

@@ -16,7 +16,7 @@ from lexbench.cli._options import (
     slices_option,
     split_option,
 )
-from lexbench.cli._output import print_answer, print_tables
+from lexbench.cli._output import print_answer, print_tables, say
 from lexbench.cli._progress import shown
 
 
@@ -42,3 +42,6 @@ def command(*, per_query: bool, as_json: bool, **options: Any) -> None:
         print_tables([scored.query_table()])
     else:
         print_answer(scored, as_json=as_json)
+    for line in scored.unmeasured:
+        say(line, err=True)
+    click.get_current_context().exit(1 if scored.unmeasured else 0)

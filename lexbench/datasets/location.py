@@ -17,7 +17,7 @@ import msgspec
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
 from lexbench.datasets.memory import Memory, parts_of
 from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_folders, user_folders
-from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
+from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, with_meaning
@@ -126,11 +126,14 @@ class Place(NamedTuple):
 
 
 def typed_place(name: str) -> Place | None:
-    """Return the folder or file that *name* is, e.g. "FOLDER#dev"; None for an id and anything else."""
-    folder, _, split = name.rpartition("#")
-    places = [*([Place(Path(name), None)] if name else []), *([Place(Path(folder), split)] if folder and split else [])]
+    """Return the folder or file that *name* is, "FOLDER#dev", or "FOLDER/dev" as results have it; None for anything else."""
     with suppress(OSError, ValueError):  # no folder can have such a name
-        return next((place for place in places if place.path.exists()), None)
+        if name and Path(name).exists():
+            return Place(Path(name), None)
+        for mark in "#/":
+            folder, _, split = name.rpartition(mark)
+            if folder and split and Path(folder).exists() and (mark == "#" or split in find_tables(Path(folder), "judgements")):
+                return Place(Path(folder), split)
     return None
 
 
@@ -192,6 +195,9 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
         if file in [one for kind in ("documents", "queries") for files in find_tables(path, kind).values() for one in files]:
             error = CommandError(f"{file} has documents or queries, no judgements; give its folder: {path}")
             raise with_meaning(error, file.name, "")
+        if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
+            alone = _default_contract(file.name, "test", SourceFacts(loader="files"), several=False)
+            return Located(alone, JudgementsAlone(alone, file))
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
     if rules and columns:

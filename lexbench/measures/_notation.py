@@ -26,6 +26,8 @@ _ALIASES = {
     "precision": "p",
     "recall_cap": "rcap",
 }
+_BUDGET = re.compile(r"(\w+)(\(.*\))?@(\d+)tok(?:ens)?")
+_BUDGETED = ("r", "ndcg")  # measures with a form for budgets
 _OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
@@ -90,7 +92,7 @@ def with_threshold(measure: str, contract: Contract) -> str:
         if threshold != 1 and "rel" not in dict(parsed.settings) and "rel" in _external.settings_of(parsed.name):
             parsed = replace(parsed, settings=tuple(sorted((*parsed.settings, ("rel", str(threshold))))))
         return str(parsed)
-    threshold = contract.threshold(type(parsed).__name__)
+    threshold = contract.threshold(type(parsed).__name__.removesuffix("Tokens"))
     if threshold != 1 and getattr(parsed, "rel", 1) is None:
         parsed = replace(cast(Any, parsed), rel=threshold)
     return str(parsed)
@@ -139,7 +141,16 @@ def _malformed(text: str) -> LexbenchError:
 
 
 def _parts(text: str) -> tuple[str, dict[str, Any], Any]:
-    """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation."""
+    """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation.
+
+    A budget, R@2000tok, is a setting of the measure RTokens.
+    """
+    if budget := _BUDGET.fullmatch(text):
+        name, settings, _ = _parts(f"{budget[1]}{budget[2] or ''}")
+        name = _ALIASES.get(name.lower(), name)
+        if name.lower() not in _BUDGETED:
+            raise NotationError(f"measure {echoed(text)}: a budget of tokens is for R and nDCG, e.g. R@2000tok")
+        return f"{name}tokens", {**settings, "budget": int(budget[3])}, None
     if other := _OTHER_TOOLS.fullmatch(text):
         text = f"{other[1]}@{other[2]}"
     try:

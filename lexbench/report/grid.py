@@ -42,7 +42,7 @@ _SIZES = (Column("index MB", keep=60), Column("bytes/doc", keep=20), Column("mod
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One system. Upper bounds and published systems are not ranked."""
+    """One system. Upper bounds, published systems and those that were not measured are not ranked."""
 
     name: str
     values: tuple[Value, ...]
@@ -115,7 +115,7 @@ def summary(results: Results, datasets: Sequence[str], headline: str, means: Seq
             rate_value(timings.get(name)),
             *_size_values(here),
         ]
-        rows.append(Row(name, tuple(values), ranked=not any(result.bound for result in row.values())))
+        rows.append(Row(name, tuple(values), ranked=not any(result.aside for result in row.values())))
     title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
     return Grid(title, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
 
@@ -144,7 +144,7 @@ def details(systems: Mapping[str, Result]) -> Grid:
             _value(sum(built) if built and not result.measured.resumed else None, ",.1f"),  # resumed: of the last process only
             *_size_values([result]),
         ]
-        rows.append(Row(name, tuple(values), ranked=not result.bound))
+        rows.append(Row(name, tuple(values), ranked=not result.aside))
     grid = Grid(first.dataset, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
     return grid.only(grid.rows)
 
@@ -251,6 +251,7 @@ def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
     cutoffs = {kind: {cutoff(name): name for name in measured if kind_of(name) == kind} for kind in ("R", "Success")}
     shared = [at for at in cutoffs["R"] if at in cutoffs["Success"] and at is not None]
     for kind, names in cutoffs.items():
+        names.pop(None, None)  # a budget of tokens
         if names:
             chosen[kind] = names[max(shared)] if shared else next(iter(names.values()))
     return {kind: name for kind, name in chosen.items() if name != headline}

@@ -150,9 +150,7 @@ def model(name: str) -> Facts:
 
 def plugin(name: str) -> Facts:
     """Return a plug-in by name. Raises UnknownName if there is none."""
-    every: dict[str, str] = {}
-    for group in registry.PACKAGES:
-        every |= {one: group for one in registry.names(group) if one not in every}
+    every = {one: group for group in reversed([*registry.PACKAGES]) for one in registry.names(group)}
     if name not in every:
         raise UnknownName("plug-in", name, every, see="lexbench list systems")
     group = every[name]

@@ -8,14 +8,19 @@ import msgspec
 
 from lexbench.analysis.slices import SliceScore, read_slices, slice_scores, slice_table
 from lexbench.analysis.stored_results import find_runs
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.token_counts import TokenCounts, tokenizer_digest, tokenizers_of
+from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
+from lexbench.measures import Tokens
 from lexbench.results import Entry, Result, Results, Session
 from lexbench.runner.given import given_run
-from lexbench.runner.scoring import Judged, judgements, score_lists
+from lexbench.runner.scoring import Judged, fitting_defaults, judgements, score_lists
+from lexbench.runner.search import data_of
 from lexbench.storage.store import Store
 from lexbench.table import Table, number
-from lexbench.trec.runs import Precision
+from lexbench.trec.runs import Precision, typed_run
 from lexbench.trec.runs import max_passage as by_best_passage
 
 
@@ -45,7 +50,8 @@ class Score(Results):
 
     def document(self) -> dict[str, Any]:
         """Return the result, and the slices if there are any."""
-        return {**msgspec.structs.asdict(self.result), **({"slices": self.slices} if self.slices else {})}
+        why = {"unmeasured": self.result.unmeasured} if self.result.unmeasured else {}
+        return {**msgspec.structs.asdict(self.result), **why, **({"slices": self.slices} if self.slices else {})}
 
 
 def score(  # noqa: PLR0913 - what decides the scores
@@ -63,14 +69,33 @@ def score(  # noqa: PLR0913 - what decides the scores
         runs = find_runs([str(run)], store, find_dataset(dataset)[0] if dataset is not None else None)
         if len(runs) > 1:
             raise CommandError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
-        name, (ranked,) = Path(run).name if Path(run).is_file() else str(run), runs.values()
+        name, (ranked,) = Path(run).name if typed_run(Path(run))[0].is_file() else str(run), runs.values()
     else:
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
     judged: Judged = judgements(dataset, qrels)
-    result = score_lists(ranked, name, measures or judged.default_measures, judged, precision)
+    chosen = measures or fitting_defaults(judged.default_measures, judged.qrels)
+    tokens, digests = _tokens(chosen, judged, store)
+    result = score_lists(ranked, name, chosen, judged, precision, tokens)
+    result = msgspec.structs.replace(result, tokenizers=digests)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
     scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
     if declared:
         scored.slices, scored.slices_sha256 = slice_scores(result, declared), declared.sha256
     return scored
+
+
+def _tokens(measures: Sequence[str], judged: Judged, store: Store) -> tuple[Tokens | None, dict[str, str]]:
+    """Return the numbers of tokens that measures with a budget take, and the digests of tokenizers.
+
+    Raises CommandError if a qrels file has no dataset, whose documents would be counted.
+    """
+    names = list(tokenizers_of(measures))
+    if not names:
+        return None, {}
+    if judged.contract is None:
+        raise CommandError("a budget of tokens takes the documents; name the dataset that has them with -d")
+    corpus = data_of(open_dataset(judged.contract, judged.source)).corpus
+    graph = Graph(store)
+    counts = {name: graph.open(TokenCounts(corpus, name)) for name in names}
+    return Tokens(graph.open(corpus).doc_ids, counts), {name: tokenizer_digest(name) for name in names}

@@ -150,17 +150,34 @@ def _texts(facts: Any) -> Iterator[str]:
             yield from _texts(value)
 
 
-def _table(items: Sequence[StoredItem]) -> Table:
-    rows = []
-    for one in items:
-        others = f" and {len(one.used_by) - _SHOWN} more" if len(one.used_by) > _SHOWN else ""
-        users = "being made, or left by a killed command" if one.unfinished else ", ".join(one.used_by[:_SHOWN]) + others
-        rows.append((one.label, one.name, readable_bytes(one.bytes), _age(one.age), users or _unused(one)))
-    return Table("", ("what", "artifact", "size", "age", "used by"), tuple(rows), is_text=True)
+class StoreList(Answer, msgspec.Struct, frozen=True, kw_only=True):
+    """Artifacts of a store, by dataset and system."""
 
+    artifacts: list[StoredItem]
+    what: str  # of them, e.g. "removed"
+    left: list[str] = []  # what could not be removed from a server
 
-def _unused(item: StoredItem) -> str:
-    return "" if item.name.startswith(("results/", "timings/")) else "nothing"
+    @classmethod
+    def of_store(cls, store: Store) -> "StoreList":
+        """Return everything in a store."""
+        found = _Contents(store)
+        advice = "to remove some, type: lexbench store remove NAME --dry-run"
+        return cls(artifacts=found.items([*found.folders, *found.drafts]), what=f"in the store; {advice}")
+
+    def tables(self) -> list[Table]:
+        """Return one row per artifact."""
+        rows = []
+        for one in self.artifacts:
+            others = f" and {len(one.used_by) - _SHOWN} more" if len(one.used_by) > _SHOWN else ""
+            users = "being made, or left by a killed command" if one.unfinished else ", ".join(one.used_by[:_SHOWN]) + others
+            unused = "" if one.name.startswith(("results/", "timings/")) else "nothing"
+            rows.append((one.label, one.name, readable_bytes(one.bytes), _age(one.age), users or unused))
+        return [Table("", ("what", "artifact", "size", "age", "used by"), tuple(rows), is_text=True)] if rows else []
+
+    def lines(self) -> list[str]:
+        """Return how many there are, and how large they are."""
+        size = readable_bytes(sum(one.bytes for one in self.artifacts))
+        return [f"{len(self.artifacts)} artifacts, {size}, {self.what}", *self.left]
 
 
 def _age(seconds: float) -> str:
@@ -169,46 +186,7 @@ def _age(seconds: float) -> str:
     return next((f"{seconds / size:.0f} {unit}" for unit, size in units if seconds >= size), f"{seconds:.0f} s")
 
 
-class StoreList(Answer, msgspec.Struct, frozen=True, kw_only=True):
-    """The artifacts of a store, by dataset and system."""
-
-    artifacts: list[StoredItem]
-
-    @classmethod
-    def of_store(cls, store: Store) -> "StoreList":
-        """Look into a store."""
-        found = _Contents(store)
-        return cls(artifacts=found.items([*found.folders, *found.drafts]))
-
-    def tables(self) -> list[Table]:
-        """Return one row per artifact."""
-        return [_table(self.artifacts)] if self.artifacts else []
-
-    def lines(self) -> list[str]:
-        """Return how many there are, and how large they are."""
-        size = readable_bytes(sum(one.bytes for one in self.artifacts))
-        return [f"{len(self.artifacts)} artifacts, {size}; to remove some, type: lexbench store remove NAME --dry-run"]
-
-
-class Removed(Answer, msgspec.Struct, frozen=True, kw_only=True):
-    """The artifacts that were removed, or would be."""
-
-    artifacts: list[StoredItem]
-    dry_run: bool
-    left: list[str]  # what could not be removed from a server
-
-    def tables(self) -> list[Table]:
-        """Return one row per artifact."""
-        return [_table(self.artifacts)] if self.artifacts else []
-
-    def lines(self) -> list[str]:
-        """Return how many there are, and how large they are."""
-        size = readable_bytes(sum(one.bytes for one in self.artifacts))
-        done = "would be removed; nothing was" if self.dry_run else "removed"
-        return [f"{len(self.artifacts)} artifacts, {size}, {done}", *self.left]
-
-
-def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, dry_run: bool) -> Removed:
+def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, dry_run: bool) -> StoreList:
     """Remove what *names* stand for, see `lexbench.store_remove`. Raises CommandError without names, UnknownName for one."""
     if not names and not unreachable:
         raise CommandError("name a dataset, a system or an artifact of lexbench store list, or type --unreachable")
@@ -224,7 +202,7 @@ def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, d
     order = sorted(gone, key=lambda name: len(found.uses.get(name, ())), reverse=True)  # users before what they use
     for name in () if dry_run else order:
         left += filter(None, [remove(store, found.folders.get(name) or found.drafts[name])])
-    return Removed(artifacts=items, dry_run=dry_run, left=left)
+    return StoreList(artifacts=items, what="would be removed; nothing was" if dry_run else "removed", left=left)
 
 
 # ---- checking --------------------------------------------------------------------------------------------------------------

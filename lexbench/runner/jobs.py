@@ -29,6 +29,7 @@ from lexbench.runner import tuning
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.query_texts import texts_of_data
 from lexbench.runner.scored import ScoredFile, ScoredRun, completed
+from lexbench.runner.scoring import fitting_defaults
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import encoded_leaves
 from lexbench.storage.store import Store, keep_traceback
@@ -66,6 +67,8 @@ def run(
     """
     prepare(store)
     shown, executor = progress or Progress(), executor or named_executor()
+    for name in dict.fromkeys(job.system.name for job in plan.jobs if job.system.expression and not job.system.reusable):
+        shown.note(f'{name} may change unseen, so the store keeps nothing of it; name a revision, e.g. revision="1"')
     opened: dict[str, Data] = {}
     store.check_disk(sum(step.bytes for step in plan.steps(store, opened)))
     for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
@@ -76,6 +79,8 @@ def run(
             failed = failure(error, jobs[0], store)
             yield from (replace(failed, job=job) for job in jobs)
             continue
+        if plan.defaults:
+            jobs = [replace(job, measures=fitting_defaults(job.measures, data.dataset.qrels)) for job in jobs]
         with Graph(store, shown, executor) as graph:
             outcomes = (_outcome(job, data, graph) for job in jobs)
             yield from _timed(list(outcomes), timer, graph) if timer else outcomes
@@ -100,11 +105,12 @@ def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:
     if isinstance(job.system.retriever, RunFile):
         return Outcome(job, graph.open(ScoredFile(data, job.system, job.measures, job.depth, job.source)))
     system, chosen = tuning.with_weights(job.system, graph, data, job.headline, job.depth)
-    search, scored = Search(data.corpus, system.retriever), ScoredRun(data, system, job.measures, job.depth, tuple(chosen))
-    read = graph.place(search).artifacts()  # first: they may have been removed, or damaged, since the run was made
-    found, made = graph.open(scored), graph.parts(scored)["run"]
+    scored = ScoredRun(data, system, job.measures, job.depth, tuple(chosen))
+    made = graph.parts(scored)["run"]
     assert isinstance(made, SystemRun)
-    result = completed(found, graph.stored(made), read.values(), graph.stored(data.corpus))
+    # First what is searched: it may have been removed, or damaged, since the run was made.
+    read = graph.place(graph.parts(made)["system"]).artifacts()
+    result = completed(graph.open(scored), graph.stored(made), read.values(), graph.stored(data.corpus))
     kept = graph.stored(made).folder if system.reusable else graph.open(made).run
     return Outcome(job, result, run=made, kept=kept, corpus=StoredCorpus(graph.stored(data.corpus).folder))
 

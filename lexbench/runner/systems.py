@@ -23,6 +23,7 @@ from lexbench.runner.adapters import adapted
 from lexbench.runner.object_encoders import name_of
 from lexbench.runner.repairs import of_hub, repaired
 from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
@@ -143,7 +144,7 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if path.is_file():
+    if typed_run(path)[0].is_file():
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
         return text

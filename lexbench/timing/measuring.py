@@ -78,7 +78,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     _, mixed = _inputs(searcher, task, others.numbered(shift=1), size)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(task.threads)
-    work = Work(encode, searcher.search, inputs, task.k)
+    work = TimedCalls(encode, searcher.search, inputs, task.k)
     warming, seconds["first_query" if task.single else "first_block"] = first_answer(work, mixed)
     memory["peak_open"] = machine.peak_memory()
 
@@ -109,7 +109,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
 
     # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
     by_number = dict(enumerate(answers))
-    idle_work = Work(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
+    idle_work = TimedCalls(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
     idle = [run_pass(idle_work, order_of(number, len(inputs))) for number in range(protocol.LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
@@ -232,7 +232,7 @@ def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
 # ---- the timed loops: between two readings of the clock there is only the call that is timed -------------------------------
 
 
-class Work(NamedTuple):
+class TimedCalls(NamedTuple):
     """The calls to time: *encode* each of *inputs*, then *search* for *k* documents."""
 
     encode: Callable[[Any], Any]
@@ -255,7 +255,7 @@ class Pass(NamedTuple):
         return float(np.median(self.durations[-1]))
 
 
-def run_pass(work: Work, order: NDArray[np.int64]) -> Pass:
+def run_pass(work: TimedCalls, order: NDArray[np.int64]) -> Pass:
     """Time every input once, in *order*."""
     encode, search, inputs, k = work.encode, work.search, work.inputs, work.k
     clock = time.perf_counter_ns
@@ -281,7 +281,7 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     return np.random.default_rng([protocol.SEED, number]).permutation(inputs)
 
 
-def first_answer(work: Work, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
+def first_answer(work: TimedCalls, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
     """Answer the first query. Returns the inputs of the warm-up: *others*, if the system takes them; and the seconds."""
     for inputs in (others, work.inputs):
         begin = compiling.clock()
@@ -295,7 +295,7 @@ def first_answer(work: Work, others: Sequence[Any]) -> tuple[Sequence[Any], floa
     raise LexbenchError("there are no queries to time")
 
 
-def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
+def warm_up(work: TimedCalls, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
     while len(passes) < protocol.MOST_WARM_UP:
@@ -307,7 +307,7 @@ def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
     return passes
 
 
-def seen_again(work: Work) -> float:
+def seen_again(work: TimedCalls) -> float:
     """Return how many times as long queries take that a system has not seen as the second time; 0 if there are none.
 
     A few queries are asked twice before the next few, so that other processes slow both times down. The median over all
@@ -321,7 +321,7 @@ def seen_again(work: Work) -> float:
     return float(np.median(ratios[protocol.FEW :] or ratios)) if ratios else 0.0
 
 
-def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
+def timed_passes(work: TimedCalls, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
     """Return five passes, or as many as fit into *seconds*; *first* is the number of the first one's order.
 
     Garbage collection is off meanwhile, and existing objects are left out of later collections.

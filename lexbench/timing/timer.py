@@ -72,7 +72,7 @@ class Timer:
         """
         failed: dict[int, str] = {}
         timings: dict[int, list[Timing]] = {}
-        measurements: dict[int, list[_Measurement]] = {}
+        measurements: dict[int, list[list[TimedRun]]] = {}  # of each outcome, by k and scenario, the processes
 
         @contextmanager
         def errors_kept(number: int) -> Iterator[None]:
@@ -88,19 +88,19 @@ class Timer:
         for turn in range(self.settings.processes):
             for number in sorted(range(len(outcomes)), reverse=turn % 2 == 1):
                 with errors_kept(number):
-                    for one in measurements[number] if number not in failed else ():
-                        if turn < len(one.processes):
-                            (graph.make_anew if self.settings.again else graph.stored)(one.processes[turn])
+                    for processes in measurements[number] if number not in failed else ():
+                        for process in processes[turn : turn + 1]:
+                            (graph.make_anew if self.settings.again else graph.stored)(process)
         for number, outcome in enumerate(outcomes):
             with errors_kept(number):
                 if number not in failed:
-                    found = [[graph.stored(process).folder for process in one.processes] for one in measurements[number]]
-                    timings[number] = [read_timing(folders) for folders in found]
+                    folders = ([graph.stored(process).folder for process in every] for every in measurements[number])
+                    timings[number] = list(map(read_timing, folders))
             result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings.get(number, []))
             yield replace(outcome, result=result, untimed=failed.get(number))
 
-    def _measurements(self, outcome: Outcome, graph: Graph) -> Iterator["_Measurement"]:
-        """Yield a measurement for each k and each scenario."""
+    def _measurements(self, outcome: Outcome, graph: Graph) -> "Iterator[list[TimedRun]]":
+        """Yield the processes for each k and each scenario."""
         assert outcome.run is not None  # `check` has refused systems without a search
         run, depths = outcome.run, self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
         deepest = run.depth + run.data.drops_self_matches  # with self-matches, one document more is asked for
@@ -110,17 +110,11 @@ class Timer:
             asked = _Asked(
                 outcome.job, run, self.settings, scenario, threads, deepest if k is None else k, count, graph.executor
             )
-            yield _Measurement([TimedRun(asked, number) for number in range(count)])
-
-
-class _Measurement(NamedTuple):
-    """One scenario of one system, for one number of documents per query."""
-
-    processes: "list[TimedRun]"
+            yield [TimedRun(asked, number) for number in range(count)]
 
 
 class _Asked(NamedTuple):
-    """What is measured."""
+    """What is measured: one scenario of one system, for one number of documents per query."""
 
     job: Job
     run: SystemRun  # untimed, of the system with its weights chosen

@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.claims import Claims, check_claims
 from lexbench.analysis.compare.query_changes import Pair, Reader, Side, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
     Comparison,
     ConfigDifference,
@@ -31,15 +33,17 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset, typed_place
-from lexbench.errors import CommandError, listed
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
+_SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
@@ -69,6 +73,8 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     side: Side = "both",
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
+    runs: GivenRuns | None = None,
+    claims: Sequence[str] = (),
 ) -> Compared:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
@@ -80,23 +86,31 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    chosen = _selected(names, store, results, seeds)
+    chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if typed_place(name)}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not (runs and runs.results)}
+    if runs:  # they were scored by the judgements of one dataset
+        datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
     shared = common_datasets(chosen, wanted)
     # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
-    asked = [{name: measure_of(name, measure) for name in shared} for measure in dict.fromkeys(measures or (None,))]
+    asked = [
+        {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
+        for measure in dict.fromkeys(measures or (None,))
+    ]
     known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, {runs.judged.dataset: runs.data} if runs else {})
     found = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in found:
         check(result)
     notes = [*_left_out(chosen, found)] if not datasets else []
-    return compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+    answer = compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+    checked = check_claims(claims, runs, found, reader.run) if runs else Claims()
+    return answer._replace(comparison=msgspec.structs.replace(answer.comparison, claims=checked))
 
 
 def compare_results(  # noqa: PLR0913 - as for `compared`
@@ -117,10 +131,15 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     """
     compared.check_comparable()
     shared = list(asked[0])
-
-    # The family of tests is every system on every dataset by one measure; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(shared)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
     values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
     shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
@@ -135,14 +154,19 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
 
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, asked[0][name], entries[labels[0], name], entries[label, name]) for name in shared] for label in labels[1:]
+        [
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
+            if not entries[label, name].result.unmeasured
+        ]
+        for label in labels[1:]
     ]
     comparison = Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(labels, of, by_dataset)],
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
         side=side,
         resamples=resamples,
@@ -162,25 +186,30 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
 
 
 def _selected(
-    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    store: Store,
+    results: Results | Path | None,
+    seeds: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Results],
 ) -> Results:
     """Return the systems to compare, with their results."""
     if isinstance(results, Results):
-        return select(names, lambda: results, seeds=seeds, where="these results")
+        return select(names, lambda: results, seeds=seeds, where="these results", runs=runs)
     if results is not None:
-        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
-    return select(names, lambda: stored_results(store), store.names(), seeds)
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results), runs=runs)
+    return select(names, lambda: stored_results(store), store.names(), seeds, runs=runs)
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
@@ -201,7 +230,7 @@ def _on_dataset(
     compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -226,7 +255,9 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if not result.unmeasured
         ],
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
 
 
@@ -276,9 +307,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that were not measured on one of the datasets have no difference.
+    """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -298,6 +334,7 @@ def _means(
                     interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
@@ -309,9 +346,17 @@ def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
 
 
 def _notes(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
-    """Yield which results are only upper bounds, and how judgements differ or are missing."""
+    """Yield what was not measured, which results are upper bounds, and how judgements differ or are missing."""
+    yield from compared.unmeasured
+    yield from list_notes(list(compared))
     for result in compared:
-        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
+        if result.counts.missing:
+            without = f"{result.counts.missing} of {result.counts.queries} queries have no document, and score 0"
+            yield f"{result.system} on {result.dataset}: {without}"
+    yield from dict.fromkeys(
+        f"{result.dataset}: {note}" for result in compared for note in result.notes if note.kind == "judgements"
+    )
     for other in compared.systems[1:]:
         pair = compared.select(systems=[compared.systems[0], other])
         yield from (

@@ -49,7 +49,7 @@ class QueryChange(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str
     system: str
     query: str  # its id
-    text: str | None  # None if the dataset is not on this machine
+    text: str | None  # None if the dataset is not on this machine, or if only its judgements were given
     baseline_value: float
     value: float
     moved: list[MovedDocument] = []  # those that contribute most to the difference
@@ -83,17 +83,18 @@ def _change(pair: Pair, query: int, reader: "Reader") -> QueryChange:
     first = pair.baseline.result
     query_id, texts = first.query_ids[query], reader.texts(pair.baseline) or reader.texts(pair.other)
     before, after = (entry.result.per_query[pair.measure][query] for entry in (pair.baseline, pair.other))
-    ranks = [reader.ranks(entry) for entry in (pair.baseline, pair.other)]
+    first_ranks, ranks = reader.ranks(pair.baseline), reader.ranks(pair.other)
     moved: list[MovedDocument] = []
-    if texts and ranks[0] is not None and ranks[1] is not None:
-        grades, old, new = texts.relevant.get(query_id, {}), ranks[0].get(query_id, {}), ranks[1].get(query_id, {})
+    if texts and first_ranks is not None and ranks is not None:
+        grades = texts.relevant.get(query_id, {})
         known = texts.documents or reader.beginnings((pair.baseline, pair.other), grades)
-        moved = moved_documents(grades, old, new, cutoff_of(pair.measure), known, 1 if after > before else -1)
+        both, sign = (first_ranks.get(query_id, {}), ranks.get(query_id, {})), 1 if after > before else -1
+        moved = moved_documents(grades, *both, cutoff_of(pair.measure), known, sign)
     return QueryChange(
         dataset=first.dataset,
         system=pair.label,
         query=query_id,
-        text=texts.texts.get(query_id) if texts else None,
+        text=(texts.texts.get(query_id) or None) if texts else None,
         baseline_value=before,
         value=after,
         moved=moved,
@@ -153,15 +154,15 @@ class StoreReader(Reader):
 
     store: Store
     located: Mapping[str, tuple[Contract, Source | None]]  # datasets that were typed as folders
+    datasets: dict[str, Dataset | None] = field(default_factory=dict)  # by id, those that are open
     _runs: dict[int, Run | None] = field(default_factory=dict)  # by the id of the entry
     _ranks: dict[int, Ranks | None] = field(default_factory=dict)
     _texts: dict[str, QueryTexts | None] = field(default_factory=dict)  # by dataset
-    _datasets: dict[str, Dataset | None] = field(default_factory=dict)
 
     def dataset(self, result: Result) -> Dataset | None:
         """Return the dataset of a result; None if it is not on this machine or has changed. Downloads nothing."""
-        if result.dataset not in self._datasets:
-            self._datasets[result.dataset] = None
+        if result.dataset not in self.datasets:
+            self.datasets[result.dataset] = None
             with suppress(LexbenchError):
                 place = self.store.place(result.digests)
                 found = find_again(result.dataset, place) if place else (find_contract(result.dataset), None)
@@ -169,8 +170,8 @@ class StoreReader(Reader):
                 if contract is not None and (source or is_here(contract)):
                     data = open_dataset(contract, source)
                     if data.digests.items() <= result.digests.items():
-                        self._datasets[result.dataset] = data
-        return self._datasets[result.dataset]
+                        self.datasets[result.dataset] = data
+        return self.datasets[result.dataset]
 
     def texts(self, entry: Entry) -> QueryTexts | None:
         """Return the texts of the queries of a result: those beside it, or else of its dataset; None if that is not here."""

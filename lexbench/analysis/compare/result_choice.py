@@ -24,20 +24,21 @@ def select(
     known: Mapping[str, Sequence[str]] = {},
     seeds: Mapping[str, Sequence[str]] = {},
     where: str = "the store",
+    runs: Mapping[str, Results] = {},
 ) -> Results:
     """Return the systems that *names* stand for, in order and without repetitions: names, result files, or folders of these.
 
     "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
     last. Other names are looked up in the given files first, and then in the results *at_hand*, which messages call *where*
-    and which are read only if a name needs them. *known* has expressions by remembered name.
+    and which are read only if a name needs them. *known* has expressions by remembered name, *runs* the results of run files.
 
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
     at_hand = cache(at_hand)
     paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
-    paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
-    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths})
+    paths = [text for text in paths if text in runs or set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
+    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths if text not in runs}) | dict(runs)
     of_files = Results(entry for group in in_files.values() for entry in group.entries)
 
     def find(text: str) -> Results:

@@ -9,7 +9,7 @@ change fails with probability 1 - confidence at most, whether or not the commits
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,7 +27,6 @@ from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
 from lexbench.results import QueryTexts, Result, Timing
-from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.query_texts import query_texts, relevant_ranks
@@ -177,7 +176,7 @@ def measure(
     """Run the system of *gate*, or the object *system*, on its dataset or on *data* in memory.
 
     If *timed*, it is also timed in turn with its reference, if any. A dataset name that is a path below *folder* is read from
-    there. Raises LexbenchError if the run or a timing fails.
+    there. Raises LexbenchError if the run or a timing fails, or if the scores say nothing about a system.
     """
     if not timed:
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
@@ -193,10 +192,14 @@ def measure(
         if outcome.error or outcome.untimed:
             raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
     results = [outcome.result for outcome in outcomes if outcome.result]
+    for result in results:
+        if result.unmeasured:
+            raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     job, kept = plan.jobs[0], outcomes[0].kept
     opened = open_dataset(job.contract, job.source)
-    ranked = run_of(kept) if kept else cast(RunFile, job.system.retriever).read(job.contract.id)
+    given: Any = job.system.retriever  # without a run of its own it is a run file
+    ranked = run_of(kept) if kept else given.read(job.contract.id)
     texts = query_texts(opened, outcomes[0].corpus)
     return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 
@@ -226,10 +229,15 @@ def check(
 ) -> Report:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, or if it is of other data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other data or another measure.
     """
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+    if not any(baseline.values.values()):
+        raise CannotStart(
+            f"gate {gate.name!r}: its baseline is 0 for all queries, so no fall can be found; accept the scores of a system "
+            "that works: lexbench gate update"
+        )
     now = measured.baseline()
     changed = changes(baseline, now)
     if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):

@@ -243,6 +243,38 @@ class Files(Source):
         return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
 
 
+@dataclass(frozen=True)
+class JudgementsAlone(Source):
+    """A file of judgements without documents and queries, by which run files are scored."""
+
+    contract: Contract
+    file: Path
+
+    def documents(self) -> Iterator[Document]:
+        """Raise MissingData: there is nothing to search."""
+        raise MissingData(f"{self.file} has judgements, and no documents are beside it; only run files are scored without them")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the judged queries, without texts."""
+        yield from (Query(query, "") for query in dict.fromkeys(row.query_id for row in self.judgements()))
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in the order of the file."""
+        return read_judgements(self.file)
+
+    def place(self, kind: Kind, _record_id: str | None = None) -> str:
+        """Return the file of judgements, "" for others."""
+        return str(self.file) if kind == "judgements" else ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return that there are no documents."""
+        return {"documents": None}
+
+    def summary(self) -> str:
+        """Return the name of the file."""
+        return f"judgements {self.file.name}, no documents"
+
+
 def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
     """Return the files with the instructions of queries in the first of *folders* that has some, of the contract's split."""
     tables = next(filter(None, (find_tables(folder, "instructions") for folder in folders)), {})

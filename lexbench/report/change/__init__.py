@@ -15,6 +15,7 @@ from lexbench.analysis.compare.tables import Comparison, DatasetComparison, Diff
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.answer import Answer
+from lexbench.errors import CannotStart
 from lexbench.report.change import page
 from lexbench.report.change.facts import SIGNED, Change, Cost, MeasureChange, p_text, tables
 from lexbench.report.grid import comparable_timings
@@ -64,7 +65,13 @@ class Report(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(found: Compared, queries: int) -> Report:
-    """Return the report of a comparison, with the *queries* that each system gains and loses most on."""
+    """Return the report of a comparison, with the *queries* that each system gains and loses most on.
+
+    Raises CannotStart for a system that was not measured.
+    """
+    for on in found.comparison.datasets:
+        for system, why in on.unmeasured.items():
+            raise CannotStart(f"{system} was not measured on {on.dataset}, so there is nothing to report: {why}")
     by_system = zip(found.comparison.systems[1:], found.pairs, strict=True)
     changes = [
         _change(found.comparison, at, system, pairs, found.reader, queries) for at, (system, pairs) in enumerate(by_system)

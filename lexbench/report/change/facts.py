@@ -94,7 +94,7 @@ def tables(change: Change) -> list[Table]:
 def summary_table(change: Change) -> Table:
     """Return measures, judged share and costs of both systems."""
     several = len({one.dataset for one in change.measures}) > 1
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             one.dataset if several else one.measure,
             number(one.before),

@@ -90,7 +90,7 @@ def _significant_pairs(section: Section, results: Results, column: Column) -> li
     tested = [
         at
         for at, system in enumerate(section.systems)
-        if system.base is None and not system.bound
+        if system.base is None and not system.aside
         and all(system.label in of and measure in of[system.label].per_query for of, measure in columns)
     ]  # fmt: skip
     names = [section.systems[at].label for at in tested]

@@ -77,11 +77,11 @@ def panel_of(
 
 
 def testable(headline: str, systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> dict[int, Result]:
-    """Return the results that are tested, by the position of their system. Variants and upper bounds are not."""
+    """Return the results that are tested, by the position of their system. Variants and those aside are not."""
     return {
         at: result
         for at, result in enumerate(results)
-        if result and headline in result.per_query and systems[at].base is None and not systems[at].bound
+        if result and headline in result.per_query and systems[at].base is None and not systems[at].aside
     }
 
 
@@ -163,7 +163,7 @@ def plots_of(
         for n, result in scored.items()
         if result.sizes.get("index") and result.counts.documents
     }
-    bounds = {n: "an upper bound, not ranked" if systems[n].bound else "" for n in scored}
+    bounds = {n: f"{systems[n].aside}, not ranked" if systems[n].aside else "" for n in scored}
     plots = [
         _plot("index", ("Index size", "index bytes per document (log)", headline), sizes, effects, bounds, levels, lower=True)
     ]

@@ -160,11 +160,11 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         )
     datasets = [name for name in suite.datasets if name in results.datasets]
 
-    # The best systems first, upper bounds last.
+    # The best systems first; upper bounds and those that were not measured last.
     def standing(name: str) -> tuple[bool, int, float, str]:
         row = results.row(name)
         scores = {dataset: one.means[suite.headline] for dataset, one in row.items() if suite.headline in one.means}
-        return any(one.bound for one in row.values()), *_standing(scores, datasets), name
+        return any(one.aside for one in row.values()), *_standing(scores, datasets), name
 
     ours = results.select(systems=sorted(results.systems, key=standing))
     systems = systems_of(ours)
@@ -223,9 +223,8 @@ class _BoardReader(Reader):
         texts = published_texts(find_contract(result.dataset), result.query_ids)
         if not texts:
             return None
-        return QueryTexts(
-            dataset=result.dataset, digests={}, texts=dict(zip(result.query_ids, texts, strict=True)), relevant={}
-        )
+        named = dict(zip(result.query_ids, texts, strict=True))
+        return QueryTexts(dataset=result.dataset, digests={}, texts=named, relevant={})
 
 
 def _best_change(ours: Results, systems: Sequence[BoardSystem], panels: Sequence[Panel], headline: str) -> Change | None:
@@ -323,12 +322,17 @@ def _tied(result: Result, headline: str) -> float:
     return width if width > WIDE_TIE else 0.0
 
 
+def _said_nothing(result: Result, _headline: str) -> float:
+    return bool(result.unmeasured)
+
+
 # The text of a note, how strongly it applies to a result (0: not at all), and the format of that number.
 _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
+    ("Not measured and not ranked, because the lists say nothing about the system: {count} ({worst})", _said_nothing, ".0f"),
     ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.bound, ".0f"),
     (
         "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
-        lambda one, _: one.counts.missing / one.counts.queries,
+        lambda one, _: 0.0 if one.unmeasured else one.counts.missing / one.counts.queries,
         ".1%",
     ),
     ("Texts were cut to the model's maximum length in {count}, at most {most} of the documents ({worst})", _cut, ".0%"),
