@@ -14,6 +14,8 @@ from pathlib import Path
 from shlex import quote
 from statistics import stdev
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote as percent_encoded
+from urllib.parse import unquote
 
 import msgspec
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
+KEPT = 10  # documents per query whose ids a result keeps
 
 NoteKind = Literal[
     "bound",  # an upper bound: its weights were chosen on the tested queries
@@ -133,6 +136,12 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
+STAGES = ("encode_query", "search", "e2e")
+SINGLE, OFFLINE = "single-stream-1t", "offline"  # scenarios; offline has the number of threads behind it
+LEAST_PASSES, MOST_PASSES = 5, 5000  # timed passes of a process
+MOST_WARM_UP = 5  # passes
+ONE_THREAD = 1.05  # the most CPU time per wall time that one thread can take, with rounding
+MOST_OVERHEAD = 0.05  # share of e2e's p50, without a flag
 UNRANKED = {  # flags that keep a timing out of rankings
     "noisy": "noisy timing",
     "workers": "timing with workers",
@@ -201,6 +210,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     means: dict[str, float]  # by measure, in ir-measures' notation
     query_ids: list[str]
     per_query: dict[str, list[float]]  # in the order of query_ids
+    top: list[str] = []  # the ids of the first KEPT documents, as `kept_text` writes them, in that order; [] if not kept
     counts: Counts
     ties: dict[str, Tie] = {}
     incomplete: dict[str, Incomplete] = {}  # by measure, for measures that look at 20 documents at most
@@ -224,6 +234,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         for measure, mean in self.means.items():
             if not math.isfinite(mean):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
+
+
+_UNSAFE = re.compile(r"[\s%\ud800-\udfff]")  # white space, the sign of an escape, and bytes that are no UTF-8
+
+
+def kept_text(ids: Iterable[str]) -> str:
+    """Return ids in one text, separated by spaces, with white space in them as in addresses: `a%20b`."""
+    return " ".join(_UNSAFE.sub(lambda found: percent_encoded(found[0], errors="surrogateescape"), one) for one in ids)
+
+
+def kept_ids(text: str) -> list[str]:
+    """Return the ids in a text that `kept_text` wrote."""
+    return [unquote(one, errors="surrogateescape") for one in text.split(" ")] if text else []
 
 
 class SystemResults(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from lexbench.trec.qrels import judge_notes
 from lexbench.trec.runs import Filtered, Run
 from lexbench.types import Kind
 
-_SCORER = 1  # raise it when a measure's code or the form of a result changes
+_SCORER = 2  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)

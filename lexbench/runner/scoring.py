@@ -9,6 +9,7 @@ import numpy as np
 
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
+from lexbench.datasets.digests import qrels_sha256
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
@@ -16,7 +17,7 @@ from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import incomplete_report, tie_report, with_threshold
 from lexbench.measures import score as score_run
 from lexbench.plugins import Source
-from lexbench.results import Counts, Note, NoteKind, Result
+from lexbench.results import KEPT, Counts, Note, NoteKind, Result, kept_text
 from lexbench.runner.given import given_qrels
 from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import without_grade
@@ -80,7 +81,8 @@ def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, pre
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
-    return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes, *unknown_documents(run, judged.source)])
+    notes = [*judged.notes, *result.notes, *unknown_documents(run, judged.source)]
+    return msgspec.structs.replace(result, notes=notes, digests={"qrels": qrels_sha256(judged.qrels.judgements())})
 
 
 def score_ranked(
@@ -116,6 +118,7 @@ def score_ranked(
         means=scores.means,
         query_ids=list(scores.query_ids),
         per_query={name: values.tolist() for name, values in scores.values.items()},
+        top=_top(lists, scores.query_ids),
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
         ties=tie_report(lists, qrels, named),
         incomplete=incomplete_report(lists, qrels, named),
@@ -128,6 +131,14 @@ def score_ranked(
             *_short_lists(named, min(deepest, limit)),
         ],
     )
+
+
+def _top(lists: Run, query_ids: Sequence[str]) -> list[str]:
+    """Return the first documents of each query, as results keep them; "" for a query without any."""
+    starts = dict(zip(lists.query_ids, lists.offsets[:-1].tolist(), strict=True))
+    stops = dict(zip(lists.query_ids, lists.offsets[1:].tolist(), strict=True))
+    spans = [(starts.get(query, 0), min(stops.get(query, 0), starts.get(query, 0) + KEPT)) for query in query_ids]
+    return [kept_text(map(text_of, lists.table[lists.docs[start:stop]].tolist())) for start, stop in spans]
 
 
 def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:

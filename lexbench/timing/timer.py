@@ -19,7 +19,7 @@ import msgspec
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
 from lexbench.registry import replace_plugins
-from lexbench.results import Timing
+from lexbench.results import SINGLE, Timing
 from lexbench.runner.jobs import Outcome, failure
 from lexbench.runner.plan import Job
 from lexbench.runner.search import DatasetRunner, MadeRun, own_positions, read_run
@@ -129,7 +129,7 @@ class _Measurement:
     @property
     def processes(self) -> int:
         """The number of processes to measure in."""
-        return self.settings.processes if self.scenario == protocol.SINGLE and not self.here else 1
+        return self.settings.processes if self.scenario == SINGLE and not self.here else 1
 
     @property
     def _queries(self) -> list[Query]:
@@ -170,7 +170,7 @@ class _Measurement:
         """Measure in a fresh process (an object: in this one), and write the durations and conditions into *draft*."""
         named, retriever, runner, queries = self.job.system, self.system.retriever, self.runner, self._queries
         # The last core, because the operating system works mostly on the first. Not every operating system can pin processes.
-        single = self.scenario == protocol.SINGLE
+        single = self.scenario == SINGLE
         core = cores()[-1] if single and hasattr(os, "sched_setaffinity") else None
         task = protocol.Task(
             system=named.expression or "",

@@ -23,14 +23,14 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.foreign import PROCESS
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
-from lexbench.results import Result, Timing
+from lexbench.results import SINGLE, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.systems import imported, is_reusable, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
-from lexbench.timing.protocol import SINGLE, Settings
+from lexbench.timing.protocol import Settings
 from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
