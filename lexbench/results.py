@@ -52,6 +52,7 @@ NoteKind = Literal[
     "data issue",  # a known issue of a collection
     "judged share",  # systems differ in how many of their documents were judged
     "power",  # which difference the tests find
+    "test",  # what the tests assume, and these differences do not have
     "result",  # a line of the tables that is computed from the result
 ]
 
@@ -560,6 +561,9 @@ def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
                 )
 
 
+_SAME = 1e-9  # sums of doubles may differ in the last digits between processors
+
+
 def first_difference(one: Result, other: Result) -> str:
     """Return the first fact or query in which two results of one system differ, in words; "" if they agree."""
     facts = (("contract", one.contract, other.contract), ("data", one.digests, other.digests))
@@ -568,7 +572,7 @@ def first_difference(one: Result, other: Result) -> str:
             return f"they have different {what}"
     for measure in [name for name in one.per_query if name in other.per_query]:
         for query, value, second in zip(one.query_ids, one.per_query[measure], other.per_query[measure], strict=True):
-            if value != second:
+            if abs(value - second) > _SAME:
                 return f"{measure} of query {query} is {value:.4f} and {second:.4f}"
     return ""
 
@@ -576,14 +580,20 @@ def first_difference(one: Result, other: Result) -> str:
 def merged(by_person: Mapping[str, Results]) -> Results:
     """Return the results of several people, by their names, with who ran each.
 
-    A system whose results differ between people has a row per person, named "SYSTEM (PERSON)". Raises CannotStart if results on
-    one dataset are not comparable.
+    A system whose results differ between people, e.g. in settings, has a row per person, named "SYSTEM (PERSON)". Raises
+    CannotStart if results on one dataset are not comparable, or if one recipe has two different results on the same data.
     """
-    firsts: dict[tuple[str, str, str], Result] = {}  # by suite, system and dataset: the first person's
+    firsts: dict[tuple[str, str, str], tuple[str, Result]] = {}  # by suite, system and dataset: the first person's
     differing: set[tuple[str, str]] = set()  # suites and systems
-    for entry in (entry for results in by_person.values() for entry in results.entries):
+    for who, entry in ((who, entry) for who, results in by_person.items() for entry in results.entries):
         place = entry.suite, entry.result.system
-        if first_difference(firsts.setdefault((*place, entry.result.dataset), entry.result), entry.result):
+        whose, first = firsts.setdefault((*place, entry.result.dataset), (who, entry.result))
+        if difference := first_difference(first, entry.result):
+            if _contradict(first, entry.result):
+                raise CannotStart(
+                    f"{whose} and {who} have different results of {first.system} on {first.dataset}, from one recipe and the "
+                    f"same data: {difference}; run it again on both machines"
+                )
             differing.add(place)
     entries = []
     for who, results in by_person.items():
@@ -595,6 +605,35 @@ def merged(by_person: Mapping[str, Results]) -> Results:
     for suite in everyone.suites:
         everyone.select(suite=suite).check_comparable()
     return everyone
+
+
+_MOST_CHANGED, _MOST_MOVED = 0.25, 0.01  # share of the queries, and of a mean, that rounding may change with a model
+
+
+def _contradict(one: Result, other: Result) -> bool:
+    """Return whether two different results cannot both be of the recipe that both state, on the data that both state.
+
+    Models round differently on other processors, which can swap documents of nearly equal scores in some queries.
+    """
+    stated = (one.recipe, one.depth, one.digests, one.query_ids)
+    if not one.recipe or stated != (other.recipe, other.depth, other.digests, other.query_ids):
+        return False
+    if not _has_model(one.recipe):
+        return True
+    for measure in one.per_query.keys() & other.per_query.keys():
+        pairs = list(zip(one.per_query[measure], other.per_query[measure], strict=True))
+        changed = sum(abs(value - second) > _SAME for value, second in pairs)
+        if changed > _MOST_CHANGED * len(pairs) or abs(one.means[measure] - other.means[measure]) > _MOST_MOVED:
+            return True
+    return False
+
+
+def _has_model(recipe: Any) -> bool:
+    """Return whether a recipe has an encoder, a reranker, or another plug-in with files of its own."""
+    if isinstance(recipe, Mapping):
+        plugin = str(recipe.get("plugin", "")).rpartition(":")[2]
+        return plugin.startswith(("encoders/", "rerankers/")) or "identity" in recipe or any(map(_has_model, recipe.values()))
+    return isinstance(recipe, list) and any(map(_has_model, recipe))
 
 
 R = TypeVar("R")

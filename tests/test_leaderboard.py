@@ -17,6 +17,7 @@ from tiny import ended
 from lexbench import catalog, registry
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
+from lexbench.errors import CannotStart
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
@@ -24,7 +25,7 @@ from lexbench.report.leaderboard.board import family, shareable
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Entry, Exposure, Results, SystemResults, Tie, file_name, load, write_results
+from lexbench.results import Counts, Entry, Exposure, Results, SystemResults, Tie, file_name, load, merged, write_results
 from lexbench.suites import suite as suite_named
 from lexbench.table import escape
 
@@ -89,7 +90,8 @@ def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path):
     A noisy timing has ~, one of other documents has ≠.
     """
     flags = {"half": [], "long": ["noisy"], "third": ["noisy", "differs"]}
-    made = [samples.result(name, [value], documents=10, sizes={"index": 123_456}, timings=[samples.timing(99.96, flags=flag)])
+    made = [samples.result(name, [value], documents=10, sizes={"index": 123_456},
+                           timings=[samples.timing(99.96, flags=flag, queries=1)])
             for (name, flag), value in zip(flags.items(), (0.03125, 0.13474957, 1 / 3), strict=True)]  # fmt: skip
     write_results(made, "pydoc", tmp_path)
     read = leaderboard.read_board(tmp_path)
@@ -108,7 +110,9 @@ def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path):
 def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
     """The column has the machine and k that most systems were timed with."""
     timings = {"a": ("f1", 1000), "b": ("f1", 1000), "c": ("f2", 1000), "d": ("f1", 10)}
-    made = [result(name, timings=[samples.timing(50, fingerprint=machine, k=k)]) for name, (machine, k) in timings.items()]
+    made = [
+        result(name, timings=[samples.timing(50, machine={"name": machine}, k=k)]) for name, (machine, k) in timings.items()
+    ]
 
     rows = table_rows(tmp_path, made)
     assert {name: cells[2] for name, cells in rows.items()} == {"a": "50.0", "b": "50.0", "c": "—", "d": "—"}
@@ -347,3 +351,42 @@ def test_notes_of_a_table():
     assert "2 queries of the run have no judgements and do not count" in notes
     assert "3 documents with the query's own id were dropped" in notes
     assert "other orders of ties give nDCG@10 [0.4000, 0.6000]" in notes
+
+
+# ---- two people's results of one recipe --------------------------------------------------------------------------------------
+
+LEXICAL = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9}}
+NEURAL = {"plugin": "retrievers/encoded", "version": 2, "settings": {"encoder": {"plugin": "encoders/dense", "settings": {}}}}
+
+
+def of_two(made, values, others, **facts):
+    """Merge the results of Ann and Bo, of one system on the same data, with these values of queries."""
+    digests = {"queries": "q", "qrels": "j", "corpus": "c"}
+    ann = samples.result("one", values, recipe=made, digests=digests)
+    bo = samples.result("one", others, **({"recipe": made, "digests": digests} | facts))
+    return merged({"Ann": Results([ann]), "Bo": Results([bo])})
+
+
+def test_two_results_of_one_recipe_on_the_same_data_are_refused():
+    """The message names both people, the system and the first query that differs. Other last digits are no difference."""
+    with pytest.raises(CannotStart) as refused:
+        of_two(LEXICAL, [0.5, 0.5, 0.25], [0.5, 1.0, 0.25])
+    assert "Ann and Bo have different results of one on pydoc/test" in str(refused.value)
+    assert "nDCG@10 of query q01 is 0.5000 and 1.0000" in str(refused.value)
+
+    assert of_two(LEXICAL, [0.5, 0.5], [0.5, 0.5 + 1e-12]).systems == ["one"]
+
+
+def test_another_recipe_or_code_is_another_system():
+    """Two people's results of different settings, versions or code of a plug-in have a row each."""
+    for other in (LEXICAL | {"version": 1}, LEXICAL | {"code": "0123"}, LEXICAL | {"settings": {"k1": 2.0}}):
+        assert of_two(LEXICAL, [0.5, 0.5], [0.5, 1.0], recipe=other).systems == ["one (Ann)", "one (Bo)"]
+
+
+def test_a_model_may_round_differently_on_another_processor():
+    """A few queries may differ by a swap of documents; many, or a mean that is off by .01, cannot be of one model."""
+    values = [0.5] * 100
+    assert of_two(NEURAL, values, [0.49, *values[1:]]).systems == ["one (Ann)", "one (Bo)"]
+    for others in ([0.51] * 50 + [0.5] * 50, [1.0] * 3 + values[3:]):
+        with pytest.raises(CannotStart, match="Ann and Bo have different results of one"):
+            of_two(NEURAL, values, others)

@@ -86,7 +86,7 @@ FALSIFIED = {
     "other judgements": (within("digests", "qrels", to="0" * 64), "its SHA-256 of the judgements is 0000000000000000"),
     "other query texts": (within("digests", "queries", to="0" * 64), "its SHA-256 of the queries is 0000000000000000"),
     "another corpus": (within("digests", "corpus", to="0" * 64), "its SHA-256 of the corpus is 0000000000000000"),
-    "no digests": ({"digests": {}}, "it has no SHA-256 of the queries"),
+    "no digests": ({"digests": {}}, "it has no SHA-256 of the judgements"),
     "version 99": ({"contract": "cranfield@99"}, "under the contract cranfield@99, and this lexbench has cranfield@2"),
     "version 0": ({"contract": "cranfield@0"}, "under the contract cranfield@0"),
     "no contract": ({"contract": "none"}, "under the contract none"),

@@ -365,8 +365,11 @@ def judgement_notes(runner: DatasetRunner) -> list[Note]:
 
 
 def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[Note]:
-    """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates."""
-    if not system.retriever.candidates:
+    """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates.
+
+    Continuous grades have no threshold that a recall could use.
+    """
+    if not system.retriever.candidates or runner.dataset.qrels.continuous:
         return []
     recall = with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
     mean = score_run(run, runner.dataset.qrels, [recall]).means[recall]

@@ -174,7 +174,9 @@ def _by_first_rank(one: _Scored, other: _Scored, faults: Callable[[NDArray[np.bo
         yield from faults(one.values > reach + _CLOSE, "has the first relevant document too deep for it")
     if one.kind in _BINARY and one.rel == other.rel:
         yield from faults((one.values > 0) & (first > one.cutoff), "has the first relevant document below its cutoff")
-        yield from faults((one.values <= 0) & (first <= one.cutoff), "has a relevant document within its cutoff")
+        yield from faults(
+            (one.values <= 0) & np.isfinite(first) & (first <= one.cutoff), "has a relevant document within its cutoff"
+        )
     if one.kind == "P" and one.rel == other.rel:
         most = np.maximum(0, one.cutoff - first + 1) / one.cutoff
         yield from faults(one.values > most + _CLOSE, "has the first relevant document too deep for it")

@@ -46,19 +46,6 @@ def collection(chance: random.Random, *, continuous: bool) -> dict[str, Any]:
     return {"corpus": corpus, "queries": queries, "qrels": qrels}
 
 
-def lucky(seed: int) -> Any:
-    """Return a search function with a random order, which is the same for equal queries."""
-
-    def search(queries: list[str], k: int) -> dict[str, dict[str, float]]:
-        found = {}
-        for number, query in enumerate(queries):
-            numbers = np.random.default_rng([seed, len(query)]).permutation(5)[:k]
-            found[str(number)] = {f"d{one}": float(-rank) for rank, one in enumerate(numbers.tolist()) if one}
-        return found
-
-    return search
-
-
 def suite(number: int, folder: Path, *, timed: bool, light: bool = False) -> int:
     """Make the results of the random suite *number* in *folder* and read them; return how many there are.
 

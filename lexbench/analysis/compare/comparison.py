@@ -24,6 +24,7 @@ from lexbench.analysis.compare.tables import (
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.cautions import cautions
 from lexbench.analysis.significance.noninferiority import noninferiority
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
@@ -107,10 +108,17 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=list(_notes(chosen, compared, all_asked=bool(datasets))),
+        notes=[*_cautions(values, labels), *_notes(chosen, compared, all_asked=bool(datasets))],
         slices=_on_slices(compared, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
+
+
+def _cautions(values: Mapping[str, NDArray[np.float64]], labels: Sequence[str]) -> Iterator[str]:
+    """Yield what the tests of *values* (systems, queries), by dataset, assume and the differences do not have."""
+    for dataset, rows in values.items():
+        differences = {name: row - rows[0] for name, row in zip(labels[1:], rows[1:], strict=True)}
+        yield from (note.text for note in cautions(dataset, differences))
 
 
 def _selected(
@@ -192,7 +200,7 @@ def _difference(
     return Difference(
         system=result.system,
         difference=float(differences.mean()),
-        interval=bootstrap.interval(differences, level=level),
+        interval=bootstrap.difference_interval(differences, level=level),
         p=p,
         corrected=p,
         wins=int((differences > 0).sum()),
@@ -247,7 +255,7 @@ def _means(
                 MeanDifference(
                     system=system,
                     difference=float(np.average([(one[at] - one[0]).mean() for one in members], weights=aggregate.weights)),
-                    interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
+                    interval=bootstrap.macro_difference_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
             ],

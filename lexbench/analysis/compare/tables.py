@@ -58,7 +58,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     difference: float
-    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
+    interval: tuple[float, float]  # 95 %, bootstrap-t over queries
     p: float  # two-sided paired randomisation test
     corrected: float  # p by Holm over all tests of the comparison
     wins: int  # queries on which the system is better
@@ -264,7 +264,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     family = sum(len(on.differences) for on in comparison.datasets)
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
-        f"{family} comparison{'s' * (family > 1)}; 95 %: paired bootstrap over queries, not corrected"
+        f"{family} comparison{'s' * (family > 1)}; 95 %: bootstrap-t over queries, not corrected"
     )
     detectable = [(one.detectable, on) for on in comparison.datasets for one in on.differences if one.detectable is not None]
     if detectable:

@@ -50,7 +50,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     queries: int
     before: float  # mean of the baseline
     after: float
-    interval: tuple[float, float]  # 95 % of the difference, paired bootstrap over queries
+    interval: tuple[float, float]  # 95 % of the difference, bootstrap-t over queries
     margin: float
     p: float  # one-sided: that the system is not worse; 1 if no query differs
     level: float  # p must be at most this to fail
@@ -97,7 +97,7 @@ def judge(
         queries=len(before),
         before=float(before.mean()),
         after=float(after.mean()),
-        interval=bootstrap.interval(differences),
+        interval=bootstrap.difference_interval(differences),
         margin=margin,
         p=p,
         level=level,

@@ -296,8 +296,9 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
     lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
-    power = [note.text for note in notes if note.kind == "power"]
-    return [*lines[: _NOTES - len(power[:1])], *power[:1]]
+    tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
+    last = [text for text in tests if text]
+    return [*lines[: _NOTES - len(last)], *last]
 
 
 # ---- the commands that repeat a board: exactly its datasets, systems, measures and timing -----------------------------------
