@@ -47,6 +47,7 @@ NoteKind = Literal[
     "run",  # what is odd about a run file
     "index",  # what is odd about what was indexed
     "model",  # what a model does with texts
+    "too good",  # a sign that it was made from the judgements
     "seen in training",  # a model was trained on the tested queries
     "approximate search",  # which share of the exact result an engine finds
     "data issue",  # a known issue of a collection

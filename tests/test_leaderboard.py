@@ -21,7 +21,7 @@ from lexbench.errors import CannotStart
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
-from lexbench.report.leaderboard.board import family, shareable
+from lexbench.report.leaderboard.board import family, shareable, systems_of
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
@@ -351,6 +351,25 @@ def test_notes_of_a_table():
     assert "2 queries of the run have no judgements and do not count" in notes
     assert "3 documents with the query's own id were dropped" in notes
     assert "other orders of ties give nDCG@10 [0.4000, 0.6000]" in notes
+
+
+@pytest.mark.parametrize(
+    ("facts", "shared"),
+    [
+        ({}, True),
+        ({"timings": [samples.timing(110)]}, True),
+        ({"timings": [samples.timing(100_000)]}, False),
+        ({"timings": [samples.timing(100, flags=["cached"])]}, False),
+        ({"exposure": Exposure(status="unknown")}, False),
+        ({"sizes": {"index": 5, "model": 9}}, False),
+        ({"sizes": {"index": 6}}, False),
+    ],
+)
+def test_equal_systems_share_a_row_only_if_nothing_shown_differs(facts, shared):
+    """Equal scores are not enough: speed, exposure, and the bytes of index and model are in the same row."""
+    given = {"sizes": {"index": 5}, "timings": [samples.timing(100)]}
+    made = [samples.result("a", **given), samples.result("b", **(given | facts))]
+    assert [system.base for system in systems_of(Results(made))] == [None, 0 if shared else None]
 
 
 # ---- two people's results of one recipe --------------------------------------------------------------------------------------

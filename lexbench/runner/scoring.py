@@ -1,11 +1,12 @@
 """Scoring a run under a contract: from ranked lists to a result. `lexbench run`, `score` and `pool` use it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
@@ -20,7 +21,7 @@ from lexbench.plugins import Source
 from lexbench.results import KEPT, Counts, Note, NoteKind, Result, kept_text
 from lexbench.runner.given import given_qrels
 from lexbench.trec.ids import bytes_of, text_of
-from lexbench.trec.judged_run import without_grade
+from lexbench.trec.judged_run import join, without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 
@@ -129,6 +130,7 @@ def score_ranked(
             *without_relevant(qrels),
             *_unjudged(run, qrels),
             *_short_lists(named, min(deepest, limit)),
+            *too_good(lists, qrels, scores.values),
         ],
     )
 
@@ -205,6 +207,29 @@ def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
     line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} would look at more"
     return [Note("short lists", line)] if deeper else []
+
+
+_ENOUGH = 20  # queries, from which on a coincidence is unlikely
+_PERFECT = 0.95  # share of the queries
+
+
+def too_good(lists: Run, qrels: Qrels, values: Mapping[str, NDArray[np.float64]]) -> Iterator[Note]:
+    """Yield a note for each sign that *lists* were made from the judgements; *values* are those of queries, by measure."""
+    judged, best = join(lists, qrels), np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
+    relevant = judged.relevant(1)
+    if len(qrels.query_ids) < _ENOUGH:
+        return
+    graded = next((name for name in values if name.startswith("nDCG")), None)
+    answerable = int(np.count_nonzero(best > 0))
+    perfect = int(np.count_nonzero(values[graded][best > 0] >= 1)) if graded else 0
+    if perfect and perfect >= _PERFECT * answerable:
+        yield Note("too good", f"{graded} is 1 for {perfect} of {answerable} queries that have a relevant document")
+    returned = int(judged.retrieved.sum())
+    incomplete = np.diff(qrels.offsets).min() < len(np.unique(lists.docs))
+    if returned and len(judged.entry) == returned and incomplete:
+        yield Note("too good", f"all {returned:,} documents in its lists are judged for their query")
+    if returned and np.array_equal(judged.retrieved, relevant) and len(np.unique(relevant)) > 1:
+        yield Note("too good", "each of its lists is as long as the query has relevant documents")
 
 
 def noted(kind: NoteKind, lines: Iterable[str]) -> tuple[Note, ...]:

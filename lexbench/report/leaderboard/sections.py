@@ -272,6 +272,11 @@ def _tied(result: Result, headline: str) -> float:
 _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
     ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.bound, ".0f"),
     (
+        "Signs of a result made from the judgements: {count}, e.g. {worst}; see its notes on the page",
+        lambda one, _: sum(note.kind == "too good" for note in one.notes),
+        ".0f",
+    ),
+    (
         "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
         lambda one, _: one.counts.missing / one.counts.queries,
         ".1%",
