@@ -67,7 +67,9 @@ def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
     """Return the exposure of a model of the catalogue according to its entry."""
     data = _stated_training(entry)
     if data is None:
-        return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
+        if entry.weights == "unneeded":
+            return Exposure(status=ZERO_SHOT)
+        return Exposure(status=UNKNOWN, because=[f"the catalogue does not say what {entry.name} was trained on"])
     return exposure_to(data, contract, entry.name)
 
 

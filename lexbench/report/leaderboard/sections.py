@@ -123,7 +123,7 @@ def published_grid(
 
 
 _SEVERAL = 3  # datasets; with so many, a column counts how often each system is the best
-_NOTES = 5  # at most
+_NOTES = 6  # at most
 
 
 def board(results: Results, published: str = "few") -> Board:
@@ -281,13 +281,18 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
         lambda one, _: one.counts.missing / one.counts.queries,
         ".1%",
     ),
+    (
+        "Nothing says what the models were trained on in {count}: they may have seen the test data (?), e.g. {worst}",
+        lambda one, _: one.exposure is None or one.exposure.status == UNKNOWN,
+        ".0f",
+    ),
     ("Texts were cut to the model's maximum length in {count}, at most {most} of the documents ({worst})", _cut, ".0%"),
     ("Ties leave {headline} open in {count}, by at most {most} ({worst})", _tied, ".4f"),
 )
 
 
 def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Note]) -> list[str]:
-    """Return at most five lines about *results*: one per kind of note, with the worst case.
+    """Return at most six lines about *results*: one per kind of note, with the worst case.
 
     *notes* are all notes of the panels. Data issues are only counted, and at most one note on the power of tests is shown.
     """
