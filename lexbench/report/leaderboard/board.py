@@ -92,7 +92,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     published: Grid | None
     datasets: tuple[Panel, ...]
     better: tuple[tuple[int, int], ...]  # positions of systems: the first is significantly better over the datasets
-    notes: tuple[str, ...]  # by kind, at most five
+    notes: tuple[str, ...]  # by kind, at most six
     names: tuple[str, ...]  # what names stand for
     command: str
     made: tuple[str, ...]

@@ -13,13 +13,14 @@ from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
-from lexbench.errors import CannotStart, CommandError, visible
+from lexbench.errors import CannotStart, CommandError, listed, visible
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
 from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
 from lexbench.report.leaderboard.panels import panel_of
 from lexbench.report.run import WIDE_TIE, names
 from lexbench.results import DATASETS, EXPOSURES, Note, Result, Results, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
+from lexbench.storage.code import codes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite, suite_names, suite_of_results
 from lexbench.table import number
@@ -303,12 +304,26 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
             worst = max(extents, key=lambda name: extents[name])
             count, most = f"{len(extents)} of {len(results)} results", format(extents[worst], form).removeprefix("0")
             lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
+    lines += _code_notes(results)
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
     lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
     tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
     last = [text for text in tests if text]
     return [*lines[: _NOTES - len(last)], *last]
+
+
+def _code_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line on systems whose code is not part of a release, and one on systems with results of several codes."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for result in results:
+        found.setdefault(result.system, set()).add(tuple(sorted(codes(result.recipe))))
+    several = [name for name, of in found.items() if len(of) > 1]
+    if several:
+        yield f"Results of several versions of one code, which are several systems: {listed(several, _FEW)}; run them again"
+    own = [f"{name} ({', '.join(dict.fromkeys(next(iter(of))))})" for name, of in found.items() if len(of) == 1 and any(of)]
+    if own:
+        yield f"Code of the user, by its digest: {listed(own, _FEW)}"
 
 
 # ---- the commands that repeat a board: exactly its datasets, systems, measures and timing -----------------------------------
