@@ -79,8 +79,9 @@ test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulat
 	$(BIN)/python tools/aarch64.py build/aarch64 -q -m 'not slow' -k 'not published_scores' $(addprefix tests/test_,$(addsuffix .py, \
 		analysis bm25 dense_engines impact multi_vectors reading selection trec vector_formats))
 
-test-faults: .venv/.dev  ## kill, starve, damage and race lexbench, and count the outcomes: TRIALS=1000 for a thousand kills
+test-faults: .venv/.dev  ## kill, starve, damage and race lexbench and servers, and count the outcomes: TRIALS=1000 for a thousand kills
 	$(BIN)/python tests/robustness/fault_campaign.py --trials $(or $(TRIALS),40)
+	$(BIN)/python tests/robustness/server_campaign.py --trials $(or $(TRIALS),10)
 
 docs: .venv/.docs  ## build the documentation into build/docs, warnings being errors
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs

@@ -8,20 +8,20 @@ Each row has a process of its own and a time limit; the most valuable rows come 
 "not measured". The JSON file is written after each row, with what was measured of a row that was cut off. Models have random
 weights in the shape of known ones. Rates are by the clock, of the fastest pass; GPUs are waited for. In brackets: times as fast
 as the best peer of the same row in the same precision. A peer that is not installed is left out by name. Encoders do what
-`lexbench run` does, writing included. Needs: the extra `neural`, sentence-transformers; faiss with GPUs and PyLate if they are
-there.
+`lexbench run` does, writing included; their peers get every fourth text, because they take several times as long. Needs: the
+extra `neural`, sentence-transformers; faiss with GPUs and PyLate if they are there.
 """
 
 import argparse
 import json
 import math
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,9 +31,12 @@ from numpy.typing import NDArray
 
 Work = Callable[[], Any]
 LIMIT = 480  # seconds
+LEAST = 10  # seconds; a row does not begin with less
 PASSES = 3  # of each contender, after one that is not timed
+ENOUGH = 6  # seconds; a contender that has computed so long begins no other pass
 BLOCK = 50_000  # documents in a block of beir's search
-PEER_BATCHES = (32, 128, 512)  # the best of them counts
+PEER_BATCHES = (128, 512, 32)  # the best of them counts
+PRELOADED = ["torch", "transformers", "sentence_transformers", "scipy.sparse", "lexbench.encodings.encoding"]
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense products in bfloat16 per second, by the makers (SXM)
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
 TINY_MODEL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
@@ -55,7 +58,7 @@ class Bench:
     """What a row measures, written after each contender."""
 
     def __init__(self, given: argparse.Namespace, file: Path, seconds: float) -> None:
-        self.device, self.tiny, self.folder = given.device, given.tiny, file.parent
+        self.device, self.tiny, self.folder = given.device, given.tiny, file.parent  # rows share the models in the folder
         self._file, self._end = file, time.monotonic() + seconds
         self.found: dict[str, Any] = {"rates": {}, "left_out": {}, "facts": {}}
         self.write()
@@ -67,6 +70,10 @@ class Bench:
     def size(self, full: int, tiny: int) -> int:
         """Return a number of texts or the like."""
         return tiny if self.tiny else full
+
+    def batches(self) -> Sequence[int]:
+        """Return the batches of peers."""
+        return PEER_BATCHES[:1] if self.tiny else PEER_BATCHES
 
     def fact(self, name: str, value: Any) -> None:
         """Note a figure beside the rates."""
@@ -85,6 +92,7 @@ class Bench:
         answer, fastest = None, math.inf
         try:
             work = prepare()
+            first = time.perf_counter()
             for number in range(PASSES + 1):
                 begin = time.perf_counter()
                 answer = work()
@@ -94,7 +102,7 @@ class Bench:
                     fastest = min(fastest, took)
                     self.found["rates"][name] = count / fastest
                     self.write()
-                if time.monotonic() + 2 * took > self._end:
+                if time.monotonic() + 2 * took > self._end or (number and time.perf_counter() - first > ENOUGH):
                     break
         except Exception as error:  # noqa: BLE001 - whatever a peer raises
             self.left_out(name, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
@@ -141,8 +149,11 @@ class Memory:
         yield from self._documents[start:stop]
 
 
-def write_dense(folder: Path, kind: str, sizes: dict[str, int]) -> str:
-    """Write a dense model of sentence-transformers with random weights; return its folder."""
+def write_dense(place: Path, kind: str, sizes: dict[str, int]) -> str:
+    """Return the folder, inside *place*, of a dense model of sentence-transformers with random weights, and write it once."""
+    folder = place / f"{kind}-{sizes.get('hidden_size', 768)}"
+    if (folder / "model").exists():
+        return str(folder / "model")
     import torch
     import transformers
     from encoding import vocabulary
@@ -186,17 +197,20 @@ def encode(bench: Bench, kind: str, sizes: dict[str, int], tokens: int, count: i
     ours = Dense(folder, pooling="mean", dtype="bfloat16", device=bench.device, document_length=512)
     bench.contend("lexbench bfloat16", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
 
-    def theirs(batch: int) -> Work:
+    @cache
+    def model() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        model = SentenceTransformer(folder, device=bench.device, model_kwargs={"dtype": torch.bfloat16})
-        return lambda: model.encode(chosen, batch_size=batch, show_progress_bar=False)
+        return SentenceTransformer(folder, device=bench.device, model_kwargs={"dtype": torch.bfloat16})
 
-    for batch in PEER_BATCHES[:1] if bench.tiny else reversed(PEER_BATCHES):
-        bench.contend(f"sentence-transformers bfloat16 {batch}", len(chosen), partial(theirs, batch))
     one = texts(bench.size(40, 3), 12)
     bench.contend("lexbench, queries alone", len(one), lambda: lambda: [ours.encode_query([text]) for text in one])
     bench.contend("lexbench, queries together", len(one), lambda: lambda: ours.encode_query(one))
+    some = chosen[::4]
+    for batch in bench.batches():
+        more = {"batch_size": batch, "show_progress_bar": False}
+        name = f"sentence-transformers bfloat16 {batch}"
+        bench.contend(name, len(some), lambda more=more: partial(model().encode, some, **more))
     # Multiplications and additions: of the layers' weights, and of attention.
     shape = {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072} | sizes
     width, layers, inner = shape["hidden_size"], shape["num_hidden_layers"], shape["intermediate_size"]
@@ -217,19 +231,20 @@ def splade(bench: Bench) -> None:
 
     folder = bench.folder / "splade"
     write_model("sparse", folder, TINY_MODEL if bench.tiny else {})
-    chosen = texts(bench.size(24_000, 12), 80)
+    chosen = texts(bench.size(12_288, 12), 80)
     documents = Memory(chosen)
     ours = SparseMLM(str(folder), dtype="bfloat16", device=bench.device, document_length=256, dense_ok=True)
     bench.contend("lexbench bfloat16", len(chosen), lambda: partial(encoded, ours, documents, bench.folder))
 
+    some = chosen[::4]
+
     def theirs(batch: int) -> Work:
         from encoding import peer
 
-        encode = peer("sparse", str(folder), "bfloat16", batch, bench.device)
-        return lambda: encode(chosen)
+        return partial(peer("sparse", str(folder), "bfloat16", batch, bench.device), some)
 
-    for batch in PEER_BATCHES[:1] if bench.tiny else (128, 32, 512):
-        bench.contend(f"SparseEncoder bfloat16 {batch}", len(chosen), partial(theirs, batch))
+    for batch in bench.batches():
+        bench.contend(f"SparseEncoder bfloat16 {batch}", len(some), partial(theirs, batch))
 
 
 def cross_encoder(bench: Bench) -> None:
@@ -246,22 +261,23 @@ def cross_encoder(bench: Bench) -> None:
     sizes = TINY_MODEL if bench.tiny else MINILM
     transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=1, **sizes)).save_pretrained(folder)
     transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())}).save_pretrained(folder)
-    chosen = texts(bench.size(40_000, 12), 80)
+    chosen = texts(bench.size(16_384, 12), 80)
     queries = np.repeat(texts(len(chosen) // 4, 9), 4).tolist()
     ours = CrossEncoder(str(folder), length=512, dtype="bfloat16", device=bench.device)
     documents = [Document("", text) for text in chosen]
     bench.contend("lexbench bfloat16", len(chosen), lambda: lambda: ours.score(queries, documents))
 
-    def theirs(batch: int) -> Work:
+    @cache
+    def model() -> Any:
         import sentence_transformers
 
         settings = {"device": bench.device, "max_length": 512, "model_kwargs": {"dtype": torch.bfloat16}}
-        model = sentence_transformers.CrossEncoder(str(folder), **settings)
-        pairs = list(zip(queries, chosen, strict=True))
-        return lambda: model.predict(pairs, batch_size=batch, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+        return sentence_transformers.CrossEncoder(str(folder), **settings)
 
-    for batch in PEER_BATCHES[:1] if bench.tiny else reversed(PEER_BATCHES):
-        bench.contend(f"CrossEncoder bfloat16 {batch}", len(chosen), partial(theirs, batch))
+    some = list(zip(queries, chosen, strict=True))[::4]
+    for batch in bench.batches():
+        more = {"batch_size": batch, "activation_fn": torch.nn.Identity(), "show_progress_bar": False}
+        bench.contend(f"CrossEncoder bfloat16 {batch}", len(some), lambda more=more: partial(model().predict, some, **more))
 
 
 def flat(bench: Bench) -> None:
@@ -381,13 +397,13 @@ def maxsim(bench: Bench) -> None:
     def scores(asking: Any, documents: Any) -> Any:
         return torch.einsum("ash,bth->abst", asking, documents).amax(3).sum(2)
 
-    peer = "torch as PyLate scores"
-    if find_spec("pylate"):
+    try:
         from pylate.scores import colbert_scores as scores
 
         peer = "PyLate"
-    else:
-        bench.left_out("PyLate", "it is not installed; torch computes its formula")
+    except ImportError as error:
+        peer = "torch as PyLate scores"
+        bench.left_out("PyLate", f"it is not installed, so torch computes its formula: {error}")
     kinds = ("float32", "bfloat16")
     lists = {kind: bench.contend(f"lexbench {kind}", asked, partial(ours, kind)) for kind in kinds}
     other = {kind: bench.contend(f"{peer} {kind}", asked, partial(theirs, kind)) for kind in kinds}
@@ -403,13 +419,13 @@ def shared(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 ROWS: dict[str, Row] = {
     "flat": Row("queries/s", "1.5", 110, flat),
-    "bert-base-250": Row("documents/s", "1.3", 60, lambda one: encode(one, "bert", {}, 250, 8000)),
-    "bert-base-60": Row("documents/s", "2", 45, lambda one: encode(one, "bert", {}, 60, 30_000)),
+    "bert-base-250": Row("documents/s", "1.3", 45, lambda one: encode(one, "bert", {}, 250, 8192)),
+    "bert-base-60": Row("documents/s", "2", 45, lambda one: encode(one, "bert", {}, 60, 16_384)),
     "splade": Row("documents/s", "3", 60, splade),
     "maxsim": Row("queries/s", "2", 45, maxsim),
     "cross-encoder": Row("pairs/s", "1.5", 45, cross_encoder),
-    "minilm-60": Row("documents/s", "2", 45, lambda one: encode(one, "bert", MINILM, 60, 60_000)),
-    "modernbert-250": Row("documents/s", "1.3", 60, lambda one: encode(one, "modernbert", {}, 250, 6000)),
+    "minilm-60": Row("documents/s", "2", 45, lambda one: encode(one, "bert", MINILM, 60, 32_768)),
+    "modernbert-250": Row("documents/s", "1.3", 60, lambda one: encode(one, "modernbert", {}, 250, 4096)),
 }
 
 
@@ -423,21 +439,35 @@ def card() -> str:
     return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else ""
 
 
-def in_own_process(name: str, given: argparse.Namespace, seconds: float) -> dict[str, Any]:
+def measure(name: str, given: argparse.Namespace, file: Path, seconds: float) -> None:
+    """Measure a row for so many *seconds*, and write it into *file*; what goes to stderr is written beside it."""
+    with file.with_suffix(".err").open("w", encoding="utf-8") as errors:
+        os.dup2(errors.fileno(), sys.stderr.fileno())
+        bench = Bench(given, file, seconds)
+        ROWS[name].measure(bench)
+        from lexbench.devices import peak_gpu_memory
+
+        bench.fact("most memory of the GPU in tensors, MiB", peak_gpu_memory() >> 20)
+
+
+def in_own_process(name: str, given: argparse.Namespace, seconds: float, folder: Path) -> dict[str, Any]:
     """Measure a row in a new process, which ends after *seconds* at the latest; return what it found until then."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "row.json")
-        command = [sys.executable, __file__, "--row", name, "--folder", folder, "--device", given.device]
-        command += ["--row-seconds", str(seconds - 5), *(["--tiny"] if given.tiny else [])]
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
-        why = ""
-        try:
-            done = subprocess.run(command, env=environment, timeout=seconds, capture_output=True, text=True, check=False)
-            if done.returncode:
-                why = f"the process ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}"
-        except subprocess.TimeoutExpired:
-            why = f"cut off after {seconds:.0f} s"
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"rates": {}}
+    file = folder / f"{name}.json"
+    # Its parent has imported what takes seconds, but has used no GPU.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=measure, args=(name, given, file, seconds - 2))
+    process.start()
+    process.join(seconds)
+    why = ""
+    if process.is_alive():
+        process.kill()
+        process.join()
+        why = f"cut off after {seconds:.0f} s"
+    elif process.exitcode:
+        lines = file.with_suffix(".err").read_text(encoding="utf-8").strip().splitlines()
+        why = f"the process ended with {process.exitcode}: {(lines or [''])[-1]}"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"rates": {}}
     return found | ({"incomplete": why} if why else {})
 
 
@@ -475,30 +505,26 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=LIMIT, help="the most for all rows together")
     parser.add_argument("--tiny", action="store_true", help="sizes that take a processor seconds")
     parser.add_argument("--json", type=Path, help="write the figures here too, after each row")
-    parser.add_argument("--row", help=argparse.SUPPRESS)
-    parser.add_argument("--row-seconds", type=float, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.row:
-        ROWS[given.row].measure(Bench(given, given.folder / "row.json", given.row_seconds))
-        return
     names = given.rows.split(",")
     if unknown := [name for name in names if name not in ROWS]:
         parser.error(f"no row {unknown[0]!r}; there is {', '.join(ROWS)}")
     end = time.monotonic() + given.seconds
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
     from lexbench.timing.machine import performance
 
     answer: dict[str, Any] = {"device": given.device, "tiny": given.tiny, "machine": performance(), "rows": {}}
     print(f"machine: {', '.join(performance().get('gpus', [])) or performance()['processor']}", flush=True)
-    for name in names:
-        left = end - time.monotonic()
-        row = {"rates": {}, "incomplete": "not measured: no time was left"}
-        if left > 20:
-            row = in_own_process(name, given, min(ROWS[name].seconds, left))
-        answer["rows"][name] = row | {"unit": ROWS[name].unit, "goal": ROWS[name].goal, "ratios": ratios(row["rates"])}
-        print("\n".join(shown(name, answer["rows"][name])), flush=True)
-        if given.json:
-            given.json.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            left = end - time.monotonic()
+            row = {"rates": {}, "incomplete": "not measured: no time was left"}
+            if left > LEAST:
+                row = in_own_process(name, given, min(ROWS[name].seconds, left), Path(folder))
+            answer["rows"][name] = row | {"unit": ROWS[name].unit, "goal": ROWS[name].goal, "ratios": ratios(row["rates"])}
+            print("\n".join(shown(name, answer["rows"][name])), flush=True)
+            if given.json:
+                given.json.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

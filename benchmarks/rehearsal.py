@@ -25,17 +25,18 @@ import _synthetic
 import numpy as np
 from scipy import sparse
 
+from lexbench.artifacts.describe import describe
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
 from lexbench.engines.impact import Impact
 from lexbench.measures import score as score_run
 from lexbench.plugins import Encoder, Source
-from lexbench.progress import Progress
-from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.search import DatasetRunner, read_run
-from lexbench.runner.systems import System, describe
-from lexbench.storage.artifact_folder import size
+from lexbench.retrievers.encoded import Encoded, VectorIndex
+from lexbench.runner.search import Data, SystemRun, data_of
+from lexbench.runner.systems import System
 from lexbench.storage.store import Store
 from lexbench.types import Document, Judgement, Kind, Query
 
@@ -96,31 +97,31 @@ def _queries() -> sparse.csr_array:
     return _synthetic.queries(most=1000)
 
 
-def runner_of(store: Path, count: int) -> DatasetRunner:
-    """Return the runner for a corpus of *count* documents."""
+def data_with(count: int) -> Data:
+    """Return a dataset with a corpus of *count* documents."""
     facts, text = SourceFacts(loader="files"), TextPolicy(document="text")
     contract = Contract(
         schema=1, id="rehearsal", version=1, name="rehearsal", description="", corpus="rehearsal", source=facts, text=text
     )
     queries = tuple(Query(f"{number:06d}", str(number)) for number in range(_queries().shape[0]))
     judged = tuple(Judgement(query.query_id, f"{number * 97 % count:09d}", 1) for number, query in enumerate(queries))
-    return DatasetRunner(Dataset(contract, MadeUp(count), Topics(queries, judged, 0)), Store(store), Progress())
+    return data_of(Dataset(contract, MadeUp(count), Topics(queries, judged, 0)))
 
 
 def stage(name: str, store: Path, count: int) -> dict[str, Any]:
     """Do one stage after the earlier ones; return its times and the bytes written."""
-    runner = runner_of(store, count)
+    data, graph = data_with(count), Graph(Store(store))
     retriever = Encoded(Numbered(), Impact())
     system = System("numbered@impact", retriever, describe(retriever))
     next(_synthetic.documents(1))  # compiles
     if name != "corpus":
-        runner.corpus  # noqa: B018 - opened, before the clock starts
+        graph.open(data.corpus)  # before the clock starts
     folder = next((store / "encodings").glob("*-*"), None) if (store / "encodings").exists() else None
     begin, used = time.perf_counter(), time.process_time()
     if name == "corpus":
-        wrote = size(runner.corpus.path)
+        wrote = graph.stored(data.corpus).bytes
     elif name == "encode":
-        wrote = size(runner.artifacts.encodings(Numbered()).path)
+        wrote = graph.stored(CorpusVectors(data.corpus, Numbered())).bytes
     elif name.startswith("check"):
         assert folder
         if name == "check":
@@ -128,17 +129,17 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
         assert next(Store(store).damage(folder), None) is None
         wrote = 0
     elif name == "index":
-        wrote = size(runner.artifacts.index(retriever, system.name))
+        wrote = graph.stored(VectorIndex(data.corpus, retriever)).bytes
     elif name == "read vectors":
         assert folder
         assert sum(shard.shape[0] for shard in Encodings(folder).shards()) == count
         wrote = 0
     elif name == "score":
-        run = read_run(runner.run(system, 1000).folder).run
-        assert set(score_run(run, runner.dataset.qrels, MEASURES).means) == set(MEASURES)
+        run = graph.open(SystemRun(data, system, 1000)).run
+        assert set(score_run(run, data.dataset.qrels, MEASURES).means) == set(MEASURES)
         wrote = 0
     else:
-        wrote = size(runner.run(system, 1000).folder)
+        wrote = graph.stored(SystemRun(data, system, 1000)).bytes
     seconds = {"wall": time.perf_counter() - begin, "processor": time.process_time() - used}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"stage": name, **{key: round(value, 1) for key, value in seconds.items()}, "peak MiB": round(peak), "bytes": wrote}

@@ -43,7 +43,7 @@ import time
 from dataclasses import dataclass
 
 from lexbench import Retriever, Searcher
-from lexbench.storage.artifact_folder import read_references, write_references
+from lexbench.artifacts.searches import Search
 
 
 def spun(work, by):
@@ -61,14 +61,11 @@ class Slower(Retriever):
     members: tuple = ()
     by: float = 0.1
 
-    def search_inputs(self, context):
-        return [context.index(self.members[0])]
+    def parts(self, corpus):
+        return {"inner": Search(corpus, self.members[0])}
 
-    def assemble(self, corpus, path, context):
-        write_references(path, self.search_inputs(context))
-
-    def open(self, path):
-        return Spinning(self.members[0].open(read_references(path)[0]), self.by)
+    def open(self, opened):
+        return Spinning(opened["inner"], self.by)
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,11 @@ if TYPE_CHECKING:
         run,
         score,
         speed,
+        store_check,
+        store_list,
         store_pull,
         store_push,
+        store_remove,
         store_root,
         suite,
         suites,
@@ -114,8 +117,8 @@ __all__ = [
     "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate", "gate_init",
     "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool", "keep_traceback",
     "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan", "probe",
-    "ranks", "result", "results", "run", "score", "speed", "store_pull", "store_push", "store_root", "suite", "suites",
-    "summary", "systems", "train", "training_plan", "verify", "watch",
+    "ranks", "result", "results", "run", "score", "speed", "store_check", "store_list", "store_pull", "store_push",
+    "store_remove", "store_root", "suite", "suites", "summary", "systems", "train", "training_plan", "verify", "watch",
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first

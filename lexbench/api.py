@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from lexbench.collecting.page import JudgingPage
     from lexbench.interop.conversion import Imported
     from lexbench.interop.formats import Format
-    from lexbench.interop.sharing import Copied
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
     from lexbench.report.dataset import DatasetPage
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
+    from lexbench.report.store import StoreCheck, StoreList
     from lexbench.results import Results
     from lexbench.runner.jobs import EncodedCorpus
     from lexbench.runner.plan import RunPlan
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
+CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
 
 
@@ -98,6 +99,30 @@ def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
     from lexbench.datasets.stated_columns import parse_columns
 
     return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
+
+
+def _in_split(data: Any, split: str | None) -> Any:
+    """Return *data* with the split of its judgements: an id or folder as "NAME#SPLIT". Without a *split*, return *data*."""
+    from lexbench.runner.plan import kind_of as kind
+
+    if not split:
+        return data
+    if data is None:
+        raise CommandError(f"--split {split} chooses the judgements of a dataset; name it with -d")
+    if isinstance(data, str | Path):
+        if isinstance(data, str) and data and kind(data) == "suite":
+            raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
+        return f"{data}#{split}"
+    if not isinstance(data, Mapping):
+        raise CommandError(f"split {split!r} chooses the judgements of a folder or a mapping, not of {type(data).__name__}")
+    return {**data, "split": split}
+
+
+def _in_splits(datasets: Sequence[str], split: str | None) -> list[str]:
+    """Return *datasets* with the split of their judgements."""
+    if split and not datasets:
+        _in_split(None, split)  # raises
+    return [_in_split(name, split) for name in datasets]
 
 
 def _path(value: "str | Path | None") -> Path | None:
@@ -154,6 +179,7 @@ def run(
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
     from lexbench.timing.protocol import Settings
+    from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
@@ -177,6 +203,8 @@ def run(
         outcomes.append(outcome)
         shown.job_done()
     found = jobs.results_of(planned, outcomes, place)
+    if not timer and (brief or folder):  # these show queries per second, which may have been measured before
+        found = with_timings(found, place)
     if groups and any(not failure.scored for failure in found.failures):
         shown.note("seeds are shown one by one, because a job failed")
     else:
@@ -206,7 +234,7 @@ def plan(
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
-    return RunPlan.of_plan(planned)
+    return RunPlan.of_plan(planned, place)
 
 
 def kind_of(name: str) -> str:
@@ -217,7 +245,7 @@ def kind_of(name: str) -> str:
 
 
 def default_measures() -> tuple[str, ...]:
-    """Return the measures of a dataset that is run or scored without a suite."""
+    """Return the measures of a dataset that is run or scored without a suite. Data of a user also have Judged@10."""
     return MEASURES
 
 
@@ -233,6 +261,7 @@ def encode(
     systems: Sequence[str],
     *,
     datasets: Sequence[str] = (),
+    split: str | None = None,
     part: "str | None" = None,
     on: str | None = None,
     store: "str | Path | None" = None,
@@ -250,7 +279,7 @@ def encode(
 
     number = numbered_part(part) if part else (0, 1)
     place = _store(store, progress)
-    planned = plan_of(data, _defined(systems, place), datasets)
+    planned = plan_of(data, _defined(systems, place), datasets, split=split)
     return encode_plan(planned, place, number, _progress(progress), executor(on))
 
 
@@ -268,14 +297,18 @@ def watch(
 ) -> "Iterator[Point]":
     """Benchmark the checkpoints of a training as they are written.
 
-    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Checkpoints that were benchmarked
-    before come from the store. Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
+    Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Of a dataset in a folder the split dev
+    is used, if there is one. Checkpoints that were benchmarked before come from the store.
+
+    Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
     """
+    from functools import partial
+
     from lexbench.watch import watch as watch_folder
 
-    place = _store(store, progress)
-    settings = {"once": once, "every": every, "tests_too": tests_too}
-    return watch_folder(Path(folder), _defined(system, place), datasets, measures, place, **settings)  # type: ignore[arg-type]
+    benchmark = partial(run, measures=measures, store=store, progress=progress)
+    given = _defined(system, _store(store, progress))
+    return watch_folder(Path(folder), given, datasets, benchmark, once=once, every=every, tests_too=tests_too)
 
 
 def train(
@@ -325,7 +358,8 @@ def score(
     dataset: "str | Path | Mapping[str, Any] | None" = None,
     *,
     qrels: Any = None,
-    measures: Sequence[str] = MEASURES,
+    split: str | None = None,
+    measures: Sequence[str] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
     slices: "str | Path | None" = None,
@@ -336,8 +370,9 @@ def score(
 
     *run* is a TREC run file (may be compressed). It is scored over all judged queries, with ties in trec_eval's order. With
     *dataset*, it may also be a system that was run on the dataset: then its run in the store is scored. *qrels* is a file:
-    without rules, or with *dataset* under the rules of that dataset. *slices* is a file with groups of queries. With
-    *max_passage*, e.g. '#', the run is of passages DOCUMENT#PASSAGE: each document has the score of its best passage.
+    without rules, or with *dataset* under the rules of that dataset. *split* chooses the judgements of a folder. *slices* is a
+    file with groups of queries. With *max_passage*, e.g. '#', the run is of passages DOCUMENT#PASSAGE: each document has the
+    score of its best passage.
 
     In Python, *run* may also be {query id: {document id: score}}, a data frame or a list of (query, document, score), and
     *qrels* {query id: {document id: grade}} or a data frame.
@@ -345,7 +380,9 @@ def score(
     from lexbench.report.score import score as score_run
 
     place = _store(store, progress)
-    return score_run(run, dataset, qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices))
+    return score_run(
+        run, _in_split(dataset, split), qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices)
+    )
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------------
@@ -378,14 +415,17 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
 
 
 def compare(
-    *systems: "str | Results",
+    *systems: "str | Path | Results | Mapping[str, Any] | Sequence[Any]",
+    qrels: Any = None,
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
-    measure: str | None = None,
+    split: str | None = None,
+    measures: "str | Sequence[str]" = (),
     margin: float | None = None,
-    queries: int = 5,
+    queries: "int | str | Path | Mapping[str, str]" = CHANGES,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Comparison":
@@ -393,20 +433,29 @@ def compare(
 
     The first of *systems* is the baseline. Systems are names or expressions of systems that were run ('bm25'), result files,
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
-    then in the folder *results*, or else in the store. With *seeds* several trainings count as one system:
-    'nano = nano42, nano43, nano44'. With a *margin*, it is tested that no system is worse by more.
+    then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
+    datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
+    *margin*, it is tested that no system is worse by more.
+
+    Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *queries* is how many of
+    the queries that changed most are shown, or a file with the texts of queries. *claims* are checked:
+    'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
+    would settle it.
 
     In Python, the first argument, or *results*, may be `Results`: then all of its systems are compared if fewer than two are
-    named, and names are looked up there.
+    named, and names are looked up there. The first argument may also be runs, a list or {name: run}; a run is a file, {query
+    id: {document id: score}} or a data frame. *qrels* may be {query id: {document id: grade}}.
     """
     from lexbench.analysis.compare.comparison import compare as compare_systems
+    from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
     from lexbench.errors import UnknownName
     from lexbench.results import Results
 
-    first, *rest = systems or ("",)
-    container = first if isinstance(first, Results) else results if isinstance(results, Results) else None
-    names = [name for name in (rest if isinstance(first, Results) else systems) if isinstance(name, str)]
+    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
+    given = given_systems([one for one in systems if not isinstance(one, Results)])
+    names, chosen = list(given), _in_splits(datasets, split)
     if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
         if unknown := [name for name in names if name not in container.systems]:
             raise UnknownName("system in these results:", unknown[0], container.systems)
@@ -416,22 +465,27 @@ def compare(
         where: Any = _existing(results)
     else:
         where = container
+    asked = [measures] if isinstance(measures, str) else measures
+    texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
     return compare_systems(
         names,
         store=place or _store(store, progress),
         results=where,
-        datasets=datasets,
-        measure=measure,
+        datasets=chosen,
+        measures=asked,
         margin=margin,
-        queries=queries,
+        queries=queries if isinstance(queries, int) else CHANGES,
         seeds=_groups(seeds),
         slices=read_slices(Path(slices)) if slices else None,
+        runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
+        claims=[claims] if isinstance(claims, str) else claims,
     )
 
 
 def compare_lists(
     *systems: Any,
     dataset: str | None = None,
+    split: str | None = None,
     depths: Sequence[int] = LIST_DEPTHS,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -445,8 +499,9 @@ def compare_lists(
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.location import find_dataset
 
-    contract = find_dataset(dataset)[0] if dataset else None
-    return list_similarities(named_runs(systems, _store(store, progress), contract), depths)
+    contract = find_dataset(_in_split(dataset, split))[0] if dataset or split else None
+    runs = named_runs(systems, _store(store, progress), contract)
+    return list_similarities(runs, depths, contract.id if contract else "")
 
 
 def ranks(
@@ -490,6 +545,7 @@ def gate_init(
     *,
     measure: str = "nDCG@10",
     margin: float = 0.02,
+    split: str | None = None,
     name: str | None = None,
     path: "str | Path" = GATE_FILE,
     store: "str | Path | None" = None,
@@ -504,7 +560,7 @@ def gate_init(
 
     place = _store(store, progress)
     called = name or Path(dataset.replace("/test", "")).name or "retrieval"
-    made = Gate(name=called, dataset=dataset, system=_defined(system, place), measure=measure, margin=margin)
+    made = Gate(name=called, dataset=_in_split(dataset, split), system=_defined(system, place), measure=measure, margin=margin)
     return init_gate(Path(path), made, place, _progress(progress))
 
 
@@ -523,6 +579,7 @@ def explain(
     dataset: str | None = None,
     *,
     documents: Sequence[str] = (),
+    split: str | None = None,
     top: int = 3,
     terms: int = 15,
     store: "str | Path | None" = None,
@@ -541,7 +598,9 @@ def explain(
     from lexbench.analysis.explain import explain as explain_query
 
     place = _store(store, progress)
-    found = explain_query(query, _defined(system, place), dataset, documents, top, store=place, progress=_progress(progress))
+    found = explain_query(
+        query, _defined(system, place), _in_split(dataset, split), documents, top, store=place, progress=_progress(progress)
+    )
     return replace(found, most=terms)
 
 
@@ -550,6 +609,7 @@ def verify(
     systems: Sequence[str] = (),
     *,
     rescore: bool = False,
+    split: str | None = None,
     results: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -576,11 +636,14 @@ def verify(
             raise CommandError("rescore takes a folder of results alone: all results in it are scored again")
         return rescored(_existing(name))
     place = _store(store, progress)
+    name = name if isinstance(name, Results) and not split else _in_split(name, split)
     found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)
     return verify_results(chosen_systems(_defined(systems, place), found), published_scores(), place)
 
 
-def exposure(systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = ()) -> "SeenInTraining":
+def exposure(
+    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None
+) -> "SeenInTraining":
     """Show which test data systems had seen in training.
 
     Shows what *systems* had seen of *datasets* (default: all) in training, and how much of a dataset is among the *texts*
@@ -594,7 +657,7 @@ def exposure(systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), da
         raise CommandError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise CommandError("a FOLDER of texts is compared with datasets: give -d ID")
-    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], datasets)
+    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split))
 
 
 def audit(path: "str | Path | Results", measure: str | None = None) -> "Audit":
@@ -660,6 +723,7 @@ def export(
     *,
     systems: Sequence[str] = (),
     datasets: Sequence[str] = (),
+    split: str | None = None,
     results: "Results | str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -680,7 +744,13 @@ def export(
     given = results if isinstance(results, Results) or results is None else _existing(results)
     chosen = _defined(list(systems), place)
     paths = export_results(
-        format_name, place, Path(folder), systems=chosen, datasets=datasets, results=given, on_note=shown.note
+        format_name,
+        place,
+        Path(folder),
+        systems=chosen,
+        datasets=_in_splits(datasets, split),
+        results=given,
+        on_note=shown.note,
     )
     return list(paths)
 
@@ -714,48 +784,57 @@ def import_formats() -> "Mapping[str, Format]":
     return imports()
 
 
-def store_push(
-    place: str,
-    patterns: Sequence[str] = (),
+def store_list(*, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreList":
+    """Return the artifacts of the store by dataset and system: their size, their age, and what uses them."""
+    from lexbench.report.store import StoreList
+
+    return StoreList.of_store(_store(store, progress))
+
+
+def store_remove(
+    names: Sequence[str] = (),
     *,
-    results: "str | Path | None" = None,
-    private: bool = False,
+    unreachable: bool = False,
+    dry_run: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Upload finished artifacts to a place. A pattern selects some of them (e.g. 'encodings/*').
+) -> "StoreList":
+    """Remove artifacts from the store, with what they keep on servers.
 
-    With *results*, upload the results of that folder and its pages instead.
+    A name is that of a dataset, of a corpus or of a system ('bm25'), as `store list` shows them, or the kind and key of one
+    artifact ('runs/0123456789abcdef'). What uses a removed artifact is removed too. With *unreachable*, also remove what no
+    result uses. A *dry_run* removes nothing, and returns what would go.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import remove_artifacts
 
-    if results is None:
-        if private:
-            raise CommandError("--private needs --results: only results go to the Hugging Face hub")
-        return sharing.push_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.push_results(Path(results), place, private=private)])
+    return remove_artifacts(_store(store, progress), names, unreachable=unreachable, dry_run=dry_run)
 
 
-def store_pull(
-    place: str,
-    patterns: Sequence[str] = (),
-    *,
-    results: "str | Path | None" = None,
-    store: "str | Path | None" = None,
-    progress: Progress | None = None,
-) -> "Iterator[Copied]":
-    """Download finished artifacts from a place into the store and check every digest. A pattern selects some of them.
+def store_check(*, recompute: int = 0, store: "str | Path | None" = None, progress: Progress | None = None) -> "StoreCheck":
+    """Read every byte of the store and list damaged artifacts.
 
-    With *results*, download results into that folder instead. Each file is checked; results in the folder that differ are
-    never replaced.
+    With *recompute*, so many results are also made again, from the stored corpora and vectors, and compared.
     """
-    from lexbench.interop import sharing
+    from lexbench.report.store import check_store
 
-    if results is None:
-        return sharing.pull_artifacts(_store(store, progress), place, patterns, _progress(progress))
-    _check_no_patterns(patterns)
-    return iter([sharing.Copied(name, 0) for name in sharing.pull_results(place, Path(results))])
+    return check_store(_store(store, progress), recompute, _progress(progress))
+
+
+def store_push(place: str, results: "str | Path", *, private: bool = False) -> list[str]:
+    """Upload the results in a folder, and its pages, to a place. Returns the names of the files."""
+    from lexbench.interop.sharing import push_results
+
+    return push_results(Path(results), place, private=private)
+
+
+def store_pull(place: str, results: "str | Path") -> list[str]:
+    """Download the results at a place into a folder. Returns the names of the new files.
+
+    Each file is checked; results in the folder that differ are never replaced.
+    """
+    from lexbench.interop.sharing import pull_results
+
+    return pull_results(place, Path(results))
 
 
 def store_root() -> Path:
@@ -770,11 +849,6 @@ def keep_traceback(name: str, text: str) -> Path | None:
     from lexbench.storage.store import keep_traceback as keep
 
     return keep(name, text)
-
-
-def _check_no_patterns(patterns: Sequence[str]) -> None:
-    if patterns:
-        raise CommandError("PATTERN selects artifacts of the store; with --results everything is copied")
 
 
 # ---- collections -----------------------------------------------------------------------------------------------------------
@@ -958,6 +1032,7 @@ def judge(
     output: "str | Path",
     *,
     depth: int = 10,
+    split: str | None = None,
     unjudged: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -970,18 +1045,21 @@ def judge(
     """
     from lexbench.analysis.judgements import Judgements
     from lexbench.analysis.stored_results import named_runs
+    from lexbench.artifacts.corpora import DatasetCorpus
+    from lexbench.artifacts.graph import Graph
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_dataset
     from lexbench.runner import judging
-    from lexbench.runner.search import DatasetRunner
 
     model, place = judging.judge(judge), _store(store, progress)
-    opened = open_dataset(*find_dataset(dataset))
+    opened = open_dataset(*find_dataset(_in_split(dataset, split)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
-    runner = DatasetRunner(opened, place, _progress(progress))
-    made = judging.judge_documents(model, wanted, runner, Path(output), list(runs), depth)
+    with Graph(place, _progress(progress)) as graph:
+        corpus = graph.open(DatasetCorpus(opened))
+    settings: Any = {"lists": list(runs), "depth": depth, "progress": _progress(progress)}
+    made = judging.judge_documents(model, wanted, opened, corpus, Path(output), **settings)
     return Judgements(judging=made, path=str(output))
 
 
@@ -990,6 +1068,7 @@ def judge_pool(
     dataset: str | None = None,
     *,
     qrels: "str | Path | None" = None,
+    split: str | None = None,
     measure: str = "nDCG@10",
     contributors: Sequence[str] = (),
     depth: int | None = None,
@@ -1003,7 +1082,7 @@ def judge_pool(
     """
     from lexbench.analysis.judgements import test_pool
 
-    return test_pool(systems, dataset, _path(qrels), measure, contributors, depth, _store(store, progress))
+    return test_pool(systems, _in_split(dataset, split), _path(qrels), measure, contributors, depth, _store(store, progress))
 
 
 def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) -> "JudgingPage":
@@ -1020,14 +1099,11 @@ def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) ->
 # ---- machine ---------------------------------------------------------------------------------------------------------------
 
 
-def doctor(*, verify: bool = False) -> "Health":
-    """Show what is installed, what is missing, and what to type.
-
-    With *verify*, every byte of the store is read and damaged artifacts are listed.
-    """
+def doctor() -> "Health":
+    """Show what is installed, what is missing, and what to type."""
     from lexbench.storage.health import health
 
-    return health(verify=verify)
+    return health()
 
 
 def speed(
@@ -1038,6 +1114,7 @@ def speed(
     threads: Sequence[int] = (),
     batch: Sequence[int] = (),
     dataset: str = "pydoc/test",
+    split: str | None = None,
     sample: int = 256,
     documents: int = 1_000_000,
     price: float | None = None,
@@ -1061,7 +1138,7 @@ def speed(
         devices=devices,
         threads=threads,
         batch=batch,
-        dataset=dataset,
+        dataset=_in_split(dataset, split),
         sample=sample,
         documents=documents,
         price=price,

@@ -16,6 +16,7 @@ from lexbench.storage.environment import entries
 from lexbench.storage.reading import Strict, read_toml
 
 MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default if no suite names measures
+JUDGED = "Judged@10"  # also a default where no contract says how complete the judgements are
 
 
 class SourceFacts(Strict, frozen=True):
@@ -144,6 +145,11 @@ class Contract(Strict, frozen=True):
     def stamp(self) -> str:
         """The stamp in results, e.g. `beir/scifact@1`."""
         return f"{self.id}@{self.version}"
+
+    @property
+    def default_measures(self) -> tuple[str, ...]:
+        """The measures if no suite names some. Data of a user, without a published contract, have Judged@10 as well."""
+        return MEASURES if self.version else (*MEASURES, JUDGED)
 
     def threshold(self, measure: str) -> int:
         """Return the lowest relevant grade for a binary measure (`RR`, `R`, `AP`, ...)."""

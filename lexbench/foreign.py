@@ -7,25 +7,24 @@ score, or ids alone, best first. This module checks such answers and turns them 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import LexbenchError, echoed, one_line, shortened
-from lexbench.plugins import BuildContext, Retriever, Searcher
-from lexbench.storage.artifact_folder import ENGINE_DIR, read_references, write_references
+from lexbench.plugins import Retriever, Searcher
+from lexbench.storage.artifact_folder import SESSION
+from lexbench.storage.node import Node
 from lexbench.storage.rows import plain
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.trec.qrels import DOC_IDS
-from lexbench.types import Corpus, Hits, Query
+from lexbench.types import Hits, Query
 
 Ask = Callable[[Mapping[str, str], int], Any]  # texts by query id, and how many documents -> answers
-PROCESS = uuid4().hex  # identity of a system that another process cannot recognise
+_PROCESS = uuid4().hex
 
 
 class ForeignRetriever(Retriever):
@@ -44,22 +43,16 @@ class ForeignRetriever(Retriever):
         raise NotImplementedError
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the user's revision. Without one, return a random value: the system may change unnoticed."""
-        return {"revision": self.revision} if self.revision else {"process": PROCESS}
+        """Return the user's revision. Without one, return what no other process has: the system may change unnoticed."""
+        return {"revision": self.revision} if self.revision else {SESSION: _PROCESS}
 
-    def search_inputs(self, context: BuildContext) -> list[Path]:
+    def parts(self, corpus: Any) -> Mapping[str, Node[Any]]:
         """Return the corpus, whose ids searching reads."""
-        return [context.corpus_dir()]
+        return {"corpus": corpus}
 
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the system has its own index
-        """Write the name of the folder of the corpus into *path*."""
-        write_references(path, self.search_inputs(context))
-        (path / ENGINE_DIR).mkdir()  # empty: the size of the index is unknown
-
-    def open(self, path: Path) -> "ForeignSearcher":
+    def open(self, opened: Mapping[str, Any]) -> "ForeignSearcher":
         """Return a searcher that asks the system."""
-        (corpus,) = read_references(path)
-        return ForeignSearcher(self.called, self.asker(), StoredCorpus(corpus).doc_ids, self.takes_corpus)
+        return ForeignSearcher(self.called, self.asker(), opened["corpus"].doc_ids, self.takes_corpus)
 
 
 @dataclass(frozen=True)

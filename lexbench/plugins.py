@@ -23,7 +23,7 @@ its own with an entry point:
 `lexbench.testing` has the tests that a plug-in must pass. Objects given to `lexbench.run` need not inherit from anything:
 `lexbench.runner.adapters` wraps them.
 
-This is version 1 of the interface (`API_VERSION`). Within a version no required method is added, and no name, default or
+This is version 2 of the interface (`API_VERSION`). Within a version no required method is added, and no name, default or
 meaning changes. The changelog names what will be removed one minor release before it is.
 """
 
@@ -42,11 +42,11 @@ from lexbench.contracts import Contract
 from lexbench.errors import CommandError, NotationError, echoed
 from lexbench.fusion import ScoreMatrix
 from lexbench.progress import Progress
+from lexbench.storage.node import Node
 from lexbench.trec.judged_run import JudgedRun
-from lexbench.trec.runs import Run
 from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
 
-API_VERSION = 1
+API_VERSION = 2
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of an ensemble that the harness chooses
 _BATCH = 256  # texts per call of an encoder that does not cut batches itself
 _LARGEST = 2**31 - 1  # grade or cutoff of a measure
@@ -83,6 +83,7 @@ class Plugin:
 class Model(Plugin):
     """What encoders, rerankers and retrievers can report about their trained model."""
 
+    reads_instructions: bool = False  # whether it is given the `instruction` of a query; a note says if it is not
     elsewhere: ClassVar[str] = ""  # what computes instead of this process, e.g. "a server": timings are flagged and not ranked
 
     def notes(self) -> Sequence[str]:
@@ -109,6 +110,10 @@ class Model(Plugin):
         """Return the ids of datasets whose queries the model was trained on."""
         return ()
 
+    def for_dataset(self, dataset: str) -> Self:
+        """Return the model as it is used on the dataset with this id, e.g. with its prompt. Default: the model itself."""
+        return self
+
 
 # ---- encoders --------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class Encoder(Model):
     `encode_tokens` instead of `encode_document`; one that looks vectors up by id overrides `encode_queries` too.
     """
 
+    looks_up: ClassVar[bool] = False  # whether vectors of queries are read instead of made: timings are flagged and not ranked
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers
@@ -280,6 +286,9 @@ class Engine(Plugin):
         """Return a copy whose indexes the workers of *executor* build and search; *note* as in `Executor.index_workers`."""
         return self
 
+    def drop(self, path: Path) -> None:
+        """Remove what the index in *path* has outside this folder, e.g. a collection on a server. Called before *path* goes."""
+
     @classmethod
     def attach(cls, address: SplitResult) -> "RunningIndex":
         """Open an index that others built, e.g. at NAME://HOST:6333/COLLECTION, where NAME is that of the engine.
@@ -346,15 +355,10 @@ class RunningIndex:
 class Retriever(Model):
     """Ranks the documents of a corpus for text queries.
 
-    Define `build` and `open`. The folder is everything that passes between them: another process can open the index. A
-    retriever made of stored artifacts (an encoder's vectors, the indexes of its members) overrides `assemble` instead of
-    `build`; one with members also overrides `search_inputs`. One that reads finished runs sets `finished` and defines `read`
-    and `file_identity` instead.
+    Define `build` and `open`: an index that `build` wrote, another process can open. A retriever that is made of other
+    artifacts (an encoder's vectors, the searches of its members) defines `parts` instead of `build`, and `open` gets them. One
+    that can score documents that others found, so that it can come later in a pipeline, also defines `scorer`.
     """
-
-    finished: ClassVar[bool] = False  # whether it reads finished runs, so that it has neither index nor search
-    can_rescore: ClassVar[bool] = False  # whether it has a `rescorer`, so that it can come later in a pipeline
-    scores_by_term: ClassVar[bool] = False  # whether scores are sums over query terms: it has `single_terms`
 
     members: tuple[Any, ...] = ()  # retrievers that it is made of
     weights: tuple[float, ...] | str = ()  # of the members' scores, or "tuned" or "oracle": the harness chooses them
@@ -364,25 +368,24 @@ class Retriever(Model):
         """Write an index of *corpus* into the existing, empty folder *path*."""
         raise NotImplementedError
 
-    def open(self, path: Path) -> "Searcher":
-        """Return a searcher of the index that `build` or `assemble` wrote."""
+    def parts(self, corpus: Any) -> Mapping[str, Node[Any]]:
+        """Return what `open` gets, by name, e.g. {"first": Search(corpus, member)}; {}: the folder that `build` fills.
+
+        *corpus* is a node too; `lexbench.artifacts` has them.
+        """
+        return {}
+
+    def open(self, opened: Any) -> "Searcher":
+        """Return a searcher. *opened* is the folder that `build` has filled, or the opened `parts` by name."""
         raise NotImplementedError
 
-    def assemble(self, corpus: Corpus, path: Path, context: "BuildContext") -> None:
-        """Write an index into *path* that may use what *context* makes or finds in the store."""
-        self.build(corpus, path)
+    def scorer_parts(self, corpus: Any) -> Mapping[str, Node[Any]]:
+        """Return what `scorer` gets, by name; {}: the folder that `build` fills."""
+        return {}
 
-    def search_inputs(self, context: "BuildContext") -> list[Path]:
-        """Return the folders of other artifacts that searching reads, in order."""
-        return []
-
-    def member_context(self, context: "BuildContext") -> "BuildContext":
-        """Return the context in which members are built, if they search a corpus made from this one, e.g. its passages."""
-        return context
-
-    def growth(self, text_bytes: float) -> float:
-        """Return about how many documents of the members' corpus one document of *text_bytes* gives, to estimate disk space."""
-        return 1.0
+    def scorer(self, opened: Any) -> "Rescorer":
+        """Return a scorer of given documents. *opened* is the folder that `build` has filled, or the opened `scorer_parts`."""
+        raise NotImplementedError
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError if the settings do not allow runs of *depth* documents per query."""
@@ -397,25 +400,17 @@ class Retriever(Model):
         """The number of documents of the first member that can be returned; 0: any document."""
         return 0
 
-    def rescoring_inputs(self, context: "BuildContext") -> list[Path]:
-        """Return the folders that `rescorer` reads, in order."""
-        raise NotImplementedError
-
-    def rescorer(self, folders: Iterator[Path]) -> "Rescorer":
-        """Return a scorer of given documents. It takes as many *folders* as `rescoring_inputs` returned."""
-        raise NotImplementedError
-
     def single_terms(self, searcher: Any, query: str) -> tuple[Mapping[str, tuple[Any, float]], Sequence[str]]:
-        """Return each term of *query* as an encoded query with its weight, and the terms that no document has."""
+        """Return each term of *query* as an encoded query with its weight, and the terms that no document has.
+
+        Only a retriever whose scores are sums over query terms has them.
+        """
         raise NotImplementedError
 
-    def file_identity(self, dataset: str) -> str:
-        """Return the digest of the run file for *dataset*."""
-        raise NotImplementedError
 
-    def read(self, dataset: str) -> Run:
-        """Return the run for *dataset*, in canonical order. Raises MissingData if there is none."""
-        raise NotImplementedError
+def has(retriever: Any, method: str) -> bool:
+    """Return whether a retriever defines a method that is optional, e.g. `scorer`; a run file has no `open`."""
+    return isinstance(retriever, Retriever) and getattr(type(retriever), method) is not getattr(Retriever, method)
 
 
 class QueryEncoder:
@@ -477,40 +472,6 @@ class Rescorer(QueryEncoder):
         A document that does not match has the score 0 of an empty sum; scores at -1 mean nothing.
         """
         raise NotImplementedError
-
-
-class StoredVectors(Protocol):
-    """The vectors of a corpus in the store."""
-
-    @property
-    def path(self) -> Path:
-        """Their folder, which `lexbench.encodings.shards` reads."""
-
-    def shards(self) -> Iterator[Any]:
-        """Yield them shard by shard, in position order."""
-
-    def truncated(self) -> int:
-        """Return how many texts were cut to the encoder's length."""
-
-
-class BuildContext(Protocol):
-    """What the harness gives `Retriever.assemble`: each artifact is made once, stored, and shared by all systems."""
-
-    def encodings(self, encoder: Encoder) -> StoredVectors:
-        """Return the vectors of the corpus."""
-
-    def index(self, retriever: Retriever) -> Path:
-        """Return the folder of an index of the corpus."""
-
-    def corpus_dir(self) -> Path:
-        """Return the folder of the stored corpus, for `lexbench.datasets.corpus.StoredCorpus`."""
-
-    def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "BuildContext":
-        """Return the context of a corpus that is made from this one, stored and shared likewise.
-
-        *write* gets this corpus and an empty folder, into which `lexbench.datasets.corpus.write_corpus` writes the other.
-        *recipe*, values and plug-ins, has all else that decides its content; people call it *name*.
-        """
 
 
 # ---- measures, sources, judges ---------------------------------------------------------------------------------------------
@@ -683,7 +644,7 @@ _GROUPS: Mapping[str, tuple[type[Plugin], Sequence[str]]] = {  # base and requir
     "judges": (Judge, ("grades", "relevant", "judge")),
     "measures": (Measure, ("per_query",)),
     "rerankers": (Reranker, ("score",)),
-    "retrievers": (Retriever, ("build or assemble or read", "open or file_identity")),
+    "retrievers": (Retriever, ("build or parts or read", "open or read")),
     "sources": (Source, ("locate", "status", "documents", "queries", "judgements", "identity")),
     "transforms": (Transform, ("kind", "document", "query")),
 }

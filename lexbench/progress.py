@@ -1,5 +1,12 @@
 """How long work reports its progress. The library never prints: `lexbench.cli` shows progress, and a notebook may."""
 
+from lexbench import compiling
+
+
+def clock() -> float:
+    """Return the time in seconds, which stands still while loops are compiled."""
+    return compiling.clock()
+
 
 class Progress:
     """Receives the steps of the work, one at a time. The methods do nothing, so a `Progress()` shows nothing."""

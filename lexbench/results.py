@@ -94,7 +94,24 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     excluded: int = 0  # documents dropped because their grade marks them as no answers, e.g. Cranfield's source papers
     documents: int | None = None  # in the corpus; None if a run was scored without it
     judged_absent: int | None = None  # judged documents that are not in the corpus
+    judged: float | None = None  # share of the first ten documents that are judged: the mean of Judged@10
 
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    """What ranked lists show beside their scores. The numbers are of judged queries; see `Result.unmeasured`."""
+
+    short: int  # with some documents, but fewer than 10, or than are judged
+    same: int  # with the most frequent list; its first 10 documents count
+    constant: int  # with five documents or more, of which all have one score
+    judged: int  # different documents with a judgement, of all queries: the collection has at least so many
+    found: int  # of these, in any list
+    sha256: str  # of all documents in order: equal if two systems found the same; "" for a mean over seeds
+
+
+_MOST = 0.5  # share of the queries with a sign, above which nothing was measured
+_FEWEST = 10  # queries: fewer may rightly have one list
+_EMPTY = 5  # queries: fewer may rightly have none
+_FEW = 10  # documents: those of a smaller collection may rightly have one order
 
 EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # ascending; the highest of a system's models counts
 
@@ -106,7 +123,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     because: list[str] = []  # the evidence
 
 
-class Vectors(msgspec.Struct, frozen=True, kw_only=True):
+class VectorSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the indexed document vectors of a system: terms of sparse ones, dimensions of others."""
 
     terms: dict[str, float] = {}  # active terms per document: mean, p50, p95, max
@@ -121,7 +138,7 @@ class Vectors(msgspec.Struct, frozen=True, kw_only=True):
     examples: dict[str, str] = {}  # document id -> its largest weights
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of what searching looks at: exact, and the same on every machine."""
 
     query_terms: dict[str, float] = {}  # active terms per query: mean, p50, p95, max
@@ -150,6 +167,7 @@ UNRANKED = {  # flags that keep a timing out of rankings
     "cached": "timing of remembered answers",
     "in process": "timing in the user's process",
     "elsewhere": "timing of a program or server",
+    "no encoding": "timing without encoding",
 }
 
 
@@ -214,14 +232,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     per_query: dict[str, list[float]]  # in the order of query_ids
     top: list[str] = []  # the ids of the first KEPT documents, as `kept_text` writes them, in that order; [] if not kept
     counts: Counts
+    lists: Lists | None = None  # None in older results
     ties: dict[str, Tie] = {}
     incomplete: dict[str, Incomplete] = {}  # by measure, for measures that look at 20 documents at most
     precision: str = ""  # of compared scores: "float32", or "double" for run files; "": float32
     other_precision: dict[str, float] = {}  # means of a run file that differ in the other precision
     sizes: dict[str, int] = {}  # bytes: index, corpus, and model (its files of weights)
     found: dict[str, float] = {}  # recall of exact of an approximate engine, by k
-    vectors: Vectors | None = None  # of encoders' vectors
-    work: Work | None = None  # of sparse systems
+    vectors: VectorSizes | None = None  # of encoders' vectors
+    work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
@@ -236,6 +255,30 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         for measure, mean in self.means.items():
             if not math.isfinite(mean):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
+
+    @property
+    def aside(self) -> str:
+        """Why it is in no ranking: "upper bound" or "not measured"; "" if it is in rankings."""
+        return "upper bound" if self.bound else "not measured" if self.unmeasured else ""
+
+    @property
+    def unmeasured(self) -> str:
+        """Why the scores say nothing about the system, e.g. "115 of 115 queries got no document"; "" if they do.
+
+        Such a system is not worse than another one: it did not work, or was not asked.
+        """
+        queries, missing, lists = self.counts.queries, self.counts.missing, self.lists
+        if (missing == queries and queries >= _EMPTY) or (missing > _MOST * queries and queries >= _FEWEST):
+            return f"{missing:,} of {queries:,} queries got no document"
+        if lists is None or queries < _FEWEST:
+            return ""
+        if lists.judged and not lists.found:
+            return f"none of the {lists.judged:,} judged documents is in its lists"
+        if lists.same > _MOST * queries and max(lists.judged, self.counts.documents or 0) >= _FEW:
+            return f"{lists.same:,} of {queries:,} queries got one and the same list"
+        if lists.constant > _MOST * queries and any(tie.lowest < tie.highest for tie in self.ties.values()):
+            return f"in the lists of {lists.constant:,} of {queries:,} queries all scores are equal"
+        return ""
 
 
 _UNSAFE = re.compile(r"[\s%\ud800-\udfff]")  # white space, the sign of an escape, and bytes that are no UTF-8
@@ -468,6 +511,11 @@ class Results(Answer):
 
         return lexbench.summary(self).tables()
 
+    @property
+    def unmeasured(self) -> list[str]:
+        """A line for each result whose scores say nothing about its system: see `Result.unmeasured`."""
+        return [f"{one.system} on {one.dataset}: not measured: {one.unmeasured}" for one in self if one.unmeasured]
+
     def lines(self) -> Sequence[str]:
         """Return a line for each job that failed or was not timed."""
         return [str(failure) for failure in self.failures]
@@ -507,7 +555,7 @@ class Results(Answer):
     def to_latex(self, dataset: str = "", baseline: str = "", published: Literal["none", "few", "all"] = "none") -> str:
         """Return a table in LaTeX, like `lexbench leaderboard --copy latex`: the means, or all measures on one *dataset*.
 
-        Systems that differ significantly from *baseline* are marked. *published* scores are none, few or all.
+        Each figure that differs significantly from that of *baseline* is marked. *published* scores are none, few or all.
         """
         import lexbench
 
@@ -576,6 +624,22 @@ def first_difference(one: Result, other: Result) -> str:
             if abs(value - second) > _SAME:
                 return f"{measure} of query {query} is {value:.4f} and {second:.4f}"
     return ""
+
+
+def with_measures(newest: Result, older: Result) -> Result:
+    """Return *newest* with the measures and timings that only *older* has, if both are of one system and the same run.
+
+    Return *newest* alone if they differ in a fact that decides scores, or in the value of a query.
+    """
+    facts = [(one.expression, one.recipe, one.depth, one.precision, one.bound) for one in (newest, older)]
+    trainings = [one.seeds.systems if one.seeds else {} for one in (newest, older)]
+    if facts[0] != facts[1] or trainings[0] != trainings[1] or first_difference(newest, older):
+        return newest
+    by_measure = ("means", "per_query", "ties", "incomplete", "other_precision")
+    both: dict[str, Any] = {name: getattr(older, name) | getattr(newest, name) for name in by_measure}
+    if newest.seeds and older.seeds:
+        both["seeds"] = msgspec.structs.replace(newest.seeds, means=older.seeds.means | newest.seeds.means)
+    return msgspec.structs.replace(newest, timings=newest.timings or older.timings, **both)
 
 
 def merged(by_person: Mapping[str, Results]) -> Results:
@@ -680,7 +744,8 @@ def write_results(
 ) -> list[Path]:
     """Write one file per system into a folder of results and return their paths.
 
-    Datasets that are in a file but not in *results* are kept. *on_note* gets a note if results on other data are replaced.
+    Datasets that are in a file but not in *results* are kept, and so are other measures of the same run. *on_note* gets a note
+    if results on other data are replaced.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -695,8 +760,9 @@ def write_results(
         for dataset in stored.keys() & fresh.keys():
             if stored[dataset].digests != fresh[dataset].digests:
                 on_note(f"{path} had results on other data called {dataset}: they are replaced; run its other systems again")
-        merged = {**stored, **fresh}
-        save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
+        joined = {name: with_measures(one, stored[name]) if name in stored else one for name, one in fresh.items()}
+        every = {**stored, **joined}
+        save(SystemResults(suite=suite, system=system, results=[every[name] for name in sorted(every)]), path)
         written.append(path)
     return written
 

@@ -32,10 +32,11 @@ class Document(NamedTuple):
 
 
 class Query(NamedTuple):
-    """One query."""
+    """One query. Its *instruction* says which documents are relevant (FollowIR, InstructIR); "" if it has none."""
 
     query_id: str
     text: str
+    instruction: str = ""
 
 
 class Judgement(NamedTuple):

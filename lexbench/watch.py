@@ -2,28 +2,28 @@
 
 A checkpoint is a folder with config.json or modules.json, and weights. Its results are stored by its content, so a checkpoint
 is never benchmarked twice, and a stopped watch continues where it was. The datasets are for choosing checkpoints, not for
-testing: a dataset of a suite, or a file test.tsv, is refused unless `tests_too` is set.
+testing: of a folder the split `dev` is used if it has one, and a dataset of a suite or a split `test` is refused unless
+`tests_too` is set.
 """
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lexbench.answer import Answer
+from lexbench.datasets.location import find_dataset
+from lexbench.datasets.sources.files import find_tables
 from lexbench.errors import CommandError
-from lexbench.results import Result
-from lexbench.runner import jobs
-from lexbench.runner.plan import plan_dataset
-from lexbench.storage.store import Store
+from lexbench.results import Result, Results
 from lexbench.suites import suite as suite_named
 from lexbench.suites import suite_names
 from lexbench.table import Table
 
-_DEPTH = 1000  # documents per query
 PLACE = "{}"  # stands for the checkpoint's folder in a system
+DEV = "dev"
 _MODEL = ("config.json", "modules.json")
 _WEIGHTS = ("*.safetensors", "*.bin", "*/*.safetensors")
 _SETTLED = 10.0  # seconds: a checkpoint that changed later may still be written
@@ -70,31 +70,52 @@ class Point(Answer):
         return [{**document, **document.pop("means")}]
 
 
-def watch(  # noqa: PLR0913 - what decides a watch
-    folder: Path, system: str, datasets: Sequence[str], measures: Sequence[str], store: Store, *, once: bool, every: float,
+def watch(
+    folder: Path, system: str, datasets: Sequence[str], run: Callable[..., Results], *, once: bool, every: float,
     tests_too: bool,
 ) -> Iterator[Point]:  # fmt: skip
     """Yield the result of each checkpoint in *folder* on each dataset, as checkpoints are written; with *once*, of those there.
 
-    *every* is the number of seconds between two looks. Raises CommandError for a system without a place for the checkpoint,
-    and for a test dataset unless *tests_too*.
+    *run* is `lexbench.run` with its settings. *every* is the number of seconds between two looks. Raises CommandError for a
+    system without a place for the checkpoint, and for a test dataset unless *tests_too*.
     """
     if not datasets:
         raise CommandError("name a dataset to choose on, e.g. -d beir/nfcorpus/dev")
-    check(system, datasets, tests_too=tests_too)
-    settled = 0.0 if once else _SETTLED
+    if PLACE not in system:
+        raise CommandError(f'{system!r} has no {PLACE} for the checkpoint; write it like sparse_mlm(model="{PLACE}")@impact')
+    chosen = [(name, _split(name, tests_too=tests_too)) for name in datasets]
     seen: set[Path] = set()
     curves: dict[str, list[float]] = {}
     while True:
-        new = [checkpoint for checkpoint in checkpoints(folder, settled) if checkpoint not in seen]
+        new = [checkpoint for checkpoint in checkpoints(folder, 0.0 if once else _SETTLED) if checkpoint not in seen]
         seen.update(new)
-        for point in (point for checkpoint in new for point in benchmark(checkpoint, system, datasets, measures, store)):
-            values = curves.setdefault(point.dataset, [])
-            values += [next(iter(point.result.means.values()))] if point.result else []
-            yield replace(point, curve=tuple(values))
+        for checkpoint in new:
+            typed = f"{checkpoint.name} = {system.replace(PLACE, str(checkpoint))}"
+            for dataset, split in chosen:
+                found = run(dataset, [typed], split=split)
+                points = [Point(checkpoint, one.dataset, one) for one in found]
+                points += [Point(checkpoint, one.dataset, None, one.error) for one in found.failures]
+                for point in points:
+                    values = curves.setdefault(point.dataset, [])
+                    values += [next(iter(point.result.means.values()))] if point.result else []
+                    yield replace(point, curve=tuple(values))
         if once:
             return
         time.sleep(every)
+
+
+def _split(dataset: str, *, tests_too: bool) -> str | None:
+    """Return the split to choose on; None for the dataset's own. Raises CommandError for a test set, unless *tests_too*."""
+    if not tests_too and Path(dataset).is_dir() and DEV in find_tables(Path(dataset), "judgements"):
+        return DEV
+    contract, _ = find_dataset(dataset)
+    in_suites = {name for suite in suite_names() for name in suite_named(suite).datasets}
+    if not tests_too and (contract.id in in_suites or contract.source.split.startswith("test")):
+        other = f", e.g. {contract.tuning}" if contract.tuning else ""
+        raise CommandError(
+            f"{contract.id} is for testing, not for choosing checkpoints; name a dev split{other}, or add --tests-too"
+        )
+    return None
 
 
 def curve(values: Sequence[float]) -> str:
@@ -116,21 +137,3 @@ def _is_whole(path: Path) -> bool:
 
 def _changed(path: Path) -> float:
     return max((file.stat().st_mtime for file in path.rglob("*") if file.is_file()), default=0.0)
-
-
-def check(system: str, datasets: Sequence[str], *, tests_too: bool = False) -> None:
-    """Raise CommandError if *system* has no place for the checkpoint, or a dataset is a test set and *tests_too* is False."""
-    if PLACE not in system:
-        raise CommandError(f'{system!r} has no {PLACE} for the checkpoint; write it like sparse_mlm(model="{PLACE}")@impact')
-    in_suites = {dataset for name in suite_names() for dataset in suite_named(name).datasets}
-    tested = [name for name in datasets if name in in_suites or Path(name).name.partition(".")[0] == "test"]
-    if tested and not tests_too:
-        raise CommandError(f"{tested[0]} is for testing, not for choosing checkpoints; name a dev split, or add --tests-too")
-
-
-def benchmark(checkpoint: Path, system: str, datasets: Sequence[str], measures: Sequence[str], store: Store) -> Iterator[Point]:
-    """Yield the result of one checkpoint on each dataset. Results in the store are not computed again."""
-    typed = f"{checkpoint.name} = {system.replace(PLACE, str(checkpoint))}"
-    for dataset in datasets:
-        for outcome in jobs.run(plan_dataset(dataset, [typed], measures, _DEPTH), store):
-            yield Point(checkpoint, dataset, outcome.result, outcome.error or "")

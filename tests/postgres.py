@@ -70,23 +70,26 @@ class Postgres:
         subprocess.run(made, check=True, capture_output=True, cwd=self._folder, **self._user)
 
     def start(self, wait=True):
-        """Start the server and wait until it answers."""
-        import psycopg
-
+        """Start the server, and by default wait until it answers."""
         options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         words = [self._programs / "postgres", "-D", self._data, *(f"--{name}={value}" for name, value in options.items())]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder, **self._user)
+        return self.answering() if wait else self
+
+    def answering(self):
+        """Wait until the server answers, and start it again if it has ended."""
+        import psycopg
+
         end = time.monotonic() + _SECONDS
-        while wait and time.monotonic() < end:
+        while time.monotonic() < end:
             with suppress(psycopg.OperationalError), self.connect():
                 return self
             if self._process.poll() is not None:
                 time.sleep(0.1)  # processes of the killed server may still hold its memory
                 return self.start()
             time.sleep(0.02)
-        assert not wait, (self._folder / "log").read_text()[-1000:]
-        return self
+        raise AssertionError((self._folder / "log").read_text()[-1000:])
 
     def connect(self):
         """Return a connection."""
@@ -108,7 +111,10 @@ class Postgres:
         """Stop the server and remove its folder."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
-            self._process.wait()
+            try:
+                self._process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:  # it may not end if its disk is full
+                self.kill()
         if self._disk:
             subprocess.run(["umount", "--lazy", str(self._folder)], capture_output=True, check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -125,8 +131,11 @@ def running(disk=""):
 
 
 @contextmanager
-def proxy(port, cut, times, delay):
-    """Pass bytes on to *port* after a *delay*; cut the first *times* connections after *cut* bytes. Yields a port."""
+def proxy(port, cut, times, delay, healed=None):
+    """Pass bytes on to *port* after a *delay*; cut the first *times* connections after *cut* bytes.
+
+    Yields a port. When the event *healed* is set, no connection is cut.
+    """
     listener, left = socket.create_server(("127.0.0.1", 0)), iter([cut] * times)
 
     def passed(source, target, count):
@@ -143,7 +152,7 @@ def proxy(port, cut, times, delay):
 
     def served(client):
         with client, socket.create_connection(("127.0.0.1", port)) as server:
-            count = [next(left, 1 << 60)]
+            count = [1 << 60 if healed and healed.is_set() else next(left, 1 << 60)]
             back = threading.Thread(target=passed, args=(server, client, count))
             back.start()
             passed(client, server, count)

@@ -1,6 +1,10 @@
-"""HTTP servers on this machine, for tests."""
+"""Servers on this machine, for tests: HTTP servers in this process, and programs that listen on a port."""
 
 import json
+import socket
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -41,3 +45,34 @@ def serving(answer):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def free_port():
+    """Return a port on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def milvus_words(folder, port):
+    """Return the command that starts the server of milvus-lite with its data in *folder*."""
+    start = "from milvus_lite.cmdline import main; main()"
+    return [sys.executable, "-c", start, "server", "--data-dir", folder, "--host", "127.0.0.1", "--port", str(port)]
+
+
+@contextmanager
+def started(words, port, log, seconds=60):
+    """Start a program and wait until it listens on *port*; stop it at the end. Its output goes into the file *log*."""
+    with log.open("wb") as file, subprocess.Popen(words, cwd=log.parent, stdout=file, stderr=file) as process:
+        try:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end and process.poll() is None:
+                with socket.socket() as trial:
+                    if trial.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.05)
+            else:
+                raise AssertionError(log.read_text(errors="replace")[-1000:])
+            yield process
+        finally:
+            process.terminate()

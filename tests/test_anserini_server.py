@@ -1,12 +1,11 @@
 """Anserini's REST server, of the extra `lucene`, asked with a template of `url`."""
 
 import json
-import socket
 import subprocess
-import time
 from importlib.resources import files
 
 import pytest
+from servers import free_port, started
 from tiny import answer
 from workbench import needs_lucene
 
@@ -24,20 +23,13 @@ def address(bread, tmp_path):
     (texts / "texts.jsonl").write_text("\n".join(map(json.dumps, contents)))
     made = ["-collection", "JsonCollection", "-input", "texts", "-index", "index", "-threads", "1"]
     subprocess.run([*java, "io.anserini.index.IndexCollection", *made], cwd=tmp_path, check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = [*java, "io.anserini.api.RestServer", "--host", "127.0.0.1", "--port", str(port)]
-    with (tmp_path / "log").open("wb") as log, subprocess.Popen(words, cwd=tmp_path, stdout=log, stderr=log) as server:
-        for _ in range(300):
-            with socket.socket() as trial:
-                if trial.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+    with started(words, port, tmp_path / "log"):
         yield f"http://127.0.0.1:{port}/v1/index/search?query={{query}}&hits={{k}}"
-        server.terminate()
 
 
+@pytest.mark.slow  # it starts Java twice
 @needs_lucene
 def test_anserini_answers_as_bm25_does(address, bread, store, capsys):
     """Its server has the documents and the scores of `bm25`, which are Lucene's, to the four digits that it sends."""

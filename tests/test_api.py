@@ -88,7 +88,8 @@ def test_an_interrupted_object_starts_anew(tmp_path, bread, monkeypatch):
     encoder = Growing()
     with pytest.raises(KeyboardInterrupt):
         lexbench.run(bread, [encoder], store=tmp_path)
-    assert not list((tmp_path / "encodings").iterdir())
+    assert list((tmp_path / "sessions").iterdir()) == []
+    assert not (tmp_path / "encodings").exists()
 
     encoder.calls, encoder.factor = 100, 2.0
     again = lexbench.run(bread, {"grown": encoder}, store=tmp_path)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ pytest.importorskip("transformers", reason="models are in the extra neural")
 
 import torch
 from checkpoints import colbert, cross_encoder, masked_lm
+from packed_attention import looped
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
@@ -135,13 +135,6 @@ def test_classifiers_have_the_bits_of_transformers():
     with torch.inference_mode():
         assert torch.equal(own(**given).logits, model(**given).logits)
         assert torch.equal(own.bert(**given).last_hidden_state[0], model.bert(**given).last_hidden_state[0])
-
-
-def looped(query, key, value, packing):
-    """Attend text by text: what flash attention computes on a GPU."""
-    bounds = packing.starts.tolist()
-    texts = [[one[None, start:stop].transpose(1, 2) for one in (query, key, value)] for start, stop in pairwise(bounds)]
-    return torch.cat([bert.attend(*text, None).transpose(1, 2)[0] for text in texts])
 
 
 @pytest.fixture

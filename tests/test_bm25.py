@@ -21,6 +21,7 @@ from lexbench.retrievers._bm25_index import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import jobs, plan
+from lexbench.runner.search import read_run
 from lexbench.storage.store import Store
 from lexbench.testing.executors import files_of
 from lexbench.tokenization import unicode
@@ -352,7 +353,7 @@ def test_published_scores(real_home, tmp_path, monkeypatch, name):
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
     asked = ["bm25", "bm25@lucene"] if find_spec("pyserini") else ["bm25"]
     results = [one.result for one in jobs.run(plan.plan_dataset(name, asked, list(PUBLISHED[name]), 1000), Store(tmp_path))]
-    runs = [jobs.read_run(one.run).run for one in stored_results(Store(tmp_path)).entries]
+    runs = [read_run(one.run).run for one in stored_results(Store(tmp_path)).entries]
 
     assert {measure: round(mean, 4) for measure, mean in results[0].means.items()} == PUBLISHED[name]
     if name == "beir/nfcorpus/test":  # whose fourth digit depends on the order of ties

@@ -9,6 +9,7 @@ import pytest
 import tiny
 from click import Context, Group
 from tiny import answer, ended, run
+from workbench import bytes_needed
 
 from lexbench.cli import app
 from lexbench.retrievers.bm25 import BM25
@@ -94,7 +95,7 @@ def test_every_kind_can_be_shown(folder, capsys, monkeypatch):
     assert "nDCG@10: 0.5" in run(capsys, "show", "result", "bm25:tiny")[1]
     assert "python:" in run(capsys, "show", "machine")[1]
     shown = run(capsys, "show", "model", "e5_mistral_7b")[1]
-    assert "\n    Query: ', end_token: true" in shown
+    assert "query_prompt: 'Instruct: {instruction}\n\n    Query: '" in shown
     assert "{model: intfloat/e5-mistral-7b-instruct, " in shown
 
 
@@ -170,7 +171,7 @@ def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, 
     run_file.write_text("q01 Q0 b20 1 9.0 x\nq01 Q0 b45 2 8.0 x\n")
     dataset = "bread/test"
     words = ["score", run_file, "--dataset", dataset, "-m", "RR@10", "--json"]
-    result = answer(capsys, *words, "--qrels", bread / "qrels" / "test.tsv")
+    result = json.loads(ended(capsys, 1, *words, "--qrels", bread / "qrels" / "test.tsv").out)  # 15 queries have no document
     assert list(result["means"]) == ["RR(rel=2)@10"]
     assert result["contract"] == f"{dataset}@1"
     assert (result["counts"]["queries"], result["counts"]["missing"]) == (16, 15)
@@ -199,7 +200,7 @@ def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, sto
     shutil.copytree(bread, many)
     text = (bread / "corpus.jsonl").read_text()
     (many / "corpus.jsonl").write_text("".join(text.replace('"_id": "', f'"_id": "{n or ""}') for n in range(20)))
-    planned = plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100).bytes_needed
+    planned = bytes_needed(plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100), Path("no store"))
     assert run(capsys, "run", "dataset", many, "--depth", "100", "-m", "nDCG@10")[0] == 0
     taken = sum(path.stat().st_size for path in store.root.rglob("*") if path.is_file())
 

@@ -128,8 +128,8 @@ def test_a_signal_keeps_what_is_finished(folder, name, before, said):
     program = (
         "import os, signal, sys; from lexbench.runner import search; from lexbench import cli\n"
         f"signal.signal(signal.{name}, signal.{before})\n"  # whoever started the tests may ignore it, as nohup does
-        f"def ended(self, *a): self.corpus; os.kill(os.getpid(), signal.{name})\n"
-        f"search.DatasetRunner.run = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
+        f"def ended(self, *a): os.kill(os.getpid(), signal.{name})\n"
+        f"search.SystemRun.make = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
     done = ran(program)
 
@@ -144,10 +144,10 @@ def test_an_ignored_signal_stays_ignored(folder):
     """Under `nohup`, a SIGHUP does not end a run."""
     program = (
         "import os, signal, sys; from lexbench.runner import search; from lexbench import cli\n"
-        "before = search.DatasetRunner.run\n"
+        "before = search.SystemRun.make\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "def go_on(self, *a): os.kill(os.getpid(), signal.SIGHUP); return before(self, *a)\n"
-        f"search.DatasetRunner.run = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
+        f"search.SystemRun.make = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
 
     assert ran(program).returncode == 0

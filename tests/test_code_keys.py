@@ -13,7 +13,7 @@ import pytest
 import tiny
 
 import lexbench
-from lexbench.runner.systems import describe, is_reusable
+from lexbench.artifacts.describe import describe, is_lasting
 from lexbench.storage import code
 
 ROOT = Path(lexbench.__file__).parents[1]
@@ -171,7 +171,7 @@ def test_a_class_without_source_is_another_one_in_each_session():
     space = {"__name__": "nowhere"}
     exec("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Typed:\n    size: int = 1\n", space)
 
-    assert not is_reusable(describe(space["Typed"]()))
+    assert not is_lasting(describe(space["Typed"]()))
 
 
 # ---- lexbench itself -------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_rescoring_gives_the_scores_of_searching(bench, vectors):
     expression = f"{vectors}|collection_idf@csr"
     found = found_by(expression, bench)
     retriever = system(expression).retriever
-    rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(bench.artifacts)))
+    rescorer = bench.scorer(retriever)
     queries = bench.dataset.queries
     documents = np.broadcast_to(np.arange(6, dtype=np.int32), (len(queries), 6))
 

@@ -192,7 +192,9 @@ def runs(bread, tmp_path_factory):
     judged = {row.doc_id for row in dataset.topics.judgements if row.query_id == query}
     ids = sorted(one.doc_id for one in dataset.source.documents())
     others = [one for one in ids if one not in judged][:9]  # each with a score of 2 x 2
-    (folder / "queries.tsv").write_text("".join(f"{one.query_id}\tred red fox\n" for one in dataset.queries))
+    asked = {one.query_id: "tree" if at % 2 else "red red fox" for at, one in enumerate(dataset.queries)}
+    lines = (f"{name}\t{text}\n" for name, text in (asked | {query: "red red fox"}).items())
+    (folder / "queries.tsv").write_text("".join(lines))
     (folder / "tokens").write_text("fox\nred\ntree\n")
     names = []
     for name, own in (("first", {"red": 1, "tree": 5}), ("second", {"red": 3, "fox": 2})):

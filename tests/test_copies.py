@@ -32,7 +32,7 @@ def hard(columns=("a_b", "{c}|")):
         Row("other (paper)", (Value("0.9000", 0.9), Value(), *more), ranked=False, published=True),
     ]
     grid = Grid("50 % of $x_1$ & more.", tuple(Column(name, ranked=name == "a_b") for name in columns), tuple(rows))
-    return View(grid, "tab:hard", {"=1+1": 'a,"b"'}, "bm25|x", frozenset({1}))
+    return View(grid, "tab:hard", {"=1+1": 'a,"b"'}, baseline="bm25|x", starred=frozenset({(1, 0)}))
 
 
 def test_latex_reads_as_a_table_of_booktabs():
@@ -74,7 +74,7 @@ def test_markdown_and_csv():
     """Markdown is escaped and marked; CSV has bare numbers, necessary quotes, and no formula for a spreadsheet."""
     assert copies.markdown(hard()).splitlines()[2:4] == [
         r"| bm25\|x | **0.5000 ~** | — |",
-        "| =1+1 | <ins>0.2500</ins> | 2/12 |",
+        "| =1+1 | <ins>0.2500</ins> \\* | 2/12 |",
     ]
     rows = list(csv.reader(io.StringIO(copies.comma_separated(hard()))))
     assert rows[:3] == [

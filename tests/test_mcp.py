@@ -1,13 +1,15 @@
 """Search tools for agents: a real server of the package mcp, and programs that break the protocol."""
 
 import json
+import re
 import sys
 
 import pytest
+from servers import free_port, serving, started
 
-from lexbench.errors import LexbenchError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 from lexbench.types import Query
 
 CORPUS = {"d1": "red fox", "d2": "red car", "d3": "blue car", "d4": "blue fox fox"}
@@ -27,7 +29,8 @@ def search_docs(q: str, limit: int = 2) -> str:
     passage = "## Passage of {{0}}\\nSource: {{0}}\\nScore: {{1}}.5\\n"
     return "\\n".join(passage.format(name, counts[name]) * 2 for name in best) or "No results."
 
-server.run()
+import sys
+server.run("streamable-http", port=int(sys.argv[1])) if sys.argv[1:] else server.run()
 '''
 # The same protocol without a package, which starts at once: its answer is always of two documents
 SMALL = """
@@ -53,13 +56,21 @@ def program(tmp_path, monkeypatch):
     return f"{sys.executable} server.py"
 
 
+@pytest.fixture
+def address(program, tmp_path):
+    """Start the same server on a free port; return its address."""
+    port = free_port()
+    with started([*program.split(), str(port)], port, tmp_path / "log"):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
 def found(expression, path, queries, k=10):
     """Return the ids and scores that a system finds for *queries*, texts."""
     plugin = system(expression).retriever
-    context = artifacts(path, CORPUS)
-    searcher = plugin.open(context.index(plugin))
+    bench = Bench(path, CORPUS)
+    searcher = bench.searcher(plugin)
     hits = searcher.search(searcher.encode_queries([Query(text, text) for text in queries]), k)
-    names = context.corpus.doc_ids.astype(str)
+    names = bench.corpus.doc_ids.astype(str)
     return [
         [(str(names[doc]), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
         for docs, scores in zip(hits.docs.tolist(), hits.scores.tolist(), strict=True)
@@ -80,6 +91,47 @@ def test_a_tool_is_searched(program, tmp_path):
             found(f'mcp("{program}", {SETTINGS})', tmp_path / query, [query])
         assert says in str(raised.value)
         assert "\n" not in str(raised.value)
+
+
+def test_a_tool_is_searched_over_http(address, tmp_path):
+    """The same lists as from the program. The server sends events, and knows requests by its session."""
+    made = f'mcp("{address}", {SETTINGS}, score="Score: (.+)", nothing="No results")'
+    assert found(made, tmp_path / "a", ["red", "fox", "green"]) == [
+        [("d2", 1.5), ("d1", 1.5)], [("d4", 2.5), ("d1", 1.5)], [],
+    ]  # fmt: skip
+    for query, says in (("green", "no id like 'Source: (.+)' in 'No results.'"), ("crash", "the tool failed")):
+        with pytest.raises(LexbenchError, match=re.escape(says)) as raised:
+            found(f'mcp("{address}", {SETTINGS})', tmp_path / query, [query])
+        assert "\n" not in str(raised.value)
+    with pytest.raises(LexbenchError, match=r"it has no tool 'search'; there is: search_docs"):
+        found(f'mcp("{address}", tool="search", id="(.+)")', tmp_path / "b", ["red"])
+    with pytest.raises(LexbenchError, match="there is nothing of that name; does the server have this route"):
+        found(f'mcp("{address}/other", {SETTINGS})', tmp_path / "c", ["red"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((200, b"<html>", {}), "is no JSON"),
+        ((200, [], {}), "no answer among its messages"),
+        ((202, b"", {}), "no answer among its messages"),
+        ((200, {"id": "initialize", "result": 3}, {}), "initialize failed"),
+        ((200, b"data: {}\n\ndata: [\n\n", {"Content-Type": "text/event-stream"}), "is no JSON"),
+        ((200, b'event: x\ndata: {"id": "initialize",\ndata: "error": {"message": "too old"}}\n\n',
+          {"Content-Type": "text/event-stream"}), "initialize failed: too old"),
+        ((301, b"", {"Location": "http://127.0.0.1:9/"}), "it redirects to"),
+        ((401, b"", {}), "access denied; is the key in MY_KEY right?"),
+    ],
+)  # fmt: skip
+def test_a_server_that_breaks_the_protocol_is_one_line(tmp_path, monkeypatch, answer, says):
+    """Over HTTP, too; the key goes to this server as a bearer token."""
+    monkeypatch.setenv("MY_KEY", "sesame")
+    asked = []
+    with serving(lambda *request: asked.append(request[-1]) or answer) as server, pytest.raises(LexbenchError) as raised:
+        found(f'mcp("{server.url}", {SETTINGS}, key="MY_KEY")', tmp_path / "a", ["red"])
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert {headers["Authorization"] for headers in asked} == {"Bearer sesame"}
 
 
 @pytest.mark.parametrize(
@@ -125,3 +177,10 @@ def test_a_program_that_breaks_the_protocol_is_one_line(tmp_path, monkeypatch, l
     with pytest.raises(LexbenchError) as raised:
         found(f'mcp("{sys.executable} server.py", {SETTINGS})', tmp_path / "a", ["red"])
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("made", ['mcp("http://", {})', 'mcp("http://user:word@h/mcp", {})', 'mcp("ls", {}, key="K")'])
+def test_an_address_is_checked_and_a_program_takes_no_key(made):
+    """What is stated is obeyed or refused."""
+    with pytest.raises(CommandError):
+        system(made.format(SETTINGS))

@@ -1,12 +1,8 @@
 """Milvus, by the server of milvus-lite, started for real."""
 
-import socket
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
+from servers import free_port, milvus_words, started
 from tiny import ended
 
 from lexbench.engines.milvus import Milvus
@@ -22,31 +18,9 @@ def url(tmp_path_factory):
     """Run a server; yield its address."""
     for module in ("pymilvus", "milvus_lite"):
         pytest.importorskip(module, reason=f"{module} is not installed; pip install 'lexbench[milvus]' milvus-lite")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("milvus")
-    start = "from milvus_lite.cmdline import main; main()"
-    words = [
-        sys.executable,
-        "-c",
-        start,
-        "server",
-        "--data-dir",
-        str(folder / "data"),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as server:
-        for _ in range(600):
-            with socket.socket() as trial:
-                if trial.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+    port, folder = free_port(), tmp_path_factory.mktemp("milvus")
+    with started(milvus_words(folder / "data", port), port, folder / "log"):
         yield f"http://127.0.0.1:{port}"
-        server.terminate()
 
 
 class TestMilvus(EngineContract):

@@ -204,8 +204,10 @@ CANNOT_BE = {  # exit code 2
     "watch empty -r bm25 -d beir/nfcorpus/dev": "has no {} for the checkpoint",
     "watch empty -r 'dense({})' -d beir/scifact/test": "beir/scifact/test is for testing, not for choosing checkpoints",
     "store pull hf:name --results theirs": "hf:name: it names no dataset of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION",
-    "store push there --private": "--private needs --results",
-    "store push there 'runs/*' --results good": "PATTERN selects artifacts",
+    "store push there --private": "Missing option '--results'",
+    "store push there 'runs/*' --results good": "Got unexpected extra argument (runs/*)",
+    "store remove": "name a dataset, a system or an artifact of lexbench store list, or type --unreachable",
+    "store check --recompute -1": "Invalid value for '--recompute'",
     "collect nofolder": "'nofolder' does not exist",
 }
 NOT_THERE = {  # exit code 3

@@ -4,10 +4,11 @@ import checkpoints
 import pytest
 import torch
 import transformers
+from packed_attention import looped
 
 from lexbench.models.architectures import body_files, load_body, load_masked_lm, masked_lm_files, with_own_body
 from lexbench.models.int8 import Int8Linear, int8_works
-from lexbench.models.native import modernbert
+from lexbench.models.native import _attention, modernbert
 from lexbench.models.transformer_model import pack
 
 WINDOW = 16  # of local attention, so that short texts have tokens outside it
@@ -56,7 +57,7 @@ def both(request, tmp_path_factory):
 
 @pytest.mark.parametrize("length", [1, 8, 9, 10, 24, 25, 50, 97, 256])
 def test_states_are_those_of_transformers(both, length):
-    """Body and head have the states of transformers' classes: everything in the window, one mask, windows in blocks."""
+    """Body and head have the states of transformers' classes: bit for bit, until windows of long texts are in blocks."""
     _, own, theirs = both
 
     assert isinstance(own.body, modernbert.ModernBert)
@@ -65,9 +66,26 @@ def test_states_are_those_of_transformers(both, length):
             states = own.body(input_ids=ids, attention_mask=mask).last_hidden_state
             expected = theirs.model(input_ids=ids, attention_mask=None if mask is None else mask.long()).last_hidden_state
             real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-            assert relative(states[real], expected[real]) < 5e-6
+            if mask is None and length <= 3 * WINDOW // 2:
+                assert torch.equal(states, expected)
+            # Windows in blocks, and on some processors products without padding, add numbers in another order.
+            assert relative(states[real], expected[real]) < 1e-6
             assert not states[~real].any()
             assert torch.equal(own.transform(expected), theirs.head(expected))
+
+
+def test_states_without_padding_are_the_same(both, monkeypatch):
+    """What a GPU computes without padding, also in the window of local layers, are the states with it; padding has 0."""
+    _, own, _ = both
+    given = [*ids_and_masks(50), *ids_and_masks(9)]
+    with torch.inference_mode():
+        expected = [own.body(ids, mask).last_hidden_state for ids, mask in given]
+        monkeypatch.setattr(_attention, "packed_attention_works", lambda *_: True)
+        monkeypatch.setattr(_attention, "attend_packed", looped)
+        found = [own.body(ids, mask).last_hidden_state for ids, mask in given]
+
+    assert all(relative(one, other) < 1e-5 for one, other in zip(found, expected, strict=True))
+    assert not found[1][~given[1][1]].any()
 
 
 def test_bfloat16_is_near(both):

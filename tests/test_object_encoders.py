@@ -16,7 +16,7 @@ from lexbench.engines.flat import Flat
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 from lexbench.types import Kind, MultiVectors
 from lexbench.vectors import converted, unit_length
 
@@ -57,11 +57,11 @@ def order(given):
     """Return the ids of the documents by the engine, best first; the rescorer must have the same scores."""
     plugin = system(given).retriever
     with TemporaryDirectory() as folder:
-        context = artifacts(Path(folder), DATA["corpus"])
-        searcher = plugin.open(context.index(plugin))
+        bench = Bench(Path(folder), DATA["corpus"])
+        searcher = bench.searcher(plugin)
         query = searcher.encode(["x"])
-        hits, ids = searcher.search(query, 4), context.corpus.doc_ids.astype(str)
-        rescorer = plugin.rescorer(iter(plugin.rescoring_inputs(context)))
+        hits, ids = searcher.search(query, 4), bench.corpus.doc_ids.astype(str)
+        rescorer = bench.scorer(plugin)
         docs = hits.docs[0][hits.docs[0] >= 0]
         scores = rescorer.score(query, np.arange(4, dtype=np.int32)[None])[0]
         np.testing.assert_allclose(scores[docs], hits.scores[0][: len(docs)], rtol=1e-6, atol=1e-6)

@@ -18,7 +18,7 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.foreign import ForeignSearcher
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 from lexbench.timing.protocol import Settings
 from lexbench.trec.ids import encode
 from lexbench.types import Kind, MultiVectors, Query
@@ -208,9 +208,9 @@ FOUND = {"q1": [("d2", 1), ("d1", 1)], "q2": [("d4", 2), ("d1", 1)], "q3": []}  
 def found(given, path, k=10):
     """Return what a system finds for QUERIES, with its index in a store at *path*."""
     plugin = system(given).retriever
-    context = artifacts(path, CORPUS)
-    searcher = plugin.open(context.index(plugin))
-    hits, ids = searcher.search(searcher.encode_queries(QUERIES), k), context.corpus.doc_ids.astype(str).tolist()
+    bench = Bench(path, CORPUS)
+    searcher = bench.searcher(plugin)
+    hits, ids = searcher.search(searcher.encode_queries(QUERIES), k), bench.corpus.doc_ids.astype(str).tolist()
     return {
         query.query_id: [(ids[doc], score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
         for query, docs, scores in zip(QUERIES, hits.docs.tolist(), hits.scores.tolist(), strict=True)
@@ -357,7 +357,9 @@ def test_wrong_answers_name_system_query_and_document(answer, message, tmp_path)
 def test_a_function_in_a_module_is_typed(tmp_path, capsys, monkeypatch):
     """On the command line, module:function is a system under this name or the user's, and reproduce.sh has both."""
     enter(tmp_path, monkeypatch)
-    write_files(tmp_path, {"ones_of.py": "def ones(texts):\n    return [[1.0] for _ in texts]\n"})
+    write_files(
+        tmp_path, {"ones_of.py": "def ones(texts):\n    return [[text.count(one) for one in 'etaoinsr'] for text in texts]\n"}
+    )
     monkeypatch.syspath_prepend(tmp_path)
     run = ("run", "dataset", "pydoc/test", "--results", "board", "--json")
     typed = answer(capsys, *run, "-r", "ones_of:ones", "-r", "mine = ones_of:ones")
@@ -401,8 +403,7 @@ def test_a_program_searches(tmp_path):
     assert found(expression, tmp_path / "store") == FOUND
 
     plain, named = system(expression), system(f'command("{program}", revision="1")')
-    assert "process" in str(plain.recipe)
-    assert "process" not in str(named.recipe)
+    assert (plain.reusable, named.reusable) == (False, True)
     program.write_text(program.read_text() + "\n")
     assert system(f'command("{program}", revision="1")').recipe != named.recipe
 
@@ -471,7 +472,7 @@ def test_a_server_searches(server, tmp_path):
     assert sizes == [3, 1, 1, 1]
     server.answer = lambda queries, k: {one["qid"]: count(one["text"], CORPUS) for one in queries}
     assert found(f'url("{server.url}")', tmp_path / "c") == FOUND
-    assert "process" in str(system(f'url("{server.url}")').recipe)
+    assert not system(f'url("{server.url}")').reusable
     server.answer = lambda queries, k: {"q1": {"d9": 1}}
     with pytest.raises(LexbenchError, match=f"^{server.url}: query 'q1': document 'd9' is not in the corpus$"):
         found(f'url("{server.url}")', tmp_path / "d")
@@ -589,7 +590,8 @@ def test_objects_are_timed_in_this_process(tmp_path):
         assert (single.processes, single.memory, single.queries) == (1, {}, 2)
     assert "index" in encoder.sizes
     assert "index" not in search.sizes  # it is in memory, of a size that nobody knows
-    assert not list((tmp_path / "timings").iterdir())  # no other session can know these objects
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.parts[-3] in ("timings", "runs", "indexes")]
+    assert list((tmp_path / "sessions").iterdir()) == []  # no other session can know these objects
 
 
 def test_a_program_is_timed_with_its_round_trip(tmp_path):

@@ -169,7 +169,7 @@ def test_best_and_second_are_of_the_rows_that_are_shown(show, speeds):
         return page.locator("table.scores tbody tr", has=page.locator(f"td {tag}")).locator("th code").all_inner_texts()
 
     assert (marked("strong"), marked("u")) == (["a"], ["b"])
-    assert page.locator("tr.bound .tag").inner_text() == "upper bound, not ranked"
+    assert page.locator("tr.unranked .tag").inner_text() == "upper bound, not ranked"
     page.fill("#find", "else")
     assert (marked("strong"), marked("u")) == (["elsewhere too"], ["elsewhere"])
 

@@ -274,6 +274,7 @@ def test_a_plan_estimates_its_passages(folder):
     with pytest.raises(CommandError, match=re.escape("passages(depth=50) is asked for 100 documents per query; give it depth")):
         plan.plan_dataset(str(folder), ["passages(bm25, words=5, score='sum', depth=50)"], ["nDCG@10"], 100)
     systems = [f"passages(lexmae_nano@impact, words={size})" for size in (20, 4)]
-    few, many = (plan.plan_dataset(str(folder), [one], ["nDCG@10"], 100).bytes_needed for one in systems)
+    plans = (plan.plan_dataset(str(folder), [one], ["nDCG@10"], 100) for one in systems)
+    few, many = (workbench.bytes_needed(one, folder / "no store") for one in plans)
 
     assert many > 2 * few

@@ -310,15 +310,6 @@ def test_two_clients_share_a_server(server, tmp_path):
     assert lists["b"] == (2999 - expected).tolist()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("index", ["exact", "hnsw"])
-@pytest.mark.parametrize("moment", ["load", "build", "search"])
-def test_many_kills(mortal, tmp_path, moment, index):
-    """Ten kills at other moments each: no wrong list and no traceback."""
-    for number in range(10):
-        survived(mortal, tmp_path / str(number), 0.05 * number, moment, index)
-
-
 # ---- probe -----------------------------------------------------------------------------------------------------------------
 
 

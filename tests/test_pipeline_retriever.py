@@ -90,7 +90,7 @@ def test_no_second_index_is_built(folder, tmp_path):
     (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
     bytes_of_vectors = sum(path.stat().st_size for path in vectors.glob("shard-*"))
 
-    assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 2
+    assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 1
     assert both[0].sizes["index"] == both[1].sizes["index"] + bytes_of_vectors
 
 

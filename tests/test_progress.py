@@ -14,7 +14,7 @@ from lexbench.cli import _progress
 def clock(monkeypatch):
     """Let the test set the time."""
     now = [100.0]
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_progress, "clock", lambda: now[0])
     return now
 
 

@@ -25,6 +25,7 @@ FUNCTIONS = {
     "score": "score", "compare": "compare", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
     "explain": "explain", "verify": "verify", "exposure": "exposure", "audit board": "audit", "audit suite": "audit_suite",
     "leaderboard": "leaderboard", "export": "export", "import": "import_",
+    "store list": "store_list", "store remove": "store_remove", "store check": "store_check",
     "store push": "store_push", "store pull": "store_pull",
     "collect": "collect", "judge page": "judge_page", "judge documents": "judge", "judge pool": "judge_pool",
     "doctor": "doctor", "probe": "probe", "speed": "speed",
@@ -37,7 +38,7 @@ SHOWN = {
     "suite": "Leaderboard.copy", "baseline": "Leaderboard.copy", "check": "Leaderboard.stale",
     "plot": "Probe.plot",
 }  # fmt: skip
-COPIED = {("leaderboard", "dataset")} | {
+COPIED = {("leaderboard", "dataset"), ("leaderboard", "split")} | {
     (f"train {step}", "time") for step in ("pretrain", "imitate", "mine", "finetune", "all")
 }
 # arguments of Leaderboard.copy and training_plan

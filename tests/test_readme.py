@@ -10,6 +10,9 @@ import pytest
 import tiny
 
 from lexbench.cli import code
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import find_dataset
+from lexbench.trec.qrels import read_qrels
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,19 +35,25 @@ COMMANDS = list(dict.fromkeys(line for line in lines(README) + lines(EXAMPLES) i
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, bread):
     """Make the folder in which a reader types, with a dataset, a run and a checkpoint of their own."""
     folder = tmp_path_factory.mktemp("reader")
     tiny.write(folder / "my-folder", {"d1": "A fox is red"}, {"q1": "red fox"}, [("q1", "d1", 1)])
     (folder / "queries.jsonl").write_text(json.dumps({"id": "d1", "predicted_queries": ["which animal is red"]}) + "\n")
     (folder / "weights.jsonl").write_text(json.dumps({"id": "d1", "vector": {"fox": 30, "red": 2}}) + "\n")
-    (folder / "my.run").write_text("q01 Q0 b45 1 9.5 mine\n")
+    write_run(folder, read_qrels(bread / "qrels" / "test.tsv").query_ids)
     if importlib.util.find_spec("transformers"):
         from checkpoints import masked_lm, sparsified
 
         sparsified(masked_lm(folder / "DIR", max_position_embeddings=512, form="fine_tuned"))
     _recipe(folder)
     return folder
+
+
+def write_run(folder, queries, documents=("b45", "b46")):
+    """Write a run file with one of the *documents* for each query."""
+    lines = (f"{query} Q0 {documents[at % 2]} 1 9.5 mine\n" for at, query in enumerate(queries))
+    (folder / "my.run").write_text("".join(lines))
 
 
 @pytest.fixture
@@ -103,8 +112,8 @@ def test_a_command_of_the_readme_works(command, capsys):
 @pytest.mark.parametrize("command", [line for line in COMMANDS if re.search("beir|nano", line)])
 def test_a_command_of_the_readme_works_as_it_stands(folder, real_home, command, monkeypatch, capsys):
     """Each command also succeeds on the real collections."""
-    (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
+    write_run(folder, open_dataset(*find_dataset("beir/scifact/test")).qrels.query_ids, ["31715818", "4983"])
     check(command, capsys)
 
 

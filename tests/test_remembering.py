@@ -14,7 +14,7 @@ from servers import serving
 
 import lexbench
 from lexbench.results import UNRANKED
-from lexbench.timing.measuring import Work, seen_again
+from lexbench.timing.measuring import TimedCalls, seen_again
 from lexbench.timing.other_queries import OtherQueries
 from lexbench.types import Query
 
@@ -149,5 +149,5 @@ def test_what_is_remembered_is_a_ratio(remembers, least, most):
         seen.add(number)
         return np.zeros(1)
 
-    assert least <= seen_again(Work(lambda number: number, search, range(40), 10)) <= most
-    assert seen_again(Work(lambda number: number, search, [], 10)) == 0.0
+    assert least <= seen_again(TimedCalls(lambda number: number, search, range(40), 10)) <= most
+    assert seen_again(TimedCalls(lambda number: number, search, [], 10)) == 0.0

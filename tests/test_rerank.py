@@ -187,7 +187,7 @@ def test_any_retriever_can_find_candidates(bench, models):
 def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
-    calm = opened(folder, Store(tmp_path / "calm")).run(job.system, 1000).folder
+    calm = opened(folder, Store(tmp_path / "calm")).run(job.system, 1000)
     with pytest.MonkeyPatch.context() as patch:
         Spy(patch, most=2)
         with pytest.raises(KeyboardInterrupt):
@@ -196,7 +196,7 @@ def test_an_interrupted_run_continues(folder, models, tmp_path, monkeypatch):
     parts = sorted(path.name for path in draft.iterdir())
     spy = Spy(monkeypatch)
     bench = opened(folder, Store(tmp_path / "hurried"))
-    run = bench.run(job.system, 1000).folder
+    run = bench.run(job.system, 1000)
 
     assert parts == ["part-0000000-0000015.safetensors", "part-0000015-0000030.safetensors"]
     assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
@@ -210,7 +210,7 @@ def test_executors_score_the_same_bits(name, on, folder, models, tmp_path):
     runs = []
     for place, workers in (("alone", None), ("elsewhere", executor(on))):
         bench = opened(folder, Store(tmp_path / place), workers)
-        runs.append(bench.run(system(written(models[0], k=100)), 1000).folder)
+        runs.append(bench.run(system(written(models[0], k=100)), 1000))
 
     assert runs[0].name == runs[1].name
     assert same_runs(*runs)
@@ -246,7 +246,7 @@ def test_rerankers_in_members_score_on_executors(text, folder, models, tmp_path)
     for place, on in (("alone", None), ("elsewhere", WorkerHere(held))):
         with pytest.MonkeyPatch.context() as patch:
             spy = Spy(patch)
-            runs.append(opened(folder, Store(tmp_path / place), on).run(named, 100).folder)
+            runs.append(opened(folder, Store(tmp_path / place), on).run(named, 100))
             scored.append(sorted(pair for call in spy.calls for pair in call))
 
     assert scored[0] == scored[1]
@@ -260,12 +260,12 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
     (tmp_path / "copy").mkdir()
     copy = checkpoints.cross_encoder(tmp_path / "copy")
     given = [written(models[0]), written(models[1]), written(models[0], settings=", length=32"), written(models[0], k=10)]
-    runs = {bench.run(system(text), 100).folder for text in given}
-    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100).folder
+    runs = {bench.run(system(text), 100) for text in given}
+    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100)
 
     assert len(runs) == 4
     assert same in runs
-    assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
+    assert len(list((tmp_path / "indexes").glob("*-*"))) == 1  # BM25's
 
 
 def test_a_catalogued_reranker_is_called_by_its_name(models, tmp_path, monkeypatch):

@@ -1,19 +1,15 @@
-"""Artifacts and results are copied to other places and back with the same bytes, or not at all."""
+"""Results are copied to other places and back with the same bytes, or not at all."""
 
-import json
 import shutil
 import uuid
 
 import pytest
 import samples
-from tiny import ended, tree
+from tiny import ended
 
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError
-from lexbench.interop.sharing import pull_artifacts, pull_results, push_artifacts, push_results
-from lexbench.progress import Progress
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.interop.sharing import pull_results, push_results
 from lexbench.results import files_of, write_results
-from lexbench.storage.artifact_folder import MANIFEST
-from lexbench.storage.store import Store
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -30,122 +26,6 @@ def fsspec():
 def url(request, fsspec, tmp_path):
     """Return the URL of an empty place."""
     return f"memory://{uuid.uuid4().hex}/store" if request.param == "memory" else f"file://{tmp_path / 'bucket' / 'store'}"
-
-
-def files_at(url):
-    """Return the client of a place, and the files there."""
-    import fsspec
-
-    place, root = fsspec.core.url_to_fs(url)
-    return place, place.find(root)
-
-
-# ---- artifacts
-
-
-def fill(path):
-    """Write two files, one in a folder."""
-    (path / "engine").mkdir(exist_ok=True)
-    (path / "engine" / "ids.npy").write_bytes(bytes(range(256)) * 50)
-    (path / "facts.json").write_text("{}")
-
-
-@pytest.fixture
-def store(tmp_path):
-    """Make a store with an index, an encoding and an unfinished draft."""
-    store = Store(tmp_path / "store")
-    for kind, number in (("indexes", 1), ("encodings", 2)):
-        store.produce(kind, f"pydoc {kind}", {"a": number}, fill)
-    (tmp_path / "store" / "indexes" / "0123456789abcdef.draft").mkdir()
-    return store
-
-
-def files(root):
-    """Return the digests of the files of all artifacts."""
-    return {name: digest for name, digest in tree(root).items() if ".draft" not in name}
-
-
-def test_pushed_artifacts_come_back(store, url, tmp_path):
-    """Every artifact, and nothing else, is copied once; the copies are intact and have the same bytes."""
-    first = list(push_artifacts(store, url, (), Progress()))
-    again = list(push_artifacts(store, url, (), Progress()))
-    other = Store(tmp_path / "other")
-    pulled = list(pull_artifacts(other, url, (), Progress()))
-
-    assert [one.bytes for one in first] == [one.bytes for one in pulled] == [12_802, 12_802]
-    assert [one.bytes for one in again] == [one.bytes for one in pull_artifacts(other, url, (), Progress())] == [0, 0]
-    assert files(other.root) == files(store.root)
-    assert other.produce("indexes", "any", {"a": 1}, lambda _: pytest.fail("it is there")).is_dir()
-
-
-def test_patterns_choose(store, url, tmp_path):
-    """Only artifacts that match a pattern are copied; an unknown place is one line."""
-    assert [one.folder.split("/")[0] for one in push_artifacts(store, url, ["encodings/*"], Progress())] == ["encodings"]
-    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, ["runs/*"], Progress()))) == 0
-    with pytest.raises(CannotStart, match="nowhere://x: ValueError"):
-        list(push_artifacts(store, "nowhere://x", (), Progress()))
-
-
-def test_an_interrupted_push_continues(store, url, tmp_path):
-    """An artifact without its manifest does not count; the second push sends the missing files."""
-    list(push_artifacts(store, url, (), Progress()))
-    place, files = files_at(url)
-    place.rm([path for path in files if path.endswith((MANIFEST, "facts.json"))])
-    assert list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress())) == []
-    assert [one.bytes for one in push_artifacts(store, url, (), Progress())] == [2, 2]
-    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress()))) == 2
-
-
-@pytest.mark.parametrize("harm", ["changed", "cut"])
-def test_a_changed_copy_is_refused(store, url, harm, tmp_path):
-    """If a byte differs from the manifest, one line names the file, and the artifact is not finished."""
-    list(push_artifacts(store, url, ["indexes/*"], Progress()))
-    place, files = files_at(url)
-    file = next(path for path in files if path.endswith("ids.npy"))
-    content = place.cat_file(file)
-    place.pipe_file(file, content[:-1] if harm == "cut" else content[:-1] + b"x")
-    other = Store(tmp_path / "other")
-    with pytest.raises(InvalidFile, match=r"ids.npy is not what its manifest says"):
-        list(pull_artifacts(other, url, (), Progress()))
-    assert not list(other.root.glob("indexes/pydoc*"))
-
-    place.pipe_file(file, content)
-    list(pull_artifacts(other, url, (), Progress()))
-    assert next(other.damage(next(other.root.glob("indexes/pydoc*")), thoroughly=True), None) is None
-
-
-def test_a_manifest_cannot_write_elsewhere(store, url, tmp_path):
-    """A file name that leads out of the folder is refused before anything is written."""
-    list(push_artifacts(store, url, ["indexes/*"], Progress()))
-    place, files = files_at(url)
-    file = next(path for path in files if path.endswith(MANIFEST))
-    manifest = json.loads(place.cat_file(file))
-    manifest["files"]["../../evil"] = {"bytes": 1, "sha256": "0"}
-    place.pipe_file(file, json.dumps(manifest).encode())
-    with pytest.raises(InvalidFile, match="would lie outside the folder"):
-        list(pull_artifacts(Store(tmp_path / "other"), url, (), Progress()))
-    assert not list(tmp_path.rglob("evil"))
-
-
-def test_a_damaged_folder_is_not_pushed(store, url):
-    """A file that has changed since it was written is named, and the copy stays incomplete."""
-    file = next(store.root.glob("indexes/*/engine/ids.npy"))
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with pytest.raises(LexbenchError, match=r"ids\.npy has changed since it was written"):
-        list(push_artifacts(store, url, (), Progress()))
-
-
-def test_the_command_line(fsspec, store, tmp_path, monkeypatch, capsys):
-    """Push and pull report; `doctor --verify` reads every byte and finds damage."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
-    url = (tmp_path / "there").as_uri()
-    assert "0.0 MB" in ended(capsys, 0, "store", "push", url).out
-    assert "no finished artifact matches runs/*" in ended(capsys, 3, "store", "pull", url, "runs/*").err
-    assert "2 of 2 are intact" in ended(capsys, 0, "doctor", "--verify").out
-
-    file = next(store.root.glob("indexes/*/engine/ids.npy"))
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    assert "ids.npy has changed since it was written" in ended(capsys, 1, "doctor", "--verify", "--json").out
 
 
 # ---- results

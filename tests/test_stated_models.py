@@ -179,6 +179,90 @@ def test_lengths_of_queries_and_documents(place, tmp_path):
     assert (settings.query_length, settings.document_length) == (10, 20)
 
 
+def towers(place):
+    """Return the modules of queries and of documents, with other weights and another pooling."""
+    other = checkpoints.masked_lm(
+        Path(place) / "queries", vocabulary=(*checkpoints.COLBERT_VOCABULARY, *(f"w{i}" for i in range(60))), seed=9
+    )
+    queries = [Transformer(str(other), max_seq_length=12), of.Pooling(32, "mean")]
+    return queries, [Transformer(str(body(place)), max_seq_length=48), of.Pooling(32, "cls")]
+
+
+def routed(queries, documents, *behind, before=(), default=None, **settings):
+    """Return a model whose Router sends queries and documents through other modules."""
+    router = Router.for_query_document(query_modules=queries, document_modules=documents, default_route=default)
+    return library.SentenceTransformer(modules=[*before, router, *behind], device="cpu", **settings)
+
+
+BY_THE_LIBRARY = {  # modules that `dense` does not have
+    "a Router": lambda place: routed(*towers(place)),
+    "a Router with a default": lambda place: routed(*towers(place), default="document"),
+    "a Router, cut, with prompts": lambda place: routed(
+        *towers(place), Normalize(), prompts=PROMPTS, truncate_dim=9, similarity_fn_name="dot"
+    ),
+    "a Router of layers": lambda place: routed([dense(24)], [dense(24, function=torch.nn.Tanh())], before=towers(place)[1]),
+    "a Router of poolings": lambda place: routed(
+        [of.Pooling(32, "max")], [of.Pooling(32, "cls")], before=towers(place)[1][:1], similarity_fn_name="manhattan"
+    ),
+    "queries of a table": lambda place: routed([of.StaticEmbedding(tokenizer_of(place), embedding_dim=32)], towers(place)[1]),
+    "a layer behind a table": lambda place: library.SentenceTransformer(
+        modules=[of.StaticEmbedding(tokenizer_of(place), embedding_dim=32), dense(8)], device="cpu"
+    ),
+    "weighted layers": lambda place: library.SentenceTransformer(
+        modules=[
+            Transformer(str(body(place)), config_kwargs={"output_hidden_states": True}),
+            of.WeightedLayerPooling(32, num_hidden_layers=2, layer_start=1),
+            of.Pooling(32),
+        ],
+        device="cpu",
+    ),
+    "a CNN": lambda place: library.SentenceTransformer(
+        modules=[Transformer(str(body(place))), of.CNN(32, 16, [1, 3]), of.Pooling(32)], device="cpu"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_THE_LIBRARY)
+def test_other_modules_are_computed_by_the_library(place, tmp_path, case):
+    """Routers, with a default route or modules around them, layers behind a table, weighted layers and convolutions."""
+    assert check(BY_THE_LIBRARY[case](place), tmp_path).startswith("sentence_transformer(")
+
+
+def test_what_the_library_cannot_do_is_one_line(place, tmp_path):
+    """A Router without queries, code of the authors, other kinds of models, and files that are missing."""
+    saved = tmp_path / "saved"
+    model = library.SentenceTransformer(modules=[Router({"document": towers(place)[1]})], device="cpu")
+    model.save(str(saved), create_model_card=False)
+    typed = f'sentence_transformer(model="{saved}")'
+    assert expression_of_folder(saved) == typed
+    encoder = system(typed).retriever.encoder
+    with pytest.raises(LexbenchError, match=r"cannot encode it: ValueError: No route found for task type 'query'"):
+        encoder.encode_query(["x"])
+    assert encoder.encode_document([]).shape == (0, 32)
+    before = encoder.identity()
+    (saved / "README.md").write_text("a card")
+    assert encoder.identity() == before
+    with pytest.raises(CommandError, match=r"a Router, which has several models; its files say that it is sentence_trans"):
+        system(f'dense(model="{saved}", pooling="mean")')
+    place_of_types = saved / "router_config.json"
+    types = place_of_types.read_text()
+    place_of_types.write_text(types.replace("sentence_transformers.sentence_transformer.modules.pooling", "theirs"))
+    with pytest.raises(CommandError, match=r"a module theirs\.Pooling, which is code of its authors; lexbench runs none"):
+        system(typed)
+    place_of_types.write_text(types)
+    shutil.rmtree(saved / "document_0_Transformer")
+    with pytest.raises(LexbenchError, match="sentence-transformers cannot load it: ") as raised:
+        system(typed).retriever.encoder.encode_document(["x"])
+    assert "\n" not in str(raised.value)
+    with pytest.raises(LexbenchError, match=r"no modules\.json, so this is no folder of sentence-transformers"):
+        system(f'sentence_transformer(model="{body(place)}")')
+    splade(place).save(str(tmp_path / "sparse"), create_model_card=False)
+    with pytest.raises(CommandError, match=r"a SparseEncoder, and no SentenceTransformer; its files say that it is sparse_mlm"):
+        system(f'sentence_transformer(model="{tmp_path / "sparse"}")')
+    with pytest.raises(CommandError, match=r"sentence_transformer\(batch=0\): give a number of texts from 1"):
+        system(f'sentence_transformer(model="{saved}", batch=0)')
+
+
 STATIC = {
     "a table": {},
     "a normalised table": {"behind": [Normalize()]},
@@ -394,15 +478,28 @@ def test_other_settings_are_refused_by_name(place, tmp_path, case):
 
 
 def test_other_modules_are_refused_by_name(place, tmp_path):
-    """Token pooling, sparse distances and layers behind a table are refused by name."""
+    """Token pooling, sparse distances, and Routers of models that are not dense are refused by name."""
     cases = (
         (multi(place, dense(8, **TOKENS), HierarchicalTokenPooling()), "a module HierarchicalTokenPooling, which lexbench"),
         (splade(place, similarity_fn_name="euclidean"), "its similarity is euclidean .* this encoder does dot, cosine"),
         (
-            library.SentenceTransformer(
-                modules=[of.StaticEmbedding(tokenizer_of(place), embedding_dim=32), dense(8)], device="cpu"
+            library.SparseEncoder(
+                modules=[Router.for_query_document(query_modules=list(splade(place)), document_modules=list(splade(place)))],
+                device="cpu",
             ),
-            r"a module behind its StaticEmbedding that changes vectors \(linear\)",
+            r"its queries go through Transformer and SpladePooling; .* give the object: lexbench.run\(data, \[SparseEncoder",
+        ),
+        (
+            library.MultiVectorEncoder(
+                modules=[
+                    Router.for_query_document(
+                        query_modules=[Transformer(str(body(place)))], document_modules=[Transformer(str(body(place)))]
+                    ),
+                    MultiVectorMask(),
+                ],
+                device="cpu",
+            ),
+            r"a Router, which has several models; give the object: lexbench.run\(data, \[MultiVectorEncoder",
         ),
     )
     for number, (model, message) in enumerate(cases):

@@ -3,8 +3,6 @@
 import json
 import multiprocessing
 import os
-import shutil
-import threading
 import time
 from contextlib import suppress
 
@@ -12,7 +10,8 @@ import pytest
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest, key_facts_of, size
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest
+from lexbench.storage.node import Stored
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
 from lexbench.storage.store import Store
 
@@ -28,28 +27,6 @@ def write(text):
     return work
 
 
-def test_the_store_is_measured_while_others_write(tmp_path):
-    """`bytes_used` is right while other processes make, rename and remove folders."""
-    kept, stop = tmp_path / "kept", threading.Event()
-    folder, renamed = tmp_path / "indexes" / "a.draft", tmp_path / "indexes" / "a"
-    kept.write_bytes(b"12345")
-
-    def others() -> None:
-        while not stop.is_set():
-            (folder / "deep").mkdir(parents=True)
-            folder.rename(renamed)
-            shutil.rmtree(renamed)
-
-    writer = threading.Thread(target=others)
-    writer.start()
-    try:
-        found = {Store(tmp_path).bytes_used() for _ in range(300)}
-    finally:
-        stop.set()
-        writer.join()
-    assert found == {5}
-
-
 def test_work_is_done_once(tmp_path):
     """The same key facts, in any order and under any label, find the artifact, and no work is done."""
     store, work = Store(tmp_path), write("x")
@@ -59,8 +36,8 @@ def test_work_is_done_once(tmp_path):
 
     assert first == again
     assert work.calls == 1
-    assert key_facts_of(first) == facts
-    assert size(first) == 1
+    assert Stored(first).facts == facts
+    assert Stored(first).bytes == 1
     assert len({digest({"a": value}) for value in (1, 2, "1")}) == 3
 
 

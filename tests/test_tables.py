@@ -6,7 +6,7 @@ from rich.console import Console
 
 from lexbench.answer import render
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Exposure, Vectors, Work
+from lexbench.results import Exposure, SearchWork, VectorSizes
 from lexbench.table import Table, heading
 
 
@@ -17,8 +17,8 @@ def result(system, dataset="d/test", mean=0.5, **facts):
 
 def sparse(system, dataset="d/test", **facts):
     """Make the result of a sparse system: 2.5 terms per document, 40 postings per query, an index of 1,000 bytes."""
-    vectors = Vectors(terms={"mean": 2.5}, bytes_per_document=7.5, **facts)
-    work = Work(query_terms={"mean": 4.0}, postings={"mean": 40.0}, flops=0.4)
+    vectors = VectorSizes(terms={"mean": 2.5}, bytes_per_document=7.5, **facts)
+    work = SearchWork(query_terms={"mean": 4.0}, postings={"mean": 40.0}, flops=0.4)
     return result(system, dataset, vectors=vectors, work=work, sizes={"index": 1000})
 
 
@@ -77,7 +77,8 @@ def timed(system, qps=6796.0, means=MEANS, dropped=0):
     """Return a timed result with an index of 0.77 MB."""
     return samples.result(
         system, means=means, per_query={}, sizes={"index": 770_000}, timings=[samples.timing(qps)],
-        exposure=Exposure(status="zero-shot"), vectors=Vectors(terms={"mean": 30.0}, bytes_per_document=90.0, dropped=dropped),
+        exposure=Exposure(status="zero-shot"),
+        vectors=VectorSizes(terms={"mean": 30.0}, bytes_per_document=90.0, dropped=dropped),
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
     If `again` is interrupted, the store still has the timing before.
     """
     with monkeypatch.context() as patch:
-        patch.setattr("lexbench.timing.timer._Measurement.write", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("lexbench.timing.timer.TimedRun.make", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             timed(fruit, offline=False, again=True)
     (again,) = timed(fruit, offline=False)
@@ -137,7 +137,7 @@ def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
 
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
-    monkeypatch.setattr("lexbench.timing.timer.read_run", reversed_run)
+    monkeypatch.setattr("lexbench.runner.search.SystemRun.open", reversed_run)
     monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda *_: "elsewhere")
     (outcome,) = timed(fruit, offline=False)
 
@@ -146,9 +146,9 @@ def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
     assert timing.folder != bm25.timings[0].folder
 
 
-def reversed_run(folder):
+def reversed_run(_node, stored, _parts):
     """Read a run with other documents."""
-    found = read_run(folder)
+    found = read_run(stored.folder)
     run = found.run
     return found._replace(run=Run(run.query_ids, run.offsets, run.docs[::-1].copy(), run.scores[::-1].copy(), run.table))
 
@@ -311,13 +311,13 @@ def test_systems_take_turns(fruit, tmp_path, monkeypatch):
     """
     order = []
 
-    def measured(measurement, _draft):
-        order.append(measurement.job.system.name)
+    def measured(measurement, *_):
+        order.append(measurement.asked.job.system.name)
         if order.count("bm25(k1=2.0)") == 2 and order[-1] != "bm25":
             raise LexbenchError("it broke")
         return 0
 
-    monkeypatch.setattr("lexbench.timing.timer._Measurement._differing", measured)
+    monkeypatch.setattr("lexbench.timing.timer.TimedRun._differing", measured)
     settings = {"processes": 3, "seconds": 0.01, "offline": False}
     first, second = timed((fruit[0], Store(tmp_path)), "bm25", "bm25(k1=2.0)", **settings)
 
@@ -367,7 +367,7 @@ def test_each_device_is_timed_itself(fruit):
     systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
     one, other = timed(fruit, *systems, offline=False)
 
-    assert one.made.folder == other.made.folder
+    assert one.kept == other.kept
     assert one.result.timings[0].folder != other.result.timings[0].folder
     assert devices_of(system("lexmae_nano@impact").retriever) == []
     assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]

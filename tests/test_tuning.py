@@ -320,8 +320,8 @@ def test_impossible_tuning_is_refused_in_the_plan(place, facts, said):
         plan.plan_dataset("tiny/test", {"mine": Pipeline(members=(both(), retriever("a")))}, ["nDCG@10"], 1000)
     assert "\n" not in str(caught.value)
     assert plan.plan_dataset("tiny/test", {"mine": both("oracle")}, ["nDCG@10"], 10).jobs
-    with pytest.raises(CommandError, match=r"names no tuning queries.*datasets that have some: "):
-        plan.plan_dataset(str(place.folder / "tiny"), {"mine": both()}, ["nDCG@10"], 10)
+    with pytest.raises(CommandError, match=r"no other split for development; put qrels/dev.tsv into"):
+        plan.plan_dataset(str(place.folder / "tiny"), {"mine": both()}, ["nDCG@10"], 10, "dev")
 
 
 def test_data_that_are_not_here_cost_one_line_and_no_work(place):

@@ -12,8 +12,8 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.systems import describe, named_systems, system
-from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, read_notes
-from lexbench.testing.retrievers import artifacts
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, notes_in
+from lexbench.testing.retrievers import Bench
 from lexbench.transforms.binary import Binary
 from lexbench.transforms.int8 import Int8
 from lexbench.transforms.quantize import Quantize
@@ -230,9 +230,9 @@ class Numbers(Encoder):
 def searched(form, engine, path):
     """Return the hits of three queries, the folder of the index and the retriever."""
     plugin = Encoded(Numbers(), engine, tuple(form))
-    context = artifacts(path, TEXTS)
+    context = Bench(path, TEXTS)
     folder = context.index(plugin)
-    searcher = plugin.open(folder)
+    searcher = plugin.open({"index": folder})
     asked = searcher.encode(["3 1 2", "40 5 1", "9 9 0"])
     return searcher.search(asked, 10), folder, plugin, context
 
@@ -261,9 +261,9 @@ def test_sizes_are_those_of_the_index(tmp_path, name):
     assert json.loads((folder / VECTORS_FILE).read_bytes())["bytes_per_document"] == size
     assert stored == size * len(TEXTS)
     # Another process opens the index and finds the same; given documents get the same scores.
-    again = plugin.open(folder)
+    again = plugin.open({"index": folder})
     assert np.array_equal(again.search(again.encode(["3 1 2", "40 5 1", "9 9 0"]), 10).docs, hits.docs)
-    rescorer = plugin.rescorer(iter(plugin.rescoring_inputs(context)))
+    rescorer = context.scorer(plugin)
     scores = rescorer.score(rescorer.encode(["3 1 2", "40 5 1", "9 9 0"]), np.sort(hits.docs, axis=1))
     expected = np.take_along_axis(hits.scores, np.argsort(hits.docs, axis=1), axis=1)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
@@ -284,8 +284,8 @@ def test_weights_that_rounding_changes_are_noted(tmp_path):
 
     def noted(size, *form):
         encoder = type("Sized", (Words,), {"size": size})()
-        context = artifacts(tmp_path / str((size, len(form))), TEXTS)
-        return read_notes(context.index(Encoded(encoder, Impact(), form)))
+        context = Bench(tmp_path / str((size, len(form))), TEXTS)
+        return notes_in(context.index(Encoded(encoder, Impact(), form)))
 
     (line,) = noted(0.01, Quantize())
     assert line.startswith(

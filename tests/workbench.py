@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +11,9 @@ import tiny
 from scipy import sparse
 
 from lexbench import registry
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import Scorer, Search
+from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import MissingExtra
 from lexbench.notation import Call, parse
@@ -18,8 +21,9 @@ from lexbench.plugins import Encoder
 from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
-from lexbench.runner.search import DatasetRunner
+from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import resolve
+from lexbench.storage.store import Store
 from lexbench.types import Kind
 
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed; pip install 'lexbench[ray]'")
@@ -73,15 +77,54 @@ def opened(folder, store, executor=None):
     """Open the dataset in *folder* with *store*; *executor* encodes and reranks."""
     store.prepare()
     job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    runner = DatasetRunner(open_dataset(job.contract, job.source), store, Progress())
-    runner.executor = executor
-    return runner
+    return Bench(Graph(store, Progress(), executor), data_of(open_dataset(job.contract, job.source)))
+
+
+class Bench(NamedTuple):
+    """A dataset, and the graph of its artifacts."""
+
+    graph: Graph
+    data: Data
+
+    @property
+    def dataset(self):
+        """The dataset."""
+        return self.data.dataset
+
+    @property
+    def corpus(self):
+        """The opened corpus."""
+        return self.graph.open(self.data.corpus)
+
+    def searcher(self, retriever):
+        """Return the opened retriever; whatever is missing is made."""
+        return self.graph.open(Search(self.data.corpus, retriever))
+
+    def scorer(self, retriever):
+        """Return the opened scorer of given documents."""
+        return self.graph.open(Scorer(self.data.corpus, retriever))
+
+    def read_by(self, retriever):
+        """Return the artifacts that searching reads, by kind and key."""
+        return self.graph.place(Search(self.data.corpus, retriever)).artifacts()
+
+    def index(self, retriever):
+        """Return the folder of the retriever's own index."""
+        return self.graph.open(Search(self.data.corpus, retriever).parts()["index"])
+
+    def vectors(self, encoder):
+        """Return the stored vectors of the corpus."""
+        return self.graph.open(CorpusVectors(self.data.corpus, encoder))
+
+    def run(self, system, depth):
+        """Return the folder of the run of a system."""
+        return self.graph.stored(SystemRun(self.data, system, depth)).folder
 
 
 def searched(bench, retriever, k=1000):
     """Return the hits of a retriever, or of its expression: {position: score} for each query, best first."""
     retriever = resolve(parse(retriever)) if isinstance(retriever, str) else retriever
-    searcher = retriever.open(bench.artifacts.index(retriever))
+    searcher = bench.searcher(retriever)
     hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     rows = zip(hits.docs, hits.scores, strict=True)
     return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
@@ -92,6 +135,11 @@ def results(folder, store, systems, measures=("nDCG@10",), depth=1000):
     outcomes = list(jobs.run(plan.plan_dataset(str(folder), systems, measures, depth), store))
     assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
     return [outcome.result for outcome in outcomes]
+
+
+def bytes_needed(planned, store):
+    """Return the estimate of what a plan writes into the folder *store*."""
+    return sum(step.bytes for step in planned.steps(Store(store), {}))
 
 
 def built(engine, path, *shards):

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +31,7 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tests" / "golden" / "digests.tsv"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED", ROOT.parent / "shared"))
+BREAD = ROOT / "tests" / "data" / "bread" / "corpus.jsonl"
 NANO = "lexmae_nano@impact"
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 CHANGING = {"manifest.json", "measured.json", "remarks.json"}  # keys, times and sentences
@@ -42,15 +44,31 @@ HYBRID = [
     f"ensemble(bm25, {NANO}, weights=[0.3, 0.7])",
     f"pipeline(bm25, {NANO}, k=100)",
 ]
+WEIGHTS = 'ensemble(bm25, bm25(k1=2.0, b=0.3), weights="tuned")'
+PARTS = [  # each of another part of the code
+    'ensemble(bm25, bm25(k1=2.0, b=0.3), weights="oracle")',
+    'passages(bm25, words=64, stride=32, score="sum")',
+    f'ensemble(bm25, {NANO}, missing="rescored")',
+    f"ensemble(bm25, pipeline(bm25, {NANO}, k=50))",
+    'run_file(path="{run}")',
+    'command("{python} {program}", revision="1")',
+]
 MODELS = [
     'dense(model="{minilm}")@flat',
     'late_interaction(model="{colbert}")@maxsim',
     'rerank(bm25, cross_encoder(model="{reranker}"), k=5)',
 ]
 SYSTEMS = {
-    "pydoc": LEXICAL + SPARSE + HYBRID,
+    "pydoc": LEXICAL + SPARSE + HYBRID + PARTS,
+    "selves": [
+        "bm25",
+        "passages(bm25, words=8, score='sum')",
+        "ensemble(bm25, bm25(k1=2.0, b=0.3))",
+        "pipeline(bm25, bm25(k1=2.0, b=0.3), k=3)",
+        'ensemble(bm25, bm25(k1=2.0, b=0.3), weights="oracle")',
+    ],
     "cranfield": LEXICAL + SPARSE + HYBRID + MODELS,
-    "scifact": [*LEXICAL[:2], NANO, HYBRID[0]],
+    "scifact": [*LEXICAL[:2], NANO, HYBRID[0], WEIGHTS],
 }
 COMMANDS = {  # by dataset: a command whose numbers are recorded; {dataset} is the dataset's name on the command line
     "pydoc": [
@@ -58,7 +76,9 @@ COMMANDS = {  # by dataset: a command whose numbers are recorded; {dataset} is t
         ["score", "bm25", "-d", "{dataset}", "-m", "nDCG@10", "-m", "AP@1000", "-m", "RR@10"],
         ["explain", "qid:sys-46", "-r", NANO, "-d", "{dataset}"],
         ["explain", "qid:sys-46", "-r", "bm25", "-d", "{dataset}"],
+        ["compare", "bm25", "--seeds", f"both = {NANO}, lexmae_nano|top_k(32)@impact", "-d", "{dataset}"],
         ["verify", "pydoc", "--results", "leaderboard"],
+        ["leaderboard", "--results", "leaderboard", "--check"],
     ],
 }
 
@@ -71,8 +91,8 @@ def digest(content: bytes) -> str:
 def numbers(value: Any) -> Iterator[str]:
     """Yield the numbers of a JSON value in document order; sentences and names may change, numbers may not."""
     if isinstance(value, dict):
-        for item in value.values():
-            yield from numbers(item)
+        for name, item in value.items():
+            yield from [repr(float(len(item)))] if name == "stale" else numbers(item)  # pages that are out of date
     elif isinstance(value, list):
         for item in value:
             yield from numbers(item)
@@ -163,9 +183,44 @@ def write_model(folder: Path, architecture: str, *, projection: int = 0) -> Path
     return folder
 
 
-def data_sets() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the name of each dataset that is here, what the command line calls it, and how a run of it begins."""
+PROGRAM = """\
+import json, sys
+for line in sys.stdin:
+    query = json.loads(line)
+    docs = [["json.dumps", 2.5], ["http.server.SimpleHTTPRequestHandler.copyfile", 1.5], ["codeop", 1.5]]
+    print(json.dumps({"qid": query["qid"], "docs": docs[: query["k"]]}), flush=True)
+"""
+
+
+def write_selves(folder: Path) -> Path:
+    """Write a dataset whose queries are the first sentences of some of its documents, and return *folder*.
+
+    Each query has the id of its document, which the contract drops from its list. The next document is relevant.
+    """
+    documents = [json.loads(line) for line in BREAD.read_text(encoding="utf-8").splitlines()]
+    queries = [{"_id": row["_id"], "text": row["text"].partition(".")[0]} for row in documents[:12]]
+    judged = [f"{one['_id']}\t{other['_id']}\t1\n" for one, other in pairwise(documents[:13])]
+    (folder / "qrels").mkdir(parents=True)
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged), encoding="utf-8")
+    (folder / "contract.toml").write_text(
+        'schema = 1\nid = "selves/test"\nversion = 1\nname = "Selves"\ndescription = "-"\ncorpus = "selves"\n'
+        '[source]\nloader = "files"\nsplit = "test"\n[text]\ndocument = "title_text"\n[protocol]\nself_match = "drop"\n'
+        f"[expected]\ndocuments = {len(documents)}\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+def data_sets(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the name of each dataset that is here, what the command line calls it, and how a run of it begins.
+
+    Datasets that are made for the comparison are written into *folder*.
+    """
     yield "pydoc", "pydoc/test", ["run", "suite", "pydoc"]
+    selves = str(write_selves(folder / "selves"))
+    yield "selves", selves, ["run", "dataset", selves, "--depth", "5", "-m", "nDCG@5", "-m", "R@5"]
     cranfield = SHARED / "data" / "classic" / "cranfield"
     if cranfield.is_dir():
         yield "cranfield", str(cranfield.resolve()), ["run", "dataset", str(cranfield.resolve())]
@@ -182,13 +237,18 @@ def answers(wanted: Iterable[str], text: str = "", *, neural: bool = True) -> Ro
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = Harness(folder)
-        models = {"minilm": ROOT / "build" / "minilm"}
+        models: dict[str, Any] = {"minilm": ROOT / "build" / "minilm", "run": folder / "a.run", "python": sys.executable}
+        models["program"] = folder / "program.py"
+        models["program"].write_text(PROGRAM, encoding="utf-8")
+        judged = (ROOT / "suites" / "pydoc" / "added-depth10.tsv").read_text(encoding="utf-8").splitlines()[1:]
+        lines = [f"{query} Q0 {doc} 1 {-at % 7} a\n" for at, (query, doc, _) in enumerate(map(str.split, judged))]
+        models["run"].write_text("".join(lines), encoding="utf-8")
         if "cranfield" in wanted:
             models |= {
                 "colbert": write_model(folder / "colbert", "HF_ColBERT", projection=8),
                 "reranker": write_model(folder / "reranker", "BertForSequenceClassification"),
             }
-        for data_set, typed, command in data_sets():
+        for data_set, typed, command in data_sets(folder):
             if data_set not in wanted:
                 continue
             for system in SYSTEMS[data_set]:

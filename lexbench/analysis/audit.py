@@ -50,7 +50,8 @@ def audited(name: str, results: Results, measure: str | None = None, notes: Sequ
     """Return the board of *results* by *measure*, default: the headline of each dataset's suite.
 
     On a dataset where no result has that measure, e.g. one of another tool, the measure that most results have counts. Upper
-    bounds are left out, and so are later results of a system on a dataset. Raises CommandError if there are no scores.
+    bounds and scores that say nothing about their system are left out, and so are later results of a system on a dataset.
+    Raises CommandError if there are no scores.
     """
     measures = {}
     for dataset in results.datasets:
@@ -58,12 +59,12 @@ def audited(name: str, results: Results, measure: str | None = None, notes: Sequ
         counts = Counter(known for result in results for known in result.means if result.dataset == dataset)
         usual = counts.most_common(1)[0]
         measures[dataset] = wanted if measure or counts[wanted] == usual[1] else usual[0]
-    kept = results.select(where=lambda one: not one.bound and bool(one.means))
+    kept = results.select(where=lambda one: not one.aside and bool(one.means))
     if not len(kept):
         raise CommandError(f"{name}: no scores")
     twice = sum(count - 1 for count in Counter((one.system, one.dataset) for one in kept).values())
     more = [f"{twice} cells are there twice; the first counts"] if twice else []
-    return AuditedBoard(name, kept, measures, (*notes, *more))
+    return AuditedBoard(name, kept, measures, (*notes, *results.unmeasured, *more))
 
 
 def audit(board: AuditedBoard) -> Audit:

@@ -126,7 +126,7 @@ def _differences(
         on_note(str(failure))
     if len(results) < 2 or results.systems[0] != kinds[0]:  # noqa: PLR2004 - nothing to compare
         return {}
-    (compared,) = compare(results.systems, store=store, results=results, measure=_MEASURE).datasets
+    (compared,) = compare(results.systems, store=store, results=results, measures=[_MEASURE]).datasets
     return {one.system: one for one in compared.differences}
 
 

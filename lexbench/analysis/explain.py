@@ -6,6 +6,7 @@ frequency, counted as often as the query has the term, times the term frequency 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -14,13 +15,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.answer import Answer
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import Scorer, Search
+from lexbench.artifacts.vectors import CorpusVectors
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName, shortened
+from lexbench.plugins import Searcher, has
 from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.search import DatasetRunner
+from lexbench.runner.search import Data, data_of
 from lexbench.runner.systems import System, named_systems, system
 from lexbench.storage.store import Store
 from lexbench.table import DIGITS, Table
@@ -128,16 +134,41 @@ def explain(
     ((name, expression),) = named_systems(system_name)
     explained = system(expression, name)
     sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
-    if not (sparse_vectors or explained.retriever.scores_by_term):
+    if not (sparse_vectors or has(explained.retriever, "single_terms")):
         raise CannotStart(_no_terms(explained))
     if dataset is None:
         if documents or query.startswith(_BY_ID) or not sparse_vectors:
             what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "the weight of a term in bm25"
             raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
         return _explain_vectors(explained, Query("", query), None, documents, k)
-    runner = DatasetRunner(open_dataset(*find_dataset(dataset)), store or Store(), progress or Progress())
-    asked = _query(query, runner.dataset)
-    return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, runner, documents, k)
+    data = data_of(open_dataset(*find_dataset(dataset)))
+    asked, explained = _query(query, data.dataset), explained.for_dataset(data.dataset.contract.id)
+    with Graph(store or Store(), progress or Progress()) as graph:
+        made = _Made(graph, data, explained.retriever)
+        return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, made, documents, k)
+
+
+class _Made(NamedTuple):
+    """Where the artifacts of the explained system are."""
+
+    graph: Graph
+    data: Data
+    retriever: Any
+
+    @property
+    def corpus(self) -> StoredCorpus:
+        """The documents."""
+        return self.graph.open(self.data.corpus)
+
+    @property
+    def searcher(self) -> Searcher:
+        """The opened system."""
+        return self.graph.open(Search(self.data.corpus, self.retriever))
+
+    @property
+    def vectors(self) -> Path:
+        """The folder of the vectors of the documents."""
+        return self.graph.open(CorpusVectors(self.data.corpus, self.retriever.encoder)).path
 
 
 def _no_terms(explained: System) -> str:
@@ -164,53 +195,51 @@ def _query(text: str, dataset: Dataset) -> Query:
 
 
 def _scored(
-    explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
+    explained: System, encoded: Any, made: _Made, documents: Sequence[str], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return positions (n,) and scores of *documents*, or of the best *k* of a search. Raises CannotStart for an unknown id."""
     retriever: Any = explained.retriever
     if not documents:
-        hits = retriever.open(runner.artifacts.index(retriever, explained.name)).search(encoded, k)
+        hits = made.searcher.search(encoded, k)
         filled = hits.docs[0] >= 0
         return hits.docs[0][filled], hits.scores[0][filled]
-    positions = lookup(runner.corpus.doc_ids, encode(documents))
+    positions = lookup(made.corpus.doc_ids, encode(documents))
     if (missing := np.flatnonzero(positions < 0)).size:
-        doc_id, corpus = documents[missing[0]], runner.dataset.contract.corpus
+        doc_id, corpus = documents[missing[0]], made.data.dataset.contract.corpus
         raise CannotStart(f"no document {doc_id!r} in {corpus}; --document takes ids as they are in its files and in runs")
     docs = np.unique(positions).astype(np.int32)
-    scores = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts))).score(encoded, docs[None])[0]
+    scores = made.graph.open(Scorer(made.data.corpus, retriever)).score(encoded, docs[None])[0]
     order = np.argsort(-scores, kind="stable")
     return docs[order], scores[order]
 
 
 def _documents(
-    runner: DatasetRunner, docs: NDArray[np.int32], scores: NDArray[np.float32], terms: Sequence[Term], weights: Iterable[Any]
+    made: _Made, docs: NDArray[np.int32], scores: NDArray[np.float32], terms: Sequence[Term], weights: Iterable[Any]
 ) -> tuple[ExplainedDocument, ...]:
     """Return the documents at positions *docs*, each with the *terms* that it has. *weights* are by document and term."""
     shown = []
     for position, score, inside in zip(docs.tolist(), scores.tolist(), weights, strict=True):
-        (document,) = runner.corpus.documents(position, position + 1)
+        (document,) = made.corpus.documents(position, position + 1)
         common = [term._replace(document=float(weight)) for term, weight in zip(terms, inside, strict=True) if weight]
         common.sort(key=lambda term: (-term.contribution, term.term))
         shown.append(ExplainedDocument(document.doc_id, score, tuple(common), document.text))
     return tuple(shown)
 
 
-def _explain_vectors(
-    explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int
-) -> Explanation:
+def _explain_vectors(explained: System, query: Query, made: _Made | None, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system of sparse vectors by the weights in its index and its queries."""
     retriever: Any = explained.retriever
-    if runner is not None:
-        retriever = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path)
+    if made is not None:
+        retriever = retriever.with_stored_collection(made.vectors)
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
     terms = [Term(retriever.encoder.token(number), weight) for number, weight in weights.items()]
     shown: tuple[ExplainedDocument, ...] = ()
-    if runner is not None:
-        docs, scores = _scored(explained, encoded, runner, documents, k)
-        path = runner.artifacts.encodings(retriever.encoder).path
+    if made is not None:
+        docs, scores = _scored(explained, encoded, made, documents, k)
+        path = made.vectors
         stored = [_weights(retriever.as_documents(read_rows(path, docs[[at]]))) for at in range(len(docs))]
-        shown = _documents(runner, docs, scores, terms, ([row.get(number, 0.0) for number in weights] for row in stored))
+        shown = _documents(made, docs, scores, terms, ([row.get(number, 0.0) for number in weights] for row in stored))
         if hasattr(retriever.encoder, "firing"):
             numbers = {retriever.encoder.token(number): number for number in weights}
             shown = tuple(_with_words(one, retriever.encoder, numbers) for one in shown)
@@ -234,15 +263,15 @@ def _weights(vector: Any) -> dict[int, float]:
     return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
 
 
-def _explain_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
+def _explain_terms(explained: System, query: Query, made: _Made, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system like BM25 by scoring each document for each term of the query alone."""
     retriever: Any = explained.retriever
-    searcher = retriever.open(runner.artifacts.index(retriever, explained.name))
+    searcher: Any = made.searcher
     singles, unknown = retriever.single_terms(searcher, query.text)
     terms = [Term(term, weight) for term, (_, weight) in singles.items()]
-    docs, scores = _scored(explained, searcher.encode([query.text]), runner, documents, k)
+    docs, scores = _scored(explained, searcher.encode([query.text]), made, documents, k)
     added = [searcher.score(single, docs[None])[0].astype(np.float64) / weight for single, weight in singles.values()]
-    shown = _documents(runner, docs, scores, terms, np.reshape(added, (len(terms), len(docs))).T)
+    shown = _documents(made, docs, scores, terms, np.reshape(added, (len(terms), len(docs))).T)
     return Explanation(explained.name, query.text, _heaviest_first(terms), shown, tuple(unknown))
 
 

@@ -7,6 +7,7 @@ unfair the collection may be to a new system like it.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from lexbench.measures import with_threshold
 from lexbench.notation import parse
 from lexbench.results import Result, by_dataset, measures_of
 from lexbench.runner.judging import STAMP, Judging
-from lexbench.runner.scoring import judgements
+from lexbench.runner.scoring import judgements, unstated_thresholds
 from lexbench.storage.store import Store
 from lexbench.table import Table, heading, number
 from lexbench.trec.ids import text_of
@@ -31,6 +32,8 @@ from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
 _DEPTH = 100  # of a pool whose depth the dataset does not state
+_JUDGED = 0.8  # share of judged documents; below it, a note says how many are not
+_FEW = 3  # systems that a note names
 GAP = 0.1  # systems whose shares of judged documents differ by more than this are not comparable
 
 Pairs = set[tuple[str, str]]  # ids of a query and a document
@@ -62,6 +65,42 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
                     )
                     if shares.get(result.system, 1) < shares[most] - GAP and result.incomplete:
                         yield f"{result.system} on {dataset}: {'; '.join(of_measures)}"
+
+
+def judged_levels(results: Sequence[Result], headline: str = "") -> Iterator[str]:
+    """Yield a note for each dataset on which many of the first ten documents are unjudged, with what they could change.
+
+    The bounds are those of *headline*, or of the first measure that has some: unjudged documents are irrelevant, or of the best
+    grade. Only for data of a user, and for pools: where a published collection has one judgement per query, nearly all
+    documents are unjudged, which its users know.
+    """
+    for dataset, group in by_dataset(results).items():
+        contract = find_contract(dataset)
+        if contract and not (contract.judging and contract.judging.pool):
+            continue
+        shares = {one.system: 1 - one.counts.judged for one in group if one.counts.judged is not None}
+        if not shares or max(shares.values()) <= 1 - _JUDGED:
+            continue
+        measure = next((name for name in (headline, *measures_of(group)) if all(name in one.incomplete for one in group)), "")
+        line = f"{dataset}: {_unjudged(shares)} of the top 10 documents are unjudged ({', '.join(list(shares)[:_FEW])})"
+        # nDCG can also fall, because the ideal ranking has the new documents as well.
+        ends = [sorted((one.means[measure], one.incomplete[measure].highest)) for one in group if measure]
+        if len(ends) == 2:  # noqa: PLR2004 - their difference
+            (low, high), (other_low, other_high) = ends
+            between = f"{other_low - high:+.2f} to {other_high - low:+.2f}"
+            line += f"; with them the difference in {measure} may be anything from {between}"
+        elif measure:
+            line += f"; with them {measure} may be anything from {min(ends)[0]:.2f} to {max(high for _, high in ends):.2f}"
+        yield line
+
+
+def _unjudged(shares: Mapping[str, float]) -> str:
+    """Return the *shares* by system in percent: one, two, or the ends of more."""
+    percents = [f"{share:.0%}".replace("%", " %") for share in shares.values()]
+    if len(percents) <= 2:  # noqa: PLR2004 - they are listed
+        return " and ".join(percents)
+    least, most = min(shares.values()), max(shares.values())
+    return f"{least:.0%} to {most:.0%}".replace("%", " %")
 
 
 def _pool_note(contract: Contract | None, systems: Sequence[str]) -> Iterator[str]:
@@ -107,10 +146,12 @@ class PoolTest(Answer, msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     depth: int
     systems: list[LeftOut]  # the best first
+    notes: list[str] = []
 
     def tables(self) -> list[Table]:
         """Return one row per system."""
-        return [pool_table(self.systems, self.dataset, self.measure, self.depth)]
+        table = pool_table(self.systems, self.dataset, self.measure, self.depth)
+        return [replace(table, notes=(*table.notes, *self.notes))]
 
     def document(self) -> list[LeftOut]:
         """Return the systems."""
@@ -154,7 +195,8 @@ def test_pool(
     depth = depth or (stated.depth if stated and stated.depth else _DEPTH)
     relevant = contract.relevance.default if contract else 1
     rows = leave_one_out(runs, judged, measure, contributors or by_contract or list(runs), depth=depth, relevant=relevant)
-    return PoolTest(dataset=dataset or str(qrels), measure=measure, depth=depth, systems=rows)
+    notes = [note.text for note in unstated_thresholds(judged, [measure], contract.stamp if contract else "none")]
+    return PoolTest(dataset=dataset or str(qrels), measure=measure, depth=depth, systems=rows, notes=notes)
 
 
 def leave_one_out(

@@ -38,10 +38,11 @@ class ListComparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
     first: str
     systems: list[ListSimilarity]  # all others
+    dataset: str = ""  # "" for run files alone
 
     def tables(self) -> list[Table]:
         """Return one row per system except the first."""
-        return [similarity_table(self.systems, self.first)]
+        return [similarity_table(self.systems, f"{self.first} on {self.dataset}" if self.dataset else self.first)]
 
     def document(self) -> list[ListSimilarity]:
         """Return the systems."""
@@ -63,12 +64,13 @@ class ListComparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def list_similarities(runs: Mapping[str, Run], depths: Sequence[int]) -> ListComparison:
-    """Return the similarity of each of *runs* to the first. Raises CommandError for a single run."""
+def list_similarities(runs: Mapping[str, Run], depths: Sequence[int], dataset: str = "") -> ListComparison:
+    """Return the similarity of each of *runs*, on *dataset*, to the first. Raises CommandError for a single run."""
     if len(runs) < 2:  # noqa: PLR2004 - one list has nothing to compare with
         raise CommandError("a comparison of lists takes two runs or more")
     (label, first), *others = runs.items()
-    return ListComparison(first=label, systems=[_similarity(name, first, other, depths) for name, other in others])
+    systems = [_similarity(name, first, other, depths) for name, other in others]
+    return ListComparison(first=label, systems=systems, dataset=dataset)
 
 
 def _similarity(name: str, first: Run, other: Run, depths: Sequence[int]) -> ListSimilarity:

@@ -43,7 +43,7 @@ class Ranks(Answer, msgspec.Struct, frozen=True, kw_only=True):
     datasets: list[str]
     systems: list[SystemRank]
     better: list[tuple[str, str]]  # systems of which the first is significantly better than the second
-    left_out: list[str] = []  # systems that lack a dataset, and upper bounds
+    left_out: list[str] = []  # systems that lack a dataset or were not measured, and upper bounds
 
     def tables(self) -> list[Table]:
         """Return one row per system."""
@@ -66,18 +66,19 @@ def ranks(
 ) -> Ranks:
     """Return the possible ranks of the systems that have all *datasets* (default: all), by the mean over them.
 
-    *measure* is by default the headline of each dataset's suite, *weights* are the shares of the datasets. Upper bounds are
-    not ranked. The test is over queries, stratified by dataset. Raises CannotStart if fewer than two systems can be ranked.
+    *measure* is by default the headline of each dataset's suite, *weights* are the shares of the datasets. Upper bounds and
+    systems whose scores say nothing are not ranked. The test is over queries, stratified by dataset. Raises CannotStart if
+    fewer than two systems can be ranked.
     """
     datasets = list(datasets) or results.datasets
     measures = [measure_of(dataset, measure) for dataset in datasets]
-    bounds = {result.system for result in results if result.bound}
+    aside = {result.system for result in results if result.aside}
 
     def has_all(system: str) -> bool:
         row = results.row(system)
         return all(name in row and of in row[name].per_query for name, of in zip(datasets, measures, strict=True))
 
-    whole = [system for system in results.systems if system not in bounds and has_all(system)]
+    whole = [system for system in results.systems if system not in aside and has_all(system)]
     if len(whole) < _FEWEST:
         raise CannotStart(f"{len(whole)} of {len(results.systems)} systems have {' and '.join(datasets)}; a ranking takes two")
     ranked = results.select(systems=whole, datasets=datasets)

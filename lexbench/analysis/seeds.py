@@ -97,6 +97,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         query_ids=first.query_ids,
         per_query=per_query,
         counts=msgspec.structs.replace(first.counts, missing=max(result.counts.missing for result in results)),
+        lists=next((msgspec.structs.replace(one.lists, sha256="") for one in results if one.lists and one.unmeasured), None),
         ties=_fieldwise_means(Tie, measures, [result.ties for result in results]),
         incomplete=_fieldwise_means(Incomplete, measures, [result.incomplete for result in results]),
         precision=first.precision if len({result.precision for result in results}) == 1 else "",

@@ -75,16 +75,15 @@ class SeenInTraining(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
 def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> SeenInTraining:
     """Return the exposure of *systems* to *datasets* (default: all), and how much of them is in the texts of the folders."""
-    contracts = [find_dataset(name)[0] for name in datasets] or list(all_contracts().values())
+    located = [find_dataset(name) for name in datasets] or [(contract, None) for contract in all_contracts().values()]
+    contracts = [contract for contract, _ in located]
     by_system = [exposures_of(name, contracts) for name in systems]
     return SeenInTraining(
         exposure={
             label: {contract.id: seen for contract, seen in zip(contracts, exposures, strict=True)}
             for label, exposures in by_system
         },
-        overlap=[
-            contamination(folder, open_dataset(contract)) for contract in (contracts if texts else ()) for folder in texts
-        ],
+        overlap=[contamination(folder, open_dataset(*one)) for one in (located if texts else ()) for folder in texts],
     )
 
 

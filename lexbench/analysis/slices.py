@@ -69,6 +69,7 @@ def _restricted(result: Result, places: list[int]) -> Result:
         per_query=per_query,
         means={measure: float(np.mean(values)) for measure, values in per_query.items()},
         counts=msgspec.structs.replace(result.counts, queries=len(kept), missing=0),
+        lists=None,
         ties={},
         incomplete={},
         seeds=None,

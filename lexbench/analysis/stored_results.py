@@ -1,10 +1,10 @@
 """The results of a store, and the runs that names on the command line stand for."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import msgspec
 
@@ -15,14 +15,18 @@ from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import split_name
-from lexbench.results import Entry, Result, Results, Session
-from lexbench.runner.jobs import completed
+from lexbench.results import Entry, Result, Results, Session, with_measures
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.plan import kind_of
+from lexbench.runner.scored import completed
 from lexbench.runner.scoring import excluded
+from lexbench.runner.search import corpus_of_run
 from lexbench.runner.search import read_run as read_stored_run
 from lexbench.runner.soundness import read_folder, read_stored, refusal, violations
 from lexbench.runner.systems import named_systems, system
-from lexbench.storage.artifact_folder import DESCRIPTIONS, digest, key_facts_of, key_of
+from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
+from lexbench.storage.code import CODE
+from lexbench.storage.node import Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
@@ -30,34 +34,44 @@ from lexbench.suites import suite as suite_named
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, read_run, without_self_matches
+from lexbench.trec.runs import Run, read_run, typed_run, without_self_matches
+
+_MEASURES = ("measures", CODE)  # the key facts of a result that are about its measures
 
 
 def stored_results(store: Store) -> Results:
     """Return every finished result of the store, sorted by dataset and system, the newest of each first.
 
-    Damaged and impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
+    Results of one run that were scored by other measures at another time are one result, with all measures. Damaged and
+    impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
     """
-    rows: list[Entry] = []
+    rows: list[tuple[int, str, Entry]] = []  # when its file was written, the digest of what was scored, and the result
     for path in finished_files(store, "results", "result.json"):
         try:
             result = msgspec.structs.replace(read_stored(path), measured=read_measurement(path.parent))
         except InvalidFile as error:
             store.warn(f"{error}; it is left out")
             continue
-        run_dir = _artifact(store, "runs", key_facts_of(path.parent).get("run"))
-        index = run_dir and _artifact(store, "indexes", key_facts_of(run_dir)["index"], DESCRIPTIONS)
-        corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
-        if corpus and corpus.exists() and not store.is_intact(corpus, IDS):
-            run_dir = None  # with damaged ids, its documents could be others
-        if run_dir and index and corpus and corpus.exists():
-            with suppress(MissingData):  # a member of an ensemble may be gone
-                timings = timings_of_run(store, key_of(run_dir))
-                result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
-        rows.append(Entry(result, run=run_dir))
-    rows.sort(key=lambda row: row.result.measured.started, reverse=True)
-    rows.sort(key=lambda row: (row.result.dataset, row.result.system))
-    return Results(rows, session=Session(store))
+        facts = Stored(path.parent).facts
+        run = _artifact(store, facts.get("run"))
+        corpus = run and corpus_of_run(run.folder)
+        if corpus and corpus.folder.exists() and not store.is_intact(corpus.folder, IDS):
+            run = None  # with damaged ids, its documents could be others
+        if run and corpus and corpus.folder.exists():
+            read = [_artifact(store, name, DESCRIPTIONS) for name in references(run.facts["system"])]
+            if all(read):  # a member of an ensemble may be gone
+                result = completed(result, run, filter(None, read), corpus)
+                result = msgspec.structs.replace(result, timings=timings_of_run(store, run.name))
+        scored = digest({name: fact for name, fact in facts.items() if name not in _MEASURES})
+        rows.append((path.stat().st_mtime_ns, scored, Entry(result, run=run.folder if run else None)))
+    rows.sort(key=lambda row: (row[2].result.measured.started, row[0]), reverse=True)  # `started` has whole seconds
+    rows.sort(key=lambda row: (row[2].result.dataset, row[2].result.system))
+    runs: dict[tuple[str, str], Entry] = {}
+    for _, scored, entry in rows:
+        place = entry.result.system, scored
+        known = runs.get(place)
+        runs[place] = known._replace(result=with_measures(known.result, entry.result)) if known else entry
+    return Results(runs.values(), session=Session(store))
 
 
 def results_at(store: Store, folder: Path | None) -> Results:
@@ -145,10 +159,13 @@ def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], f
     return dict(sorted(means.items(), key=lambda item: (item[0][1], item[0][0])))
 
 
-def _artifact(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:
-    """Return the artifact with that key if it is there and undamaged; *only* names the files to check."""
-    folder = next((store.root / stage).glob(f"*-{key}"), None) if key else None
-    return folder if folder and store.is_intact(folder, only) else None
+def _artifact(store: Store, name: Any, only: Sequence[str] = ()) -> Stored | None:
+    """Return the artifact with that kind and key if it is there and undamaged; *only* names the files to check."""
+    if not isinstance(name, str):
+        return None
+    kind, key = name.split("/")
+    folder = next((store.root / kind).glob(f"*-{key}"), None)
+    return Stored(folder) if folder and store.is_intact(folder, only) else None
 
 
 def named_runs(
@@ -171,17 +188,17 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     Of a system that was run again (with changed weights or another version) the newest run counts. Raises MissingData for a
     name that is neither a file nor a system with a stored run.
     """
-    asked = contract is not None and not all(Path(name).is_file() for name in names)
+    asked = contract is not None and not all(_is_run_file(name) for name in names)
     finished = stored_results(store).entries if asked else ()
-    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run)
-    runs = {}
+    stored = Results(entry for entry in finished if contract and entry.result.dataset == contract.id)
+    runs: dict[str, Run] = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}
-        for label, results in found.items():
-            runs[label] = run_of(results.entries[0].run)
-        if found:
+        behind = {label: run_behind(results.entries[0], lambda: stored) for label, results in found.items()}
+        runs |= {label: run for label, run in behind.items() if run is not None}
+        if any(run is not None for run in behind.values()):
             continue
-        if Path(name).is_file():
+        if _is_run_file(name):
             runs[name] = read_run(Path(name))
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
@@ -190,6 +207,10 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
+
+
+def _is_run_file(name: str) -> bool:
+    return typed_run(Path(name))[0].is_file()
 
 
 def run_of(made: Path | Run | None) -> Run:
@@ -214,7 +235,7 @@ def run_behind(entry: Entry, finished: Callable[[], Results]) -> Run | None:
         return run_of(made)
     with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
         retriever = system(expression_of(result)).retriever
-        return retriever.read(result.dataset) if retriever.finished else None
+        return retriever.read(result.dataset) if isinstance(retriever, RunFile) else None
     return None
 
 

@@ -19,6 +19,7 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from lexbench import registry
+from lexbench.catalog.dataset_prompts import read_prompts
 from lexbench.contracts import plugin_folders
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
@@ -41,6 +42,7 @@ Family: TypeAlias = Literal[
     "hybrid",
     "reranker",
 ]
+_OF_ALL_DATASETS = {"query_prompt", "instruction", "prompts"}  # if one is typed, prompts by dataset of the model do not count
 _SPARSE = ("sparse", "term weights")  # families for the engine `impact`
 
 
@@ -76,6 +78,8 @@ class Model(Strict, frozen=True, kw_only=True):
     weights: Literal["included", "public", "bring", "none", "unneeded"]
     why: str = ""  # why there is no settings.model, or why a setting is required; shown in error messages
     settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # `model` is a hub id or a folder
+    # Prompts of queries by dataset (see `dataset_prompts`), or the name of a file of them in catalog/prompts.
+    prompts: str | dict[str, str] = ""
     asks: dict[str, str] = field(default_factory=dict)  # others that only a user can give: {query_model = "FOLDER"}
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
@@ -92,7 +96,9 @@ class Model(Strict, frozen=True, kw_only=True):
         sources = [(value.dataset, value.measure, value.source) for value in self.published]
         faults = {
             "encoder and system exclude each other": self.encoder and self.system,
-            "settings are those of an encoder, and none is named": not self.encoder and (self.settings or self.asks),
+            "settings are those of an encoder, and none is named": (
+                not self.encoder and (self.settings or self.asks or self.prompts)
+            ),
             f'weights = "{self.weights}" needs settings.model, {_SETTINGS_MODEL.get(self.weights)}': (
                 self.weights in _SETTINGS_MODEL and self.encoder and not model
             ),
@@ -210,8 +216,7 @@ def expand(call: Call) -> Call:
             raise CommandError(f"{call}: {entry.name} takes settings by name{alone}; see: lexbench show model {entry.name}")
         settings["model"] = call.args[0]
     own_weights = entry.weights == "included" and "model" not in settings
-    stated = _stated(entry, settings)
-    settings = {**{name: value for name, value in entry.settings.items() if name not in stated}, **settings}
+    settings = _defaults(entry, settings) | settings
     for setting, value in entry.required.items():
         if setting not in settings:
             raise CommandError(f'{entry.name} needs {setting}="{value}": {entry.why}; write {entry.typed}')
@@ -221,6 +226,34 @@ def expand(call: Call) -> Call:
             f'the whole package again, or write {entry.name}(model="FOLDER")'
         )
     return Call(entry.encoder, kwargs=tuple(sorted(settings.items())))
+
+
+def _defaults(entry: Model, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of *entry* that hold beside those that were *typed*, with its prompts by dataset as a file."""
+    left_out = _stated(entry, typed)
+    if "query_prompt" in typed:  # another prompt need not have a place for the instruction
+        left_out |= {"instruction"}
+    found = {name: value for name, value in entry.settings.items() if name not in left_out}
+    if entry.prompts and _OF_ALL_DATASETS.isdisjoint(typed):
+        found |= {"prompts": str(_prompts_file(entry, _paths()[entry.name][0]))}
+    return found
+
+
+def _prompts_file(entry: Model, path: Path) -> Path:
+    """Return the file with the prompts of *entry*, whose own file is *path*. Raises InvalidFile if there is none."""
+    if not isinstance(entry.prompts, str):
+        return path
+    if not (named := _OWN / "prompts" / f"{entry.prompts}.toml").is_file():
+        there = ", ".join(sorted(known.stem for known in named.parent.glob("*.toml")))
+        raise InvalidFile(f"{path}: there are no prompts {entry.prompts!r}; there is: {there} - at `$.prompts`")
+    return named
+
+
+def prompts_of(entry: Model) -> dict[str, str]:
+    """Return the instructions or prompts of a model by the ids of datasets, or the beginnings of ids."""
+    if not entry.prompts:
+        return {}
+    return dict(read_prompts(_prompts_file(entry, _paths()[entry.name][0])))
 
 
 def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:

@@ -19,6 +19,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0)
+DEFAULT_MEASURES = f"Repeatable; default: {', '.join(lexbench.default_measures())}; also Judged@10 for data of your own."
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -78,6 +79,12 @@ def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F
 def dataset_option(text: str, **settings: Any) -> Callable[[F], F]:
     """Return a decorator that adds `-d` for one dataset."""
     return click.option("-d", "--dataset", metavar="ID|FOLDER", help=text, **settings)
+
+
+def split_option(function: F) -> F:
+    """Add `--split`."""
+    text = "Which judgements of a FOLDER, e.g. dev; default: test, or the only ones."
+    return click.option("--split", metavar="NAME", help=text)(function)
 
 
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:

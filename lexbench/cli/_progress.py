@@ -2,13 +2,12 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from lexbench.errors import visible
-from lexbench.progress import Progress
+from lexbench.progress import Progress, clock
 
 _EVERY = 30.0  # seconds between the plain lines of one stage
 _REDRAWN = 0.1  # seconds between two drawings by rich
@@ -32,7 +31,7 @@ class Plain(Progress):
         """Begin a stage."""
         self._what, self._total, self._unit = visible(f"{what}: {stage}"), total, unit
         self._done, self._workers = 0, ""
-        self._start = self._last = time.monotonic()
+        self._start = self._last = clock()
 
     def workers(self, line: str) -> None:
         """Describe the workers of the stage from now on."""
@@ -41,7 +40,7 @@ class Plain(Progress):
     def advance(self, count: int = 1) -> None:
         """Count finished items, and show the count if the last one was shown long ago."""
         self._done += count
-        now = time.monotonic()
+        now = clock()
         if now - self._last >= self._every:
             self._last = now
             self._show(max(self._done, 1) / max(now - self._start, 1e-9))
@@ -56,11 +55,11 @@ class Plain(Progress):
 
     def end(self) -> None:
         """Print how long the stage took."""
-        if time.monotonic() - self._start >= _SHOWN:
+        if clock() - self._start >= _SHOWN:
             self.note(self._summary())
 
     def _summary(self) -> str:
-        return f"{self._what}: {self._done:,} {self._unit} in {time.monotonic() - self._start:.1f} s{self._workers}"
+        return f"{self._what}: {self._done:,} {self._unit} in {clock() - self._start:.1f} s{self._workers}"
 
     def jobs(self, whole: str, count: int) -> None:
         """Do nothing: the lines of the stages are enough for a log."""

@@ -7,13 +7,10 @@ from lexbench.cli._options import described, json_option
 from lexbench.cli._output import print_answer
 
 
-@click.command(
-    help=described(lexbench.doctor) + "\n\nExits with 1 if a package of the core is missing or the store is damaged."
-)
-@click.option("--verify", is_flag=True, help="Read every byte of the store and list damaged artifacts.")
+@click.command(help=described(lexbench.doctor) + "\n\nExits with 1 if a package of the core is missing.")
 @json_option
-def command(*, verify: bool, as_json: bool) -> None:
+def command(*, as_json: bool) -> None:
     """Look at this installation; the help is that of `lexbench.doctor`."""
-    found = lexbench.doctor(verify=verify)
+    found = lexbench.doctor()
     print_answer(found, as_json=as_json)
     click.get_current_context().exit(0 if found.healthy else 1)

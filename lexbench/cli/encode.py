@@ -5,7 +5,15 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import datasets_option, described, executor_option, json_option, system_option, together
+from lexbench.cli._options import (
+    datasets_option,
+    described,
+    executor_option,
+    json_option,
+    split_option,
+    system_option,
+    together,
+)
 from lexbench.cli._output import print_json, say
 from lexbench.cli._progress import shown
 
@@ -13,6 +21,7 @@ _SYSTEMS = system_option("E.g. 'lexmae_nano@impact': the vectors of its encoder 
 _SETTINGS = together(  # of both commands
     click.option("--part", metavar="I/N", help="Encode only part I (from 0) of N, e.g. on one of N machines."),
     executor_option,
+    split_option,
     json_option,
 )
 

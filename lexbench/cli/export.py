@@ -12,6 +12,7 @@ from lexbench.cli._options import (
     described,
     json_option,
     results_option,
+    split_option,
     system_option,
 )
 from lexbench.cli._output import print_json, say
@@ -23,6 +24,7 @@ from lexbench.cli._progress import shown
 @click.argument("folder", type=FOLDER)
 @system_option("Only this system; repeatable.")
 @datasets_option()
+@split_option
 @results_option
 @json_option
 def command(format_name: str, *, as_json: bool, **options: Any) -> None:

@@ -5,7 +5,16 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, EXISTING_FILE, EXISTING_FOLDER, FILE, dataset_option, described, json_option
+from lexbench.cli._options import (
+    COUNT,
+    EXISTING_FILE,
+    EXISTING_FOLDER,
+    FILE,
+    dataset_option,
+    described,
+    json_option,
+    split_option,
+)
 from lexbench.cli._output import print_answer, say
 from lexbench.cli._progress import shown
 
@@ -31,6 +40,7 @@ def page(**options: Any) -> None:
 @command.command(help=described(lexbench.judge), short_help="Grade the first documents of lists with a model.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset; SYSTEMs must have been run on it.", required=True)
+@split_option
 @click.option("--judge", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
 @click.option("--output", required=True, type=FILE, help="The qrels file to write.")
 @click.option("-k", "depth", type=COUNT, default=10, show_default=True, help="Documents of each list.")
@@ -46,6 +56,7 @@ def documents(*, as_json: bool, **options: Any) -> None:
 @command.command(help=described(lexbench.judge_pool), short_help="Leave out one contributor to the pool at a time.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset with the judgements and rules; SYSTEMs must have been run on it.")
+@split_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file instead of a dataset, without rules.")
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
 @click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="A contributor; repeatable.")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import FOLDER, described, json_option
+from lexbench.cli._options import FOLDER, described, json_option, split_option
 from lexbench.cli._output import print_json, say
 
 
@@ -19,7 +19,8 @@ from lexbench.cli._output import print_json, say
 @click.option(
     "-d", "--dataset", default="", metavar="ID|FOLDER", help="With --copy: all measures on this dataset of the suite."
 )
-@click.option("--baseline", default="", metavar="SYSTEM", help="With --copy latex: mark significant differences from it.")
+@split_option
+@click.option("--baseline", default="", metavar="SYSTEM", help="With --copy: mark what differs significantly from it.")
 @click.option(
     "--published", type=click.Choice(["none", "few", "all"]), help="Published scores; default: few; with --copy none."
 )
@@ -27,9 +28,9 @@ from lexbench.cli._output import print_json, say
 @json_option
 def command(results: Path, form: str | None, *, check: bool, as_json: bool, **options: Any) -> None:
     """Make a leaderboard; the help is that of `lexbench.leaderboard`."""
-    copied = {name: options.pop(name) for name in ("suite", "dataset", "baseline")}
+    copied = {name: options.pop(name) for name in ("suite", "dataset", "split", "baseline")}
     if any(copied.values()) and not form:
-        raise click.UsageError("--suite, -d and --baseline choose the table of --copy; add --copy")
+        raise click.UsageError("--suite, -d, --split and --baseline choose the table of --copy; add --copy")
     board = lexbench.leaderboard(results, **options)
     if form:
         for line in board.copy(form, **copied).splitlines():

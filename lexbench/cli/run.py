@@ -32,7 +32,7 @@ class _Group(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             name, kind = args[0], lexbench.kind_of(args[0])
             other = f"; for the folder, type: lexbench run ./{name}" if kind != "folder" and Path(name).is_dir() else ""
-            say(f"{name} is a {kind}{other}", err=True)
+            say(f"{name} is {'judgements' if Path(name).is_file() and kind == 'folder' else f'a {kind}'}{other}", err=True)
             args = ["suite" if kind == "suite" else "dataset", *args]
         return super().resolve_command(ctx, args)
 
@@ -60,8 +60,8 @@ def suite(data: str, **options: Any) -> None:
 @command.command(short_help="Run systems on one dataset, or on a folder of your own.")
 @click.argument("data", metavar="ID|FOLDER|hf:ORG/NAME|ir_datasets:ID")
 @_SYSTEMS
-@_options.measures_option(default=lexbench.default_measures())
-@click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
+@_options.measures_option(_options.DEFAULT_MEASURES)
+@_options.split_option
 @click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
               "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
 @_SETTINGS
@@ -101,15 +101,17 @@ def _carry_out(data: Any, *, dry_run: bool, brief: bool, as_json: bool, **option
         systems = f"{len(found.systems)} system{'s' * (len(found.systems) > 1)}"
         page = f"lexbench leaderboard --results {quote(str(folder))}"
         say(f"results of {systems} are in {folder}; to build the page, type: {page}", err=True)
-    click.get_current_context().exit(1 if found.failures else 0)
+    click.get_current_context().exit(1 if found.failures or found.unmeasured else 0)
 
 
 def _print_failures(found: "lexbench.Results") -> None:
-    """Print on stderr which jobs were not timed, and which failed, with the command to repeat them."""
+    """Print on stderr what was not timed, what was not measured, and what failed, with the command to repeat it."""
     failed = [failure for failure in found.failures if not failure.scored]
     for failure in found.failures:
         if failure.scored:
             say(f"not timed: {failure.system} on {failure.dataset}: {failure.error}", err=True)
+    for line in found.unmeasured:
+        say(line, err=True)
     # A missing dataset fails all its systems with the same line, which is printed once.
     for line in dict.fromkeys(f"failed: {one.error}" + (f"; again: {one.again}" if one.again else "") for one in failed):
         say(line, err=True)

@@ -5,16 +5,26 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import EXISTING_FILE, dataset_option, described, json_option, measures_option, slices_option
-from lexbench.cli._output import print_answer, print_tables
+from lexbench.cli._options import (
+    DEFAULT_MEASURES,
+    EXISTING_FILE,
+    dataset_option,
+    described,
+    json_option,
+    measures_option,
+    slices_option,
+    split_option,
+)
+from lexbench.cli._output import print_answer, print_tables, say
 from lexbench.cli._progress import shown
 
 
 @click.command(help=described(lexbench.score))
 @click.argument("run", metavar="RUN|SYSTEM")
 @dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
+@split_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file: without rules, or with -d under the rules of that dataset.")
-@measures_option(default=lexbench.default_measures())
+@measures_option(DEFAULT_MEASURES)
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,
               help="Precision of compared scores: double like trec_eval; float32 like pytrec_eval, BEIR and MTEB.")  # fmt: skip
 @click.option("--max-passage", default="", metavar="TEXT",
@@ -30,3 +40,6 @@ def command(*, per_query: bool, as_json: bool, **options: Any) -> None:
         print_tables([scored.per_query()])
     else:
         print_answer(scored, as_json=as_json)
+    for line in scored.unmeasured:
+        say(line, err=True)
+    click.get_current_context().exit(1 if scored.unmeasured else 0)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import described, json_option, results_option, system_option
+from lexbench.cli._options import described, json_option, results_option, split_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -13,6 +13,7 @@ from lexbench.cli._progress import shown
 @click.command(help=described(lexbench.verify) + "\n\nExits with 1 if a mean is off or nothing could be compared.")
 @click.argument("name", metavar="SUITE|DATASET|FOLDER")
 @system_option("Only this system; repeatable.")
+@split_option
 @results_option
 @click.option("--rescore", is_flag=True, help="Score a FOLDER of results again, from the documents that they keep.")
 @json_option

@@ -8,6 +8,7 @@ import msgspec
 
 from lexbench.analysis.judgements import LeftOut, pool_table
 from lexbench.answer import Answer
+from lexbench.artifacts.graph import Graph
 from lexbench.collecting.collection import MEASURE, Collection, Facts, Judged, leak_line
 from lexbench.collecting.made_queries import Writer
 from lexbench.errors import CommandError, MissingExtra
@@ -89,10 +90,10 @@ def collect(  # noqa: PLR0913 - what decides a collection
     progress.note(f"{made.known.queries:,} queries, {made.known.queries_from}{left_out}")
     if made.known.shared is not None:
         progress.note(leak_line(made.known))
-    runner = made.runner(store, progress)
-    made.add_to_pool(systems or tuple(made.known.asked) or _default_systems(progress.note), depth, runner)
-    if judge:
-        made.ask_judge(judge, runner)
+    with Graph(store, progress) as graph:
+        made.add_to_pool(systems or tuple(made.known.asked) or _default_systems(progress.note), depth, graph)
+        if judge:
+            made.ask_judge(judge, graph)
     return published(made, by)
 
 

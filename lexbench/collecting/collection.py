@@ -20,6 +20,8 @@ import msgspec
 import numpy as np
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
+from lexbench.artifacts.describe import describe
+from lexbench.artifacts.graph import Graph
 from lexbench.collecting.documents import read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, Leak, Writer, leak, made_queries, sampled_documents
 from lexbench.contracts import Contract, Defect, Expected, Judging, Relevance, SourceFacts, TextPolicy
@@ -31,16 +33,13 @@ from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.notation import parse
 from lexbench.plugins import Judge
-from lexbench.progress import Progress
 from lexbench.runner.judging import Answers, GradeAgreement, ask, documents_to_judge, grade_agreement
 from lexbench.runner.plan import systems_of
-from lexbench.runner.search import DatasetRunner
-from lexbench.runner.search import read_run as read_stored_run
-from lexbench.runner.systems import describe, resolve
+from lexbench.runner.search import Data, SystemRun, data_of
+from lexbench.runner.systems import resolve
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import lines, read_toml
-from lexbench.storage.store import Store
 from lexbench.storage.toml import toml
 from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
@@ -165,14 +164,14 @@ class Collection:
 
     # ---- the pool
 
-    def runner(self, store: Store, progress: Progress) -> DatasetRunner:
-        """Return what searches the documents for the queries."""
+    def data(self) -> Data:
+        """Return the documents and the queries as a dataset."""
         contract = self._contract()
         queries = tuple(Query(*item) for item in sorted(self.queries.items(), key=lambda item: item[0].encode()))
         source = Files(contract, (self.path / _CORPUS,), (self.path / _QUERIES,), (self.path / _QRELS,))
-        return DatasetRunner(Dataset(contract, source, Topics(queries, (), 0)), store, progress)
+        return data_of(Dataset(contract, source, Topics(queries, (), 0)))
 
-    def add_to_pool(self, systems: Sequence[str], depth: int, runner: DatasetRunner) -> None:
+    def add_to_pool(self, systems: Sequence[str], depth: int, graph: Graph) -> None:
         """Add the first *depth* documents of each of *systems* that the pool lacks. Raises CommandError for another depth."""
         facts = self.known
         if facts.depth not in {0, depth}:
@@ -180,13 +179,14 @@ class Collection:
         every = list(dict.fromkeys([*facts.asked, *systems]))
         found, facts.asked, facts.depth = systems_of(every), every, depth
         self._save(facts)
+        data = self.data()
         for one in found:
             if one.name not in facts.systems:
-                run = read_stored_run(runner.run(one, _DEPTH).folder).run
+                run = graph.open(SystemRun(data, one, _DEPTH)).run
                 (self.path / "pool").mkdir(exist_ok=True)
                 write_run(run.cut(depth), self.path / "pool" / f"{len(facts.systems)}.run")
                 facts.systems[one.name] = one.expression or one.name
-                facts.corpus_sha256 = runner.corpus.fingerprint
+                facts.corpus_sha256 = graph.open(data.corpus).fingerprint
                 self._save(facts)
 
     @property
@@ -209,13 +209,14 @@ class Collection:
         (self.path / "judgements").mkdir(exist_ok=True)
         return Answers(self.path / "judgements" / f"{name}.jsonl", stamp or name)
 
-    def ask_judge(self, judge: Judge, runner: DatasetRunner) -> None:
+    def ask_judge(self, judge: Judge, graph: Graph) -> None:
         """Let a plug-in judge grade the pool; documents that it has graded are not sent again."""
         recipe = describe(judge)
         stamp = f"{JUDGE}{digest(recipe)}"
         answers = self.answers(stamp.replace(JUDGE, _MODEL), stamp)
         atomic.write_json(answers.path.with_suffix(".json"), recipe)
-        ask(judge, self.pool, runner, answers)
+        data = self.data()
+        ask(judge, self.pool, data.dataset, graph.open(data.corpus), answers, graph.progress)
 
     def judges(self) -> dict[str, dict[Pair, int]]:
         """Return the grades of each judge with judgements: people before models, then by their number."""

@@ -31,6 +31,11 @@ def seconds() -> float:
         return _state.seconds + (time.perf_counter() - _state.start if _state.depth else 0.0)
 
 
+def clock() -> float:
+    """Return the time in seconds, which stands still while this process compiles."""
+    return time.perf_counter() - seconds()
+
+
 @contextmanager
 def announced(tell: Callable[[str], None]) -> Iterator[None]:
     """Give *tell* one line if a loop must be compiled in the block, before that begins; one line per process."""

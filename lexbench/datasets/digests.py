@@ -4,7 +4,7 @@ Each digest of data is the SHA-256 of netstrings (https://cr.yp.to/proto/netstri
 have the same bytes, and any language can repeat it in a few lines. No digest depends on the order of the files:
 
     corpus    id, text of every document, by descending bytes of the id (the order of positions)
-    queries   id, text of every judged query, by ascending bytes of the id
+    queries   id, text of every judged query, by ascending bytes of the id; then i and the instruction of one that has some
     ids       id of every judged query, by ascending bytes
     qrels     query id, document id, grade (the shortest decimal) of every judgement, by ascending bytes of the two ids
 
@@ -26,8 +26,9 @@ def netstrings(*fields: bytes) -> bytes:
 
 def queries_sha256(queries: Iterable[Query]) -> str:
     """Return the digest of *queries*, which may come in any order."""
-    pairs = sorted((bytes_of(query.query_id), utf8(query.text)) for query in queries)
-    return hashlib.sha256(b"".join(netstrings(*pair) for pair in pairs)).hexdigest()
+    rows = sorted((bytes_of(query.query_id), utf8(query.text), utf8(query.instruction)) for query in queries)
+    own = (netstrings(*pair) + (b"i" + netstrings(instruction) if instruction else b"") for *pair, instruction in rows)
+    return hashlib.sha256(b"".join(own)).hexdigest()
 
 
 def query_ids_sha256(query_ids: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """Where the data of a dataset are: in files of the user, else at the source that its contract names.
 
 `find_source` takes a contract. Other functions take what a user types for a dataset: an id, a folder, or "hf:ORG/NAME".
+Behind a folder or a name of the hub may stand the split of the judgements: "FOLDER#dev".
 """
 
 import os
@@ -16,7 +17,7 @@ import msgspec
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of, find_contract
 from lexbench.datasets.memory import Memory, parts_of
 from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_folders, user_folders
-from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
+from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
 from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
@@ -77,8 +78,13 @@ def find_dataset(
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
     contract = find_contract(name.removeprefix(LIBRARY))
-    if contract is None and Path(name).exists():
-        return find_folder(Path(name), split, columns)
+    if contract is None and (place := typed_place(name)):
+        if split and place.split and split != place.split:
+            raise CommandError(f"{name} names the split {place.split}, and --split names {split}; choose one")
+        return find_folder(place.path, split or place.split, columns)
+    if contract is None and "#" in name:
+        name, _, split = name.rpartition("#")
+        contract = find_contract(name)
     if columns:
         raise CommandError(f"columns are those of tables in a folder, and {name} is none")
     if split:
@@ -88,6 +94,30 @@ def find_dataset(
     if contract is None:
         raise UnknownName("dataset or folder", name, alternatives(name, all_contracts()), see="lexbench list datasets")
     return contract, None
+
+
+class Place(NamedTuple):
+    """A folder or file that a user typed, and the split behind it."""
+
+    path: Path
+    split: str | None
+
+
+def typed_place(name: str) -> Place | None:
+    """Return the folder or file that *name* is, "FOLDER#dev", or "FOLDER/dev" as results have it; None for anything else."""
+    with suppress(OSError, ValueError):  # no folder can have such a name
+        if name and Path(name).exists():
+            return Place(Path(name), None)
+        for mark in "#/":
+            folder, _, split = name.rpartition(mark)
+            if folder and split and Path(folder).exists() and (mark == "#" or split in find_tables(Path(folder), "judgements")):
+                return Place(Path(folder), split)
+    return None
+
+
+def typed_id(name: str) -> str:
+    """Return the id that results have for a dataset that a user typed. An unknown id stays: results may have it."""
+    return find_dataset(name)[0].id if typed_place(name) else name
 
 
 def alternatives(name: str, ids: Iterable[str]) -> list[str]:
@@ -132,6 +162,9 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)
+        if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
+            alone = _default_contract(file.name, "test", SourceFacts(loader="files"), several=False)
+            return Located(alone, JudgementsAlone(alone, file))
         split = next((name for name, files in find_tables(path, "judgements").items() if file in files), file.name) or None
     rules = read_toml(path / CONTRACT, Contract) if (path / CONTRACT).is_file() else None
     if rules and columns:

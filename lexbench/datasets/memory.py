@@ -79,7 +79,7 @@ class Memory(Source):
             text = fields.get("text", fields.get("title"))
             if text is None:
                 raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
-            yield Query(query_id, text)
+            yield records.query_of(query_id, {**fields, "text": text})
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in their order."""

@@ -157,11 +157,26 @@ def record_of(row: Row) -> Record:
         raise NoColumn(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
     record_id = id_of(row[name])
     fields = {key: "" if value is None else value for key, value in row.items() if isinstance(value, str | None)}
+    if "instruction" in row and "instruction" not in fields:
+        raise TypeError(f"the instruction of {record_id!r} is {type(row['instruction']).__name__}; it must be a text")
     if "text" not in fields and (other := next((text for text in TEXTS if text in fields and text != name), None)):
         fields["text"] = fields[other]
     if fields.get("title", "").strip() == _NO_TITLE:
         fields["title"] = ""
     return Record(record_id, fields)
+
+
+def query_of(query_id: str, fields: Fields) -> Query:
+    """Return the query of a record that has a text."""
+    return Query(query_id, fields["text"], fields.get("instruction", "").strip())
+
+
+def read_instructions(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the id of a query and its instruction for each row of a table."""
+    for number, (query_id, fields) in numbered_records(path):
+        if "instruction" not in fields:
+            raise InvalidFile(f"{path}, line {number}: no instruction of {query_id!r}; it has: {', '.join(fields) or 'an id'}")
+        yield query_id, fields["instruction"].strip()
 
 
 def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[Query]:
@@ -175,7 +190,7 @@ def read_queries(path: Path, split: str | None = None, stated: Columns = NONE) -
             raise InvalidFile(f"{path}, line {number}: query {query_id!r} has no text; it has: {', '.join(fields)}")
         if "title" in fields and not titles:
             raise InvalidFile(f"{path}: query {query_id!r} has more columns than id and text; keep the one to search for")
-        yield Query(query_id, fields["text"])
+        yield query_of(query_id, fields)
 
 
 # ---- tagged files of TREC --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ IDS = (
 TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")
 _NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {  # what columns of each table are called, the name used inside first
     "documents": {"id": IDS, "title": ("title",), "text": TEXTS, "url": ("url",)},
-    "queries": {"id": IDS, "text": TEXTS},
+    "queries": {"id": IDS, "text": TEXTS, "instruction": ("instruction",)},
     "judgements": {"query": QUERY_IDS, "document": DOC_IDS, "grade": GRADES},
 }
 PREFIXES = {"documents": "", "queries": "queries.", "judgements": "qrels."}
@@ -57,7 +57,7 @@ class Columns:
         known = _NAMES[self.table]
         taken = {*places.values(), *(name for role in places for name in known[role])}
         found = {known[role][0]: row[place] for role, place in places.items()}
-        for role in {"title", "text", "url"} & places.keys():
+        for role in {"title", "text", "url", "instruction"} & places.keys():
             if not isinstance(found[known[role][0]], str | int | None):
                 kind = type(found[known[role][0]]).__name__
                 raise TypeError(f"the column {places[role]!r} has values of type {kind}; a {role} is text")

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench import devices
+from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, listed, shortened
 from lexbench.models.architectures import unknown_settings
 from lexbench.models.checkpoint import check_length, fetch
@@ -24,7 +25,7 @@ from lexbench.models.token_batches import (
     token_spans,
     tokenise,
 )
-from lexbench.plugins import Encoder, TokenSpans
+from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
@@ -42,8 +43,8 @@ def no_progress(_count: int) -> None:
 
 
 @dataclass(frozen=True)
-class Transformer(LocalModel, Encoder):
-    """An encoder that runs a transformer, or two: one for documents and one for queries.
+class Transformer(LocalModel, Prompted):
+    """An encoder that runs a transformer, or two: one for documents and one for queries. `Prompted` has more settings.
 
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given. Without
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
@@ -77,11 +78,12 @@ class Transformer(LocalModel, Encoder):
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
     computation: ClassVar[str]  # the class in `_torch_models` that runs the model
     several_devices: ClassVar[bool] = True
-    query_prompt = document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
+    document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         super().__post_init__()
+        self.check_prompts()
         if self.query_revision and not self.query_model:
             raise CommandError(f"{self.plugin}(query_revision=…) says which revision of query_model, which is not given")
 
@@ -98,18 +100,26 @@ class Transformer(LocalModel, Encoder):
         The latter has the settings that other models lack, e.g. cut vectors and prompts.
         """
         stated = self.checkpoint_defaults({item.name: getattr(self, item.name) for item in fields(self)})
+        actual = {name: getattr(self, name, value) for name, value in stated.items()}
+        prompt = self.prompt_notes()
+        if "query_prompt" in actual:  # a file of prompts means to have others
+            actual["query_prompt"] = stated["query_prompt"] if prompt else self.asked_prompt
         optional = {item.name: item.default for item in fields(self) if "optional" in item.metadata}
         ordinary = optional | {"query_prompt": "", "document_prompt": ""}
         taken = [
             f"{name}={value!r}"
             for name, value in stated.items()
-            if name in ordinary and ordinary[name] != value == getattr(self, name)
+            if name in ordinary and ordinary[name] != value == actual[name]
         ]
-        return [
-            f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
-            for name, value in stated.items()
-            if name not in (*self.lengths, *self.query_lengths) and value != getattr(self, name, value)
-        ] + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+        return (
+            [
+                f"{name}={actual[name]!r} was asked for, and the checkpoint says {name}={value!r}"
+                for name, value in stated.items()
+                if name not in (*self.lengths, *self.query_lengths) and value != actual[name]
+            ]
+            + prompt
+            + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
+        )
 
     def slow_note(self) -> str:
         """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
@@ -282,7 +292,7 @@ class SparseTransformer(Transformer):
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
         model = self._query_model()
-        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.query_prompt + text for text in texts])
+        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.asked_prompt + text for text in texts])
         return self._encode(model, tokens, vectors_of=self._query_vectors)
 
     def _query_vectors(self, model: Any, batch: Batch) -> Any:

@@ -116,7 +116,7 @@ class Dense(Transformer):
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
         model = self._query_model()
-        tokens = self._tokens(model, [self.query_prompt + text for text in texts], "query_length")
+        tokens = self._tokens(model, [self.asked_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
             tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
         vectors: NDArray[np.float32] = self._encode(model, tokens, vectors_of=self._query_vectors)
@@ -141,7 +141,7 @@ class Dense(Transformer):
 
     def _query_vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch of queries."""
-        return self._pooled(model, batch, self.query_prompt)
+        return self._pooled(model, batch, self.asked_prompt)
 
     def _pooled(self, model: "DenseModel", batch: Batch, prompt: str) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch of texts behind *prompt*."""

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.encoders._prompts import Prompted
 from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, in_batches
-from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
 
 @dataclass(frozen=True)
-class Endpoint(ServedModel, Encoder):
+class Endpoint(ServedModel, Prompted):
     """Vectors of the server at *url*; *model* is its name on the server, "" if the server runs only one.
 
     *server*: "openai" (OpenAI, vLLM, llama.cpp, the /v1 of TEI) or "tei". *key* names the environment variable with the key of
@@ -42,13 +42,22 @@ class Endpoint(ServedModel, Encoder):
     counts: ClassVar[tuple[str, ...]] = ("batch", "parallel")
     servers: ClassVar[tuple[str, ...]] = ("openai", "tei")
 
+    def __post_init__(self) -> None:
+        """Raise CommandError for impossible settings."""
+        super().__post_init__()
+        self.check_prompts()
+
+    def notes(self) -> list[str]:
+        """Return the notes of `ServedModel`, and one on the prompt of queries if it may depend on the dataset."""
+        return [*super().notes(), *self.prompt_notes()]
+
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text (n, dimensions), in order."""
         return self._encode([self.document_prompt + text for text in texts])
 
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text (n, dimensions), in order."""
-        return self._encode([self.query_prompt + text for text in texts])
+        return self._encode([self.asked_prompt + text for text in texts])
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         asked = texts or [""]  # without texts, one request finds out the width

@@ -81,7 +81,7 @@ class InferenceFree(SparseMLM):
         """Return the vectors (texts, terms) of queries: the weight of each of their tokens, once. No text term has a weight."""
         weights = self._table()
         width = max(len(weights), self._vocabulary())
-        prompted = [self.query_prompt + text for text in texts]
+        prompted = [self.asked_prompt + text for text in texts]
         encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(prompted, add_special_tokens=False)
         rows = [np.unique(np.array(encoding.ids, np.int32)) for encoding in encodings]
         kept = [ids[weights[ids] > 0] for ids in rows]
@@ -133,7 +133,10 @@ def _table_file(folder: Path) -> Path:
         )
     kinds = [module.kind for module in found.query]
     if kinds != [_STATIC]:
-        raise CommandError(f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}")
+        raise CommandError(
+            f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {_STATIC}; "
+            "give the object: lexbench.run(data, [SparseEncoder(FOLDER)])"
+        )
     place = folder / found.query[0].subfolder
     named = read_json(place / "config.json").get("path")  # set if the module was made from a file
     return place / Path(str(named)).name if named else place / "model.safetensors"

@@ -89,7 +89,7 @@ class LateInteraction(Transformer):
         model = self._query_model()
         model.check_head(self._steps)
         marker = model.token_id(self.query_marker, "query_marker") if self.query_marker else None
-        tokens = model.marked([self.query_prompt + text for text in texts], self.query_length, "query_length", marker)
+        tokens = model.marked([self.asked_prompt + text for text in texts], self.query_length, "query_length", marker)
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
             model.check_length(self.mask_queries_to, "mask_queries_to")

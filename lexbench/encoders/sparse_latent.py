@@ -133,7 +133,7 @@ class SparseLatent(PromptedSparse):
         return model.vectors(batch, self.pooling, self.scaling, self.active)
 
     def _query_vectors(self, model: "LatentModel", batch: Batch) -> "scipy.sparse.csr_array":
-        batch = self._without_prompt(model, batch, self.query_prompt)
+        batch = self._without_prompt(model, batch, self.asked_prompt)
         return model.vectors(batch, self.pooling, self.scaling, self.active)
 
 

@@ -163,7 +163,7 @@ class SparseMLM(PromptedSparse):
         if self.pooling == "sum":
             return self._summed(model, batch)
         whole = self.query_counts == "whole"
-        batch = self._without_prompt(model, batch, self.query_prompt)
+        batch = self._without_prompt(model, batch, self.asked_prompt)
         vectors: sparse.csr_array = model.vectors(
             batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms, with_means=self.means
         )

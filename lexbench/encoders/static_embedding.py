@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
     CONFIG,
@@ -29,7 +30,6 @@ from lexbench.models.checkpoint import (
 )
 from lexbench.models.local_model import training_data
 from lexbench.models.stated_settings import static_embedding_defaults
-from lexbench.plugins import Encoder
 from lexbench.registry import at_search, optional, runtime
 from lexbench.types import Kind, TrainingData
 from lexbench.vectors import SIMILARITIES, metric_of, offsets_of, unit_length
@@ -43,7 +43,7 @@ _TABLE = ("embeddings", "mapping", "weights")  # of model2vec: rows, the row of 
 
 
 @dataclass(frozen=True)
-class StaticEmbedding(Encoder):
+class StaticEmbedding(Prompted):
     """*model* is a folder, or a name on the Hugging Face hub, where a *revision* can be given. Folders state the settings.
 
     *similarity* is "dot"; "cosine", which makes vectors of length 1; or "euclidean" or "manhattan", which `flat` has.
@@ -67,6 +67,7 @@ class StaticEmbedding(Encoder):
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
+        self.check_prompts()
         if self.similarity not in SIMILARITIES:
             raise CommandError(f"static_embedding(similarity={self.similarity!r}): there is {', '.join(SIMILARITIES)}")
         if self.storage not in ("float32", "float16"):
@@ -104,6 +105,10 @@ class StaticEmbedding(Encoder):
         """Return the training data that the folder states."""
         return [training_data(fetch(self.model, self.revision))]
 
+    def notes(self) -> list[str]:
+        """Return a note on the prompt of queries if it may depend on the dataset."""
+        return self.prompt_notes()
+
     def weight_files(self) -> dict[str, int]:
         """Return the bytes of each file of weights, by its path."""
         return {str(path): path.stat().st_size for path in self._files().weights}
@@ -124,7 +129,7 @@ class StaticEmbedding(Encoder):
 
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
-        return self._vectors([self.query_prompt + text for text in texts])
+        return self._vectors([self.asked_prompt + text for text in texts])
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the means (texts, dimensions) of token vectors, cut and scaled; 0 for a text without tokens."""

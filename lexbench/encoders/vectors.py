@@ -26,6 +26,7 @@ class LookedUp(Encoder):
     documents: str = field(metadata={"runtime": True})  # the digests of files are in the key instead
     queries: str = field(metadata={"runtime": True})
 
+    looks_up: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     document_files: ClassVar[tuple[str, ...]] = ("documents",)  # settings that name files which decide document vectors

@@ -94,6 +94,11 @@ class Encodings:
         """The shards in position order."""
         return sorted(self.path.glob("shard-*.safetensors"), key=lambda file: (len(file.name), file.name))
 
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        *whole, last = self.files
+        return len(whole) * SHARD + int(read_shard(last).shape[0])
+
     def shards(self) -> Iterator[Any]:
         """Yield the vectors (n, width), float32, shard by shard in position order."""
         for file in self.files:

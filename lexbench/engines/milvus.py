@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from platform import node
 from typing import Any, ClassVar
 from urllib.parse import SplitResult
 
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require, shortened, visible
 from lexbench.outside.http_client import check_encrypted, checked_address
-from lexbench.outside.running import similarity_called
+from lexbench.outside.running import kept_name, own_name, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest, write_server_bytes
+from lexbench.storage.artifact_folder import write_server_bytes
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "MILVUS_TOKEN"
@@ -64,7 +63,7 @@ class Milvus(Engine):
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Load *shards* (n, dimensions) into a collection named by *path*, and index it."""
-        name, documents, width = f"lexbench_{digest([node(), str(path.resolve())])}", 0, 0
+        name, documents, width = own_name(path, "_"), 0, 0
         with _connected(self.url) as client:
             for shard in shards:
                 width = one_width("milvus", width, shard.shape[1])
@@ -99,6 +98,11 @@ class Milvus(Engine):
     def open(self, path: Path) -> "MilvusIndex":
         """Open the collection. Raises MissingData if the server has lost it."""
         return MilvusIndex(self, path)
+
+    def drop(self, path: Path) -> None:
+        """Drop the collection."""
+        with _connected(self.url) as client:
+            client.drop_collection(kept_name(path, _FACTS, "collection", "_"))
 
     @classmethod
     def attach(cls, address: SplitResult) -> RunningIndex:

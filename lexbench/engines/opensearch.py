@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from platform import node
 from typing import Any, ClassVar
 from urllib.parse import SplitResult
 
@@ -18,11 +17,11 @@ from lexbench.engines.kernels.checks import fill, largest_weights, no_hits, same
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
 from lexbench.outside.filters import Condition, conditions
 from lexbench.outside.http_client import MISSING, HttpClient
-from lexbench.outside.running import as_json, csr_rows, repeated_note, similarity_called
+from lexbench.outside.running import as_json, csr_rows, kept_name, own_name, repeated_note, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest, write_server_bytes
+from lexbench.storage.artifact_folder import write_server_bytes
 from lexbench.types import Hits, Kind
 
 _MOST = 512  # Lucene keeps 9 significant bits of a feature: up to here every whole number is exact
@@ -64,7 +63,7 @@ class OpenSearch(Engine):
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
         """Index *shards* (n, vocabulary) of whole weights up to 512, under a name made from *path*."""
-        client, name = connect(self.url), f"lexbench-{digest([node(), str(path.resolve())])}"
+        client, name = connect(self.url), own_name(path)
         client.ask("DELETE", f"/{name}", accept=MISSING)  # left by an interrupted build
         client.ask("PUT", f"/{name}", self._definition())
         facts: dict[str, Any] = {"documents": 0, "width": 0, "index": name, "sent": 0}
@@ -97,6 +96,10 @@ class OpenSearch(Engine):
     def open(self, path: Path) -> "OpenSearchIndex":
         """Open the index. Raises MissingData if the server has lost it."""
         return OpenSearchIndex(self.url, path)
+
+    def drop(self, path: Path) -> None:
+        """Delete the index on the server."""
+        connect(self.url).ask("DELETE", f"/{kept_name(path, _FACTS, 'index')}", accept=MISSING)
 
     @classmethod
     def attach(cls, address: SplitResult) -> RunningIndex:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from platform import node
 from threading import Condition
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
@@ -22,11 +21,11 @@ from scipy import sparse
 
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require, shortened, visible
-from lexbench.outside.running import SIMILARITIES, csr_rows
+from lexbench.outside.running import SIMILARITIES, csr_rows, kept_name, own_name
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import at_search
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest, write_server_bytes
+from lexbench.storage.artifact_folder import write_server_bytes
 from lexbench.types import Hits, Kind
 from lexbench.vectors import canonical
 
@@ -121,7 +120,7 @@ class Pgvector(Engine):
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Load *shards* (n, width) into a table named by *path*, and index it."""
-        table = _Table(self.url, f"lexbench_{digest([node(), str(path.resolve())])}", self.format)
+        table = _Table(self.url, own_name(path, "_"), self.format)
         documents, width = 0, 0
         with table.alone():
             for shard in shards:
@@ -151,6 +150,10 @@ class Pgvector(Engine):
     def open(self, path: Path) -> "PgvectorIndex":
         """Open the table. Raises MissingData if the server has lost it."""
         return PgvectorIndex(self, path)
+
+    def drop(self, path: Path) -> None:
+        """Drop the table."""
+        _Table(self.url, kept_name(path, _FACTS, "table", "_"), self.format).drop()
 
     @classmethod
     def attach(cls, address: SplitResult) -> RunningIndex:
@@ -378,6 +381,13 @@ class _Table:
             yield
         finally:
             self._locks = False
+            _close(self._open)
+
+    def drop(self) -> None:
+        """Drop the table, if there is one, and close the connection."""
+        try:
+            self._do(lambda cursor: cursor.execute(f"DROP TABLE IF EXISTS {self.name}, {self.name}_blocks"))
+        finally:
             _close(self._open)
 
     def make(self, width: int) -> None:

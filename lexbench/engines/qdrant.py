@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from platform import node
 from typing import Any, ClassVar, Self
 from urllib.parse import SplitResult, parse_qs
 
@@ -34,11 +33,11 @@ from lexbench.engines.kernels.checks import (
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, echoed, one_line, require, shortened
 from lexbench.outside.filters import Condition, conditions
 from lexbench.outside.http_client import check_encrypted, checked_address
-from lexbench.outside.running import as_json, csr_rows, similarity_called
+from lexbench.outside.running import as_json, csr_rows, kept_name, own_name, similarity_called
 from lexbench.plugins import Engine, Index, RunningIndex
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import digest, write_server_bytes
+from lexbench.storage.artifact_folder import write_server_bytes
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"
@@ -122,7 +121,7 @@ class Qdrant(Engine):
                 yield from ((position, vector) for position, vector in vectors if vector is not None)
                 facts["documents"] += shard.shape[0]
 
-        name = f"lexbench-{digest([node(), str(path.resolve())])}"  # the same if building is started again
+        name = own_name(path)
         server, made = Server(self.url, name, self.kind), False
         sent, waiting = 0, points()
         while block := list(islice(waiting, _POINTS)):
@@ -143,6 +142,10 @@ class Qdrant(Engine):
     def open(self, path: Path) -> "QdrantIndex":
         """Open the collection on the server. Raises MissingData if the server has lost it."""
         return QdrantIndex(self, path)
+
+    def drop(self, path: Path) -> None:
+        """Delete the collection."""
+        Server(self.url, kept_name(path, _FACTS, "collection"), self.kind).delete()
 
     @classmethod
     def attach(cls, address: SplitResult) -> RunningIndex:
@@ -220,6 +223,11 @@ class Server:
         with client_errors(self._url):
             self._client.delete_collection(self._name)
             self._client.create_collection(self._name, **settings)
+
+    def delete(self) -> None:
+        """Delete the collection, if there is one."""
+        with client_errors(self._url):
+            self._client.delete_collection(self._name)
 
     def _vector(self, vector: Any) -> Any:
         """Return Qdrant's object for a vector."""

@@ -100,6 +100,11 @@ class Sharded(Engine):
         executor, note = self.place
         return executor.index_workers(made, count, note)
 
+    def drop(self, path: Path) -> None:
+        """Remove what the engine keeps elsewhere of each shard."""
+        for folder in path.glob("part-*"):
+            self.engine.drop(folder)
+
     def open(self, path: Path) -> "ShardedIndex":
         """Open the index of every shard."""
         return ShardedIndex(self, path)

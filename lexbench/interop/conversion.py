@@ -1,15 +1,15 @@
 """Conversion from the store or a folder of results to other tools' files, and from their files to ours."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
 import msgspec
 
-from lexbench.analysis.stored_results import chosen_systems, results_at
+from lexbench.analysis.stored_results import chosen_systems, expression_of, results_at
 from lexbench.answer import Answer
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import typed_id
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Entry, Results, file_name
@@ -36,10 +36,10 @@ def export(
     was written.
     """
     form = exports()[format_name]
-    wanted = [find_dataset(name)[0].id if Path(name).exists() else name for name in datasets]
+    wanted = list(map(typed_id, datasets))
     there = results if isinstance(results, Results) else results_at(store, results)
     chosen = sorted(chosen_systems(systems, there).entries, key=lambda one: (one.result.dataset, one.result.system))
-    selected = [entry for entry in chosen if not wanted or entry.result.dataset in wanted]
+    selected = list(_newest((one for one in chosen if not wanted or one.result.dataset in wanted), on_note))
     if not selected:
         where = "these results" if isinstance(results, Results) else results or store.root
         raise CannotStart(f"no such result in {where}; see: lexbench list results")
@@ -58,6 +58,23 @@ def export(
             yield path
     if not written:
         raise LexbenchError(f"nothing was written: none of these results can become {form.name}")
+
+
+def _newest(entries: Iterable[Entry], on_note: Callable[[str], None]) -> Iterator[Entry]:
+    """Yield the first, i.e. newest, of *entries* for each system and dataset; *on_note* gets a note about the others."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.result.dataset, entry.result.system), []).append(entry)
+    for (dataset, system), (first, *older) in groups.items():
+        if older:
+            what = f"{system} on {dataset}: the newest of {len(older) + 1} results"
+            depths = dict.fromkeys(str(one.result.depth) for one in (first, *older))
+            meant = expression_of(first.result)
+            others = dict.fromkeys(expression_of(one.result) for one in older if expression_of(one.result) != meant)
+            facts = [f"depths {', '.join(depths)}"] if len(depths) > 1 else []
+            facts += [f"for another, type its expression: -r {quote(one)}" for one in others]
+            on_note("; ".join([what, *facts]))
+        yield first
 
 
 class Imported(Answer, msgspec.Struct, frozen=True, kw_only=True):

@@ -1,119 +1,27 @@
-"""Copies artifacts and results to and from other places, for `lexbench store`.
+"""Copies results to and from other places, for `lexbench store`.
 
-Files are checked before they are sent and after they are received: artifacts against the digests in their manifests, results
-against what a leaderboard accepts.
+Files are checked before they are sent and after they are received: they must be what a leaderboard accepts.
 """
 
-import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, NamedTuple
 
 from lexbench.datasets.sources import offline
 from lexbench.datasets.sources.hf import PREFIX, HubName
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
-from lexbench.progress import Progress
 from lexbench.report.leaderboard import HTML, MARKDOWN
 from lexbench.results import files_of
 from lexbench.runner.soundness import read_file
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import MANIFEST, MEASURED, Manifest, key_of
-from lexbench.storage.reading import file_digest
-from lexbench.storage.store import Store, finished_folders, readable_bytes
 
 _CHUNK = 8 << 20  # bytes read at a time
 _KIND, _FOLDER = re.compile(r"[a-z]+"), re.compile(r"[A-Za-z0-9.-]*-[0-9a-f]{16}")
 _RESULTS = "results/*/*.json"
 _COMMAND = "store push and pull"
-
-# ---- artifacts -------------------------------------------------------------------------------------------------------------
-
-
-class Copied(NamedTuple):
-    """An artifact that was copied."""
-
-    folder: str  # its kind and name, e.g. encodings/pydoc-SparseMLM-f9a5a568375fbbc0
-    bytes: int  # copied; 0 if it was there already
-
-    @property
-    def size(self) -> str:
-        """What was copied, in words."""
-        return readable_bytes(self.bytes) if self.bytes else "already there"
-
-
-def push_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:
-    """Copy the artifacts that match one of *patterns* (e.g. encodings/*; none: all) to *url*; yield each.
-
-    There the manifest is written last, as in a store. Raises LexbenchError for a file that differs from its manifest, and
-    CannotStart if *url* cannot be written to.
-    """
-    place = Place(url)
-    for folder in finished_folders(store):
-        name = f"{folder.parent.name}/{folder.name}"
-        if not _matches(name, patterns):
-            continue
-        manifest = Manifest.read(folder)
-        if place.read(f"{name}/{MANIFEST}") == (folder / MANIFEST).read_bytes():
-            yield Copied(name, 0)
-            continue
-        there = place.sizes(name)
-        missing = {file: facts for file, facts in manifest.items() if there.get(file) != facts[0]}
-        progress.start(name, "push", sum(size for size, _ in missing.values()), "bytes")
-        for file, (_, sha256) in missing.items():
-            if place.write(f"{name}/{file}", folder / file, progress) != sha256:
-                raise LexbenchError(f"{folder / file} has changed since it was written; see: lexbench doctor --verify")
-        if (folder / MEASURED).is_file():
-            place.write(f"{name}/{MEASURED}", folder / MEASURED, progress)
-        place.write(f"{name}/{MANIFEST}", folder / MANIFEST, progress)
-        progress.end()
-        yield Copied(name, sum(size for size, _ in missing.values()))
-
-
-def pull_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:
-    """Copy the artifacts at *url* that match one of *patterns* into the store; yield each.
-
-    Raises InvalidFile for a file that differs from its manifest, or that would lie outside its folder. The artifact then stays
-    unfinished.
-    """
-    place = Place(url)
-    store.prepare()
-    for name in (file.removesuffix(f"/{MANIFEST}") for file in place.names(f"*/*/{MANIFEST}")):
-        if not _matches(name, patterns):
-            continue
-        kind, folder = name.split("/")
-        if not (_KIND.fullmatch(kind) and _FOLDER.fullmatch(folder)):
-            raise InvalidFile(f"{url}: {echoed(name)} is no name of an artifact")
-        yield Copied(name, _pull_artifact(store, place, kind, folder, progress))
-
-
-def _pull_artifact(store: Store, place: "Place", kind: str, folder: str, progress: Progress) -> int:
-    """Copy one artifact into the store unless it is there; return the bytes that were copied."""
-    name, key = f"{kind}/{folder}", key_of(Path(folder))
-    try:
-        manifest = Manifest.parse(place.read(f"{name}/{MANIFEST}"), kind, key)
-    except LexbenchError as error:
-        raise InvalidFile(f"{place.url}/{name}: {error}") from None
-    for file in manifest:
-        _check_inside(file, f"{place.url}/{name}: {echoed(file)} would lie outside the folder")
-    copied = 0
-    with store.draft(kind, folder.removesuffix(f"-{key}"), manifest.key_facts, resumable=True, shared=True) as draft:
-        if draft.unfinished:
-            progress.start(name, "pull", sum(size for size, _ in manifest.values()), "bytes")
-            for file, facts in manifest.items():
-                copied += place.fetch(f"{name}/{file}", draft.unfinished / file, facts, progress)
-            if (times := place.read(f"{name}/{MEASURED}")) is not None:
-                atomic.write_bytes(draft.unfinished / MEASURED, times)
-            progress.end()
-    return copied
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _check_inside(name: str, message: str) -> None:
@@ -147,7 +55,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
         raise CommandError(f"--private is for datasets of the hub, e.g. hf:ORG/NAME; the owner of {place} decides who reads it")
     there = Place(place)
     for name in names:
-        there.write(name, folder / name, Progress())
+        there.write(name, folder / name)
     return names
 
 
@@ -230,13 +138,6 @@ class Place:
             self._files.invalidate_cache()
             return sorted(self._files.glob(pattern))
 
-    def sizes(self, name: str) -> dict[str, int]:
-        """Return the bytes of each file below a folder, by its name there."""
-        with _one_line(self.url):
-            self._files.invalidate_cache()
-            found = self._files.find(name, detail=True) if self._files.exists(name) else {}
-        return {path.removeprefix(f"{name}/"): int(facts["size"]) for path, facts in found.items()}
-
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file, or None if there is no such file."""
         with _one_line(self.url):
@@ -246,36 +147,11 @@ class Place:
                 return None
         return content
 
-    def write(self, name: str, source: Path, progress: Progress) -> str:
-        """Copy the file *source* there; return the SHA-256 of what was read."""
-        with _one_line(self.url), source.open("rb") as file:
+    def write(self, name: str, source: Path) -> None:
+        """Copy the file *source* there."""
+        with _one_line(self.url):
             self._files.makedirs(str(PurePosixPath(name).parent), exist_ok=True)
-            with self._files.open(name, "wb") as out:
-                return _copy(file, out, progress)
-
-    def fetch(self, name: str, target: Path, facts: tuple[int, str], progress: Progress) -> int:
-        """Copy a file with that size and SHA-256 to *target*, unless it is there; return the bytes that were copied."""
-        size, sha256 = facts
-        if target.is_file() and target.stat().st_size == size and file_digest(target) == sha256:
-            progress.advance(size)
-            return 0
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.atomic_path(target) as unfinished, unfinished.open("wb") as out:
-            with _one_line(self.url), self._files.open(name, "rb") as file:
-                found = _copy(file, out, progress)
-            if found != sha256:
-                raise InvalidFile(f"{self.url}/{name} is not what its manifest says: it was cut or changed; push it again")
-        return size
-
-
-def _copy(source: BinaryIO, target: BinaryIO, progress: Progress) -> str:
-    """Copy a file; return its SHA-256."""
-    digest = hashlib.sha256()
-    while block := source.read(_CHUNK):
-        digest.update(block)
-        target.write(block)
-        progress.advance(len(block))
-    return digest.hexdigest()
+            self._files.pipe_file(name, source.read_bytes())
 
 
 def _hub_name(place: str) -> HubName:

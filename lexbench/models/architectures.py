@@ -37,6 +37,7 @@ from lexbench.models.stated_settings import (
     OF_ANY_MODEL,
     TEXT_HEAD_FILE,
     VOCABULARY_RULES,
+    instead,
     sparse_encoder_modules,
     sparse_mlm_defaults,
     states_vocabulary_rules,
@@ -278,6 +279,9 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
 
     With *causal* it may be a causal language model. Raises MissingData if a file is missing, CommandError for other models.
     """
+    if [module.kind for module in modules(folder)][:1] == ["Router"]:
+        hint = instead(folder, "late_interaction") or "; give the object: lexbench.run(data, [MultiVectorEncoder(FOLDER)])"
+        raise CommandError(f"{folder}: a Router, which has several models{hint}")
     model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
     files = model_files(transformer_folder(folder), model_types)
     own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False

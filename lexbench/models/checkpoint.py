@@ -197,6 +197,14 @@ def routes(folder: Path) -> Routes | None:
 
 
 @folder_reader
+def module_kinds(folder: Path) -> list[str]:
+    """Return the kinds of all modules of a sentence-transformers *folder*, those in the routes of a Router included."""
+    listed = modules(folder)
+    routers = (read_json(folder / one.subfolder / ROUTER) for one in listed if one.kind == "Router")
+    return [*(one.kind for one in listed), *(_class_name(kind) for config in routers for kind in config["types"].values())]
+
+
+@folder_reader
 def transformer_folder(folder: Path) -> Path:
     """Return where the transformers model is: in *folder* itself, or in the folder of its first module."""
     return next((folder / module.subfolder for module in modules(folder)), folder)

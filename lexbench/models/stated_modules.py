@@ -25,7 +25,7 @@ _POOLING_NAMES = {"lasttoken": "last", "mean_sqrt_len_tokens": "mean_sqrt_len"}
 _OLD_POOLINGS = (  # switches of versions before 5.4, in the order in which their vectors are joined
     "cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken",
 )  # fmt: skip
-_HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
+HEAD_MODULES = ("Dense", "LayerNorm", "Normalize")
 _TEXT = {"feature-extraction": "last_hidden_state", "fill-mask": "logits"}  # output of a Transformer, by its task
 _FUNCTION_PREFIX = "torch.nn."
 _SHOWN = 60  # characters of a value in a message
@@ -185,7 +185,7 @@ def head(folder: Path, listed: Sequence[Module], stream: str = "sentence_embeddi
         place = folder / module.subfolder / "config.json"
         if module.kind in ("Dropout", "MultiVectorMask"):  # the first does nothing when a model encodes
             continue
-        if module.kind not in _HEAD_MODULES or (module.kind == "LayerNorm" and stream != "sentence_embedding"):
+        if module.kind not in HEAD_MODULES or (module.kind == "LayerNorm" and stream != "sentence_embedding"):
             raise CommandError(f"{folder}: a module {module.kind}, which lexbench does not run{_INSTEAD}")
         keys = Keys(place, optional=module.kind == "Normalize")
         keys.only("module_input_name", stream)

@@ -11,8 +11,18 @@ from string import punctuation
 from typing import Any
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.models.checkpoint import ABOUT, Module, folder_reader, modules, optional_json, prompts, read_json, routes
-from lexbench.models.stated_modules import About, about, head, mask, pooling, splade_pooling, transformer
+from lexbench.models.checkpoint import (
+    ABOUT,
+    Module,
+    folder_reader,
+    module_kinds,
+    modules,
+    optional_json,
+    prompts,
+    read_json,
+    routes,
+)
+from lexbench.models.stated_modules import HEAD_MODULES, About, about, head, mask, pooling, splade_pooling, transformer
 from lexbench.notation import write_value
 
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `added_terms`)
@@ -80,9 +90,10 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     stated, model = optional_json(folder / ABOUT), write_value(str(folder))
     by_cosine = stated.get("similarity_fn_name") == "cosine"  # whole numbers would be too coarse for weights below 1
     on_impact = "" if by_cosine else "@impact"
-    if kinds[:1] == [_STATIC] or (not kinds and (config.get("model_type") == "model2vec" or _MODEL2VEC in config)):
+    by_model2vec = not kinds and (config.get("model_type") == "model2vec" or _MODEL2VEC in config)
+    if by_model2vec or (kinds[:1] == [_STATIC] and set(kinds[1:]) <= {"Normalize", "Dropout"}):
         return f"static_embedding(model={model})"
-    if "Router" in kinds and stated.get("model_type", "SparseEncoder") == "SparseEncoder":
+    if "Router" in kinds and not {"SpladePooling", "SparseStaticEmbedding"}.isdisjoint(module_kinds(folder)):
         return f"inference_free(model={model}){on_impact}"
     if _AUTOENCODER in kinds:
         return f"sparse_latent(model={model})@impact"
@@ -91,8 +102,10 @@ def expression_of_folder(folder: Path) -> str:  # noqa: PLR0911 - one for each k
     multi = stated.get("model_type") in ("MultiVectorEncoder", "ColBERT") or kinds == ["Transformer", "Dense"]
     if multi or (folder / "artifact.metadata").is_file():
         return f"late_interaction(model={model})"
-    if "Pooling" in kinds:
+    if kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {*HEAD_MODULES, "Dropout"}:
         return f"dense(model={model})"
+    if kinds and stated.get("model_type", "SentenceTransformer") == "SentenceTransformer":
+        return f"sentence_transformer(model={model})"
     if any("SequenceClassification" in name for name in architectures):
         return f"rerank(bm25, cross_encoder(model={model}))"
     return ""

@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError, one_line, shortened, visible
@@ -34,7 +32,6 @@ _DENIED, _MOVED, _OK = (401, 403), range(300, 400), range(200, 300)
 _LONGEST_WAIT = 60.0  # seconds, even if a server wants a longer wait
 _FIRST_WAIT = 0.5  # seconds; it doubles each time
 _LARGEST = 1 << 30  # bytes of an answer
-_PIECE = 1 << 20  # bytes read at a time
 _POOL = 64  # connections that are kept
 _SHOWN = 200  # characters of an answer in a message
 
@@ -108,7 +105,7 @@ class HttpClient:
         self._timeout, self._retries, self._largest = timeout, retries, largest
         self._answered = False  # whether it ever did
         self.repeated = 0  # requests that were sent again because the server was busy or away
-        self._pools = _pools(self.url, certificates)
+        self._pools = _pools(self.url, certificates, largest)
 
     def ask(
         self, method: str, path: str, body: Any = None, *, accept: Sequence[int] = (), read: Callable[[Any], T] | None = None,
@@ -119,12 +116,12 @@ class HttpClient:
         A list as *body* is sent as one line per item. Raises CannotStart if the server does not answer or denies access,
         LexbenchError for any other error, and for an answer that *read* cannot take because it has not the *form*.
         """
-        status, text = self._repeated(method, path, _content(body), headers or {})
-        address = self._place(path)
+        response = self._response(method, path, _content(body), headers or {})
+        status, text, address = response.status, response.data, self._place(path)
         if status in accept:
             return None
         try:
-            answer = json.loads(text) if text else {}
+            answer = self._parsed(response)
         except (ValueError, RecursionError) as error:
             if status in _OK:
                 raise LexbenchError(f"{address}: the answer is no JSON ({shortened(one_line(str(error)), 80)})") from None
@@ -132,6 +129,10 @@ class HttpClient:
         if status not in _OK:
             raise _status_error(address, status, _reason(answer), self._variable)
         return answer if read is None else self.understood(answer, read, form, path)
+
+    def _parsed(self, response: urllib3.BaseHTTPResponse) -> Any:
+        """Return the JSON in a response. Raises ValueError if there is none."""
+        return json.loads(response.data) if response.data else {}
 
     def understood(self, answer: Any, read: Callable[[Any], T], form: str, path: str = "") -> T:
         """Return what *read* makes of an *answer*. Raises LexbenchError if the answer has not the *form* that it takes."""
@@ -145,69 +146,71 @@ class HttpClient:
         """Return the address, for messages."""
         return f"{self._called} at {self.url}{path}" if self._called else f"{self.url}{path}"
 
-    def _repeated(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Return the status and body of the first answer of a server that is not busy, or of the last attempt."""
-        for attempt in range(self._retries + 1):
-            wait: float | None = None
-            try:
-                status, text, wait = self._exchange(method, path, content, headers)
-                problem = f"status {status}"
-                if status not in _BUSY:
-                    return status, text
-            except (HTTPError, OSError) as error:
-                problem = self._problem(error)
-            if attempt < self._retries:
-                self.repeated += 1
-                time.sleep(min(_FIRST_WAIT * 2**attempt if wait is None else wait, _LONGEST_WAIT))
-        raise CannotStart(
-            f"{self._place(path)}: {problem}, {self._retries + 1} times; is the server running, and is it overloaded?"
-        )
-
-    def _exchange(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, float | None]:
-        """Return the status, the body and the wait that the server asks for."""
-        secrets = self._secrets()
-        if secrets:
-            check_encrypted(self.url, self._variable)
-        if not all(value.isascii() and value.isprintable() for value in secrets.values()):
-            raise CannotStart(f"the key in {self._variable} has characters that a header cannot have, e.g. the end of a line")
+    def _response(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        """Return the first answer of a server that is not busy. Raises CannotStart if there is none."""
         kind = {"Content-Type": "application/json"} if content else {}
-        all_headers = {"Accept": "application/json", **kind, **headers, **secrets}
-        response = self._pools.urlopen(
-            method, f"{self.url}{path}", redirect=False, body=content or None, headers=all_headers, retries=False,
-            timeout=urllib3.Timeout(total=self._timeout), preload_content=False,
-        )  # fmt: skip
-        text = bytearray()
+        everything = {"Accept": "application/json", **kind, **headers, **self._checked_secrets()}
+        away = None if self._answered else 0  # a server that never answered is not tried again
+        retries = _Retry(self._retries, other=away, allowed_methods=None, status_forcelist=_BUSY, raise_on_status=False)
         try:
-            pieces = response.stream(_PIECE)
-            while len(text) <= self._largest and (piece := next(pieces, None)) is not None:
-                text += piece
-        finally:
-            response.close()  # a no-op after the last piece; a connection with the rest of an answer in it is of no use
-        if len(text) > self._largest:
-            raise LexbenchError(f"{self._place(path)}: the answer has more than {self._largest:,} bytes; ask for less")
+            response = self._pools.urlopen(
+                method, f"{self.url}{path}", redirect=False, body=content or None, headers=everything, retries=retries,
+                timeout=urllib3.Timeout(total=self._timeout), decode_content=False,
+            )  # fmt: skip
+        except _TooLarge:
+            raise LexbenchError(
+                f"{self._place(path)}: the answer has more than {self._largest:,} bytes; ask for less"
+            ) from None
+        except (HTTPError, OSError) as error:
+            raise self._unreached(error, path) from None
         self._answered = True
+        self.repeated += len(response.retries.history) if response.retries else 0
+        if response.status in _BUSY:
+            raise self._gave_up(path, f"status {response.status}")
         if response.status in _MOVED:
             goal = shortened(visible(response.headers.get("Location", "")), _SHOWN)
             raise LexbenchError(
                 f"{self._place(path)}: status {response.status}: it redirects to {goal!r}; give that address instead"
             )
-        return response.status, bytes(text), _wanted_wait(response.headers.get("Retry-After", ""))
+        return response
 
-    def _problem(self, error: Exception) -> str:
-        """Return why there is no answer. Raises CannotStart if trying again is of no use."""
-        reason: Any = error
-        while isinstance(reason, HTTPError) and isinstance(
-            inner := reason.__cause__ or reason.__context__, HTTPError | OSError
-        ):
-            reason = inner
-        said = getattr(reason, "strerror", None) or one_line(str(reason)) or type(reason).__name__
-        if isinstance(error, ReadTimeoutError):
-            said = f"no complete answer in {self._timeout:g} s"
-        if isinstance(error, SSLError):
-            raise CannotStart(f"{self._place()}: TLS failed: {shortened(said, _SHOWN)}") from None
-        if not self._answered and isinstance(error, NewConnectionError):
-            raise CannotStart(f"{self._place()} does not answer ({shortened(said, _SHOWN)}); is it running?") from None
-        return said
+    def _checked_secrets(self) -> Mapping[str, str]:
+        """Return the headers with keys. Raises CannotStart if they may not be sent."""
+        secrets = self._secrets()
+        if secrets:
+            check_encrypted(self.url, self._variable)
+        if not all(value.isascii() and value.isprintable() for value in secrets.values()):
+            raise CannotStart(f"the key in {self._variable} has characters that a header cannot have, e.g. the end of a line")
+        return secrets
+
+    def _unreached(self, error: Exception, path: str) -> CannotStart:
+        """Return the error for no answer, or none in time."""
+        found = getattr(error, "reason", None) or error
+        cause: Any = found
+        while isinstance(cause, HTTPError) and isinstance(inner := cause.__cause__ or cause.__context__, HTTPError | OSError):
+            cause = inner
+        said = shortened(getattr(cause, "strerror", None) or one_line(str(cause)) or type(cause).__name__, _SHOWN)
+        if isinstance(found, SSLError):
+            return CannotStart(f"{self._place()}: TLS failed: {said}")
+        if not self._answered and isinstance(found, NewConnectionError):
+            return CannotStart(f"{self._place()} does not answer ({said}); is it running?")
+        return self._gave_up(
+            path, f"no complete answer in {self._timeout:g} s" if isinstance(found, ReadTimeoutError) else said
+        )
+
+    def _gave_up(self, path: str, problem: str) -> CannotStart:
+        """Return the error for a server that has the same *problem* again and again."""
+        times = f"{self._retries + 1} times"
+        return CannotStart(f"{self._place(path)}: {problem}, {times}; is the server running, and is it overloaded?")
+
+
+class _Retry(urllib3.Retry):
+    """Waits as long as a busy server asks, a minute at most; without a wish, twice as long each time."""
+
+    def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:
+        """Wait before the request is sent again."""
+        wait = _wanted_wait(response.headers.get("Retry-After", "")) if response else None
+        time.sleep(min(_FIRST_WAIT * 2 ** (len(self.history) - 1) if wait is None else wait, _LONGEST_WAIT))
 
 
 def _content(body: Any) -> bytes:
@@ -252,12 +255,16 @@ def _status_error(address: str, status: int, reason: str, variable: str) -> Lexb
 # ---- connections with a deadline -------------------------------------------------------------------------------------------
 
 
+class _TooLarge(Exception):
+    """An answer has more bytes than it may have."""
+
+
 class _BoundedSocket(io.RawIOBase):
     """What a socket receives until a time. A limit for each read alone would let a server send a byte a minute for ever."""
 
-    def __init__(self, raw: Any, socket: Any, seconds: float) -> None:
+    def __init__(self, raw: Any, socket: Any, seconds: float, largest: int) -> None:
         super().__init__()
-        self._raw, self._socket, self._end = raw, socket, time.monotonic() + seconds
+        self._raw, self._socket, self._end, self._left = raw, socket, time.monotonic() + seconds, largest
 
     def readable(self) -> bool:
         """Return True."""
@@ -265,11 +272,15 @@ class _BoundedSocket(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> Any:
         """Receive bytes into *buffer* and return their number. Raises TimeoutError when the time is over."""
-        left = self._end - time.monotonic()
-        if left <= 0:
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        self._socket.settimeout(left)
-        return self._raw.readinto(buffer)
+        self._socket.settimeout(seconds)
+        count = self._raw.readinto(buffer)
+        self._left -= count or 0
+        if self._left < 0:
+            raise _TooLarge
+        return count
 
     def close(self) -> None:
         """Give the socket up."""
@@ -280,36 +291,26 @@ class _BoundedSocket(io.RawIOBase):
 class _Response(HTTPResponse):
     """An answer, headers included, that must be complete in some *seconds*."""
 
-    def __init__(self, seconds: float, socket: Any, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, seconds: float, largest: int, socket: Any, *arguments: Any, **settings: Any) -> None:
         super().__init__(socket, *arguments, **settings)
-        self.fp = io.BufferedReader(_BoundedSocket(self.fp.detach(), socket, seconds))
+        self.fp = io.BufferedReader(_BoundedSocket(self.fp.detach(), socket, seconds, largest))
 
 
-class _Connection(HTTPConnection):
-    def getresponse(self) -> Any:
-        self.response_class = partial(_Response, self.timeout)  # type: ignore[assignment, arg-type]
-        return super().getresponse()
-
-
-class _EncryptedConnection(HTTPSConnection):
-    def getresponse(self) -> Any:
-        self.response_class = partial(_Response, self.timeout)  # type: ignore[assignment, arg-type]
-        return super().getresponse()
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _EncryptedPool(HTTPSConnectionPool):
-    ConnectionCls = _EncryptedConnection
-
-
-def _pools(url: str, certificates: str | None) -> urllib3.PoolManager:
+def _pools(url: str, certificates: str | None, largest: int) -> urllib3.PoolManager:
     """Return the connections to *url*, through the proxy that the environment names, if any."""
+
+    class Bounded:
+        def getresponse(self) -> Any:
+            self.response_class = partial(_Response, self.timeout, largest)  # type: ignore[attr-defined]
+            return super().getresponse()  # type: ignore[misc]
+
     parts = urlsplit(url)
     proxy = None if urllib.request.proxy_bypass(parts.hostname or "") else urllib.request.getproxies().get(parts.scheme)
     settings: dict[str, Any] = {"maxsize": _POOL, "ssl_context": ssl.create_default_context(cafile=certificates)}
     pools = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
-    pools.pool_classes_by_scheme = {"http": _Pool, "https": _EncryptedPool}
+    classes: Mapping[str, Any] = pools.pool_classes_by_scheme
+    pools.pool_classes_by_scheme = {
+        scheme: type(pool.__name__, (pool,), {"ConnectionCls": type("Connection", (Bounded, pool.ConnectionCls), {})})
+        for scheme, pool in classes.items()
+    }
     return pools

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
+from platform import node
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.errors import CommandError, echoed
+from lexbench.storage.artifact_folder import digest
 
 _SPACES = {  # the names of Qdrant, OpenSearch, Elasticsearch and Milvus
     "dot": ("dot", "innerproduct", "dot_product", "max_inner_product", "ip"),
@@ -16,6 +19,17 @@ _SPACES = {  # the names of Qdrant, OpenSearch, Elasticsearch and Milvus
     "l2": ("euclid", "l2", "l2_norm"),
 }
 SIMILARITIES = tuple(_SPACES)
+
+
+def own_name(path: Path, separator: str = "-") -> str:
+    """Return the name, on any server, of what is built for the index in the folder *path*: the same if it is built again."""
+    return f"lexbench{separator}{digest([node(), str(path.resolve())])}"
+
+
+def kept_name(path: Path, facts: str, field: str, separator: str = "-") -> str:
+    """Return the name that the file *facts* of an index has in *field*; of an interrupted build, the one that it used."""
+    file = path / facts
+    return str(json.loads(file.read_bytes())[field]) if file.is_file() else own_name(path, separator)
 
 
 def similarity_called(name: str) -> str:

@@ -35,13 +35,14 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     about: str = ""  # a second line of the heading
     ranked: bool = False  # whether the best two values are marked
     keep: int = 0
+    measures: tuple[tuple[str, str], ...] = ()  # datasets, each with the measure whose mean, or mean over datasets, is shown
 
 
 _SIZES = (Column("index MB", keep=60), Column("bytes/doc", keep=20), Column("model MB", keep=30), Column("zero-shot", keep=40))
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One system. Upper bounds and published systems are not ranked."""
+    """One system. Upper bounds, published systems and those that were not measured are not ranked."""
 
     name: str
     values: tuple[Value, ...]
@@ -91,9 +92,16 @@ def summary(results: Results, datasets: Sequence[str], headline: str, means: Seq
     largest = max(datasets, key=lambda name: max((one.counts.documents or 0 for one in columns_of[name].values()), default=0))
     timings = comparable_timings(columns_of[largest])
     columns = [
-        *(Column(name, ranked=True, keep=70 if means else 90) for name in score_names(datasets, headline)),
+        *(
+            Column(name, ranked=True, keep=70 if means else 90, measures=((dataset, headline),))
+            for name, dataset in zip(score_names(datasets, headline), datasets, strict=True)
+        ),
         *(Column(mean.id, ranked=True, keep=90) for mean in means),
-        *(Column(*_heads([of[kind] for of in chosen]), ranked=True, keep=50) for kind in others),
+        *(
+            Column(*_heads([of[kind] for of in chosen]), ranked=True, keep=50,
+                   measures=tuple((dataset, of[kind]) for dataset, of in zip(datasets, chosen, strict=True)))
+            for kind in others
+        ),
         Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), *_SIZES,
     ]  # fmt: skip
     rows = []
@@ -107,7 +115,7 @@ def summary(results: Results, datasets: Sequence[str], headline: str, means: Seq
             rate_value(timings.get(name)),
             *_size_values(here),
         ]
-        rows.append(Row(name, tuple(values), ranked=not any(result.bound for result in row.values())))
+        rows.append(Row(name, tuple(values), ranked=not any(result.aside for result in row.values())))
     title = f"{headline} on {datasets[0] if len(datasets) == 1 else 'each dataset'}"
     return Grid(title, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
 
@@ -118,7 +126,10 @@ def details(systems: Mapping[str, Result]) -> Grid:
     measured = measures_of(systems.values())
     timings = comparable_timings(systems)
     columns = [
-        *(Column(*_heads([name]), ranked=not name.startswith("Judged"), keep=90 - at) for at, name in enumerate(measured)),
+        *(
+            Column(*_heads([name]), ranked=not name.startswith("Judged"), keep=90 - at, measures=((first.dataset, name),))
+            for at, name in enumerate(measured)
+        ),
         Column("QPS", keep=80), Column("p50 ms", keep=3), Column("p99 ms", keep=2), Column("built s", keep=1), *_SIZES,
     ]  # fmt: skip
     rows = []
@@ -133,7 +144,7 @@ def details(systems: Mapping[str, Result]) -> Grid:
             _value(sum(built) if built and not result.measured.resumed else None, ",.1f"),  # resumed: of the last process only
             *_size_values([result]),
         ]
-        rows.append(Row(name, tuple(values), ranked=not result.bound))
+        rows.append(Row(name, tuple(values), ranked=not result.aside))
     grid = Grid(first.dataset, tuple(columns), tuple(rows), tuple(_rate_notes(timings)))
     return grid.only(grid.rows)
 
@@ -228,7 +239,10 @@ def _rate_notes(timings: Mapping[str, Timing]) -> Iterable[str]:
 
 
 def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
-    """Return by kind the measures of the main table after the headline: the first RR, both recalls at a common cutoff."""
+    """Return by kind the measures of the main table after the headline: the first RR, both recalls.
+
+    These are the deepest pair with a common cutoff, or else the first of each; `plan.with_both_recalls` adds what is missing.
+    """
     measured = measures_of(results)
     chosen: dict[str, str] = {}
     for name in measured:

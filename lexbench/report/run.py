@@ -6,13 +6,25 @@ from shlex import quote
 from typing import Any
 
 from lexbench.analysis import seen_in_training
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.answer import Answer
 from lexbench.contracts import find_contract
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
-from lexbench.results import DATASETS, EXPOSURES, Failure, Note, Result, Results, Vectors, Work, by_dataset, measures_of
-from lexbench.suites import Suite, suite_of_results
+from lexbench.results import (
+    DATASETS,
+    EXPOSURES,
+    Failure,
+    Note,
+    Result,
+    Results,
+    SearchWork,
+    VectorSizes,
+    by_dataset,
+    measures_of,
+)
+from lexbench.runner.list_faults import list_notes
+from lexbench.suites import HEADLINE, Suite, suite_of_results
 from lexbench.table import Table, heading, number
 
 _MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
@@ -67,6 +79,11 @@ class Summary(Answer):
         return {
             "suite": next((suite.id for suite, _ in self._suites() if suite), None),
             "results": list(self.results),
+            "unmeasured": [
+                {"dataset": one.dataset, "system": one.system, "error": one.unmeasured}
+                for one in self.results
+                if one.unmeasured
+            ],
             "failures": [{**failure(one), "again": one.again} for one in self.results.failures if not one.scored],
             "untimed": [failure(one) for one in self.results.failures if one.scored],
             "aggregates": [
@@ -84,7 +101,13 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    more = (*judged_gaps(results), *seen_in_training.notes(results), *_data_issues(results))
+    more = (
+        *list_notes(results),
+        *judged_levels(results, suite.headline if suite else HEADLINE),
+        *judged_gaps(results),
+        *seen_in_training.notes(results),
+        *_data_issues(results),
+    )
     scores.append(replace(last, notes=(*last.notes, *more)))
     return [*scores, *_vector_tables(results), *timing_tables(results)]
 
@@ -139,7 +162,10 @@ def notes(results: Sequence[Result]) -> list[Note]:
         name = f"{result.system} on {result.dataset}"
         counts = result.counts
         facts = {
-            f"{counts.missing} of {counts.queries} queries returned nothing and score 0": counts.missing,
+            f"not measured: {result.unmeasured}": result.unmeasured,
+            f"{counts.missing} of {counts.queries} queries returned nothing and score 0": (
+                counts.missing and not result.unmeasured
+            ),
             f"{counts.unjudged} queries of the run have no judgements and do not count": counts.unjudged,
             f"{counts.judged_absent} judged documents are not in the corpus, so no system finds them": counts.judged_absent,
             f"{counts.self_matches} documents with the query's own id were dropped (a dataset rule)": counts.self_matches,
@@ -219,6 +245,9 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
 def _brief_notes(results: Sequence[Result]) -> Iterator[str]:
     """Yield the short notes of `--brief`: expressions of names, gaps of judgements, systems that saw the data in training."""
     yield from names(results)
+    yield from (f"{one.system}: not measured: {one.unmeasured}" for one in results if one.unmeasured)
+    yield from list_notes(results)
+    yield from judged_levels(results, HEADLINE)
     if any(judged_gaps(results)):
         yield "Judged differs by more than .1: systems with fewer judged documents may be better than their scores"
     seen = [(result.exposure.status, result.system) for result in results if result.exposure]
@@ -246,8 +275,8 @@ def _vector_tables(results: Sequence[Result]) -> list[Table]:
     return shown
 
 
-def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
-    work = result.work or Work()
+def _sparse_row(result: Result, vectors: VectorSizes) -> tuple[str, ...]:
+    work = result.work or SearchWork()
     return (
         result.system,
         number(vectors.terms.get("mean"), ".1f"),
@@ -259,7 +288,7 @@ def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
     )
 
 
-def _dense_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+def _dense_row(result: Result, vectors: VectorSizes) -> tuple[str, ...]:
     sizes = number(vectors.vectors, ".1f"), number(vectors.bytes_per_document, ",.0f"), _index_bytes(result)
     return result.system, str(vectors.dimensions), *sizes
 
@@ -269,7 +298,7 @@ def _index_bytes(result: Result) -> str:
     return number(result.sizes["index"] / (result.counts.documents or 1) if "index" in result.sizes else None, ",.0f")
 
 
-def _vector_notes(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
+def _vector_notes(group: Sequence[tuple[Result, VectorSizes]]) -> list[str]:
     """Return notes about cut texts, empty vectors, clipped weights and transforms without effect, each with its systems."""
     notes: dict[str, list[str]] = {}
     for result, vectors in group:

@@ -15,7 +15,7 @@ from lexbench.runner.given import given_run
 from lexbench.runner.scoring import Judged, judgements, score_lists
 from lexbench.storage.store import Store
 from lexbench.table import Table, number
-from lexbench.trec.runs import Precision
+from lexbench.trec.runs import Precision, typed_run
 from lexbench.trec.runs import max_passage as by_best_passage
 
 
@@ -45,7 +45,8 @@ class Score(Results):
 
     def document(self) -> dict[str, Any]:
         """Return the result, and the slices if there are any."""
-        return {**msgspec.structs.asdict(self.result), **({"slices": self.slices} if self.slices else {})}
+        why = {"unmeasured": self.result.unmeasured} if self.result.unmeasured else {}
+        return {**msgspec.structs.asdict(self.result), **why, **({"slices": self.slices} if self.slices else {})}
 
 
 def score(  # noqa: PLR0913 - what decides the scores
@@ -63,12 +64,12 @@ def score(  # noqa: PLR0913 - what decides the scores
         runs = find_runs([str(run)], store, find_dataset(dataset)[0] if dataset is not None else None)
         if len(runs) > 1:
             raise CommandError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
-        name, (ranked,) = Path(run).name if Path(run).is_file() else str(run), runs.values()
+        name, (ranked,) = Path(run).name if typed_run(Path(run))[0].is_file() else str(run), runs.values()
     else:
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
     judged: Judged = judgements(dataset, qrels)
-    result = score_lists(ranked, name, measures, judged, precision)
+    result = score_lists(ranked, name, measures or judged.default_measures, judged, precision)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
     scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
     if declared:

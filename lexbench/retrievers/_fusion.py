@@ -3,38 +3,35 @@
 `ensemble` and `pipeline` derive from `WeightedFusion`; `rerank` and `passages` use its helpers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
-from pathlib import Path
 from sys import maxsize
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Scorer
 from lexbench.errors import CommandError
 from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
-from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, QueryEncoder, Rescorer, Retriever, Searcher
+from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
-from lexbench.storage.artifact_folder import write_references
-from lexbench.types import Corpus, Hits, Query
+from lexbench.storage.node import Node
+from lexbench.types import Hits, Query
 
 _FEWEST = 2
 
 
 class CombinedRetriever(Retriever):
-    """Base class of retrievers that search with the indexes of their members."""
+    """Base class of retrievers that search with their members."""
 
     @property
     def _name(self) -> str:
         """The retriever's name in expressions."""
         return type(self).__name__.lower()
-
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the members read the corpus
-        """Write the names of the folders that searching reads into *path*."""
-        write_references(path, self.search_inputs(context))
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,6 @@ class WeightedFusion(CombinedRetriever):
     rrf_k: int = at_search(60)
 
     deterministic: ClassVar[bool] = True
-    can_rescore: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings; fill in the weights, so that they are in every key."""
@@ -62,7 +58,7 @@ class WeightedFusion(CombinedRetriever):
                 f"{name} takes two retrievers or more, e.g. {name}(bm25, bm25(k1=2.0)); {len(self.members)} given"
             )
         for member in self.members:
-            if not has_index(member):
+            if not has(member, "open"):
                 raise CommandError(f"{name}: {type(member).__name__} has no index to search, so it cannot be a member")
         if not (isinstance(self.weights, str) and self.weights in CHOSEN_WEIGHTS):
             object.__setattr__(self, "weights", self._numbers())
@@ -91,24 +87,19 @@ class WeightedFusion(CombinedRetriever):
             raise CommandError(f'{self._name}(weights="{self.weights}"): they are chosen in a run; here type weights=[…]')
         return Rule(self.weights, self.scores, missing, self.rrf_k)
 
-    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folders that scoring given documents reads."""
-        return [folder for member in self.members for folder in member.rescoring_inputs(context)]
+    def scorer_parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the scorer of each member."""
+        return {f"member {number}": Scorer(corpus, member) for number, member in enumerate(self.members, 1)}
 
-    def rescorer(self, folders: Iterator[Path]) -> "FusionRescorer":
-        """Open the rescorers of all members from the folders returned by `rescoring_inputs`."""
-        return FusionRescorer(tuple(member.rescorer(folders) for member in self.members), self._rule())
-
-
-def has_index(retriever: Any) -> bool:
-    """Return whether an object is a retriever that can be searched, and not a finished run."""
-    return isinstance(retriever, Retriever) and not retriever.finished
+    def scorer(self, opened: Mapping[str, Any]) -> "FusionRescorer":
+        """Return the scorers of all members as one."""
+        return FusionRescorer(tuple(opened.values()), self._rule())
 
 
 def must_rescore(name: str, members: Sequence[Any]) -> None:
     """Raise CommandError, naming the retriever *name*, if one of *members* cannot score given documents."""
     for member in members:
-        if not member.can_rescore:
+        if not has(member, "scorer"):
             raise CommandError(
                 f"{name}: {type(member).__name__} cannot score documents that others found; bm25 and encoders can"
             )

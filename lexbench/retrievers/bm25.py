@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lexbench.engines.kernels.checks import in_threads, map_bytes, read_facts
 from lexbench.errors import CommandError
-from lexbench.plugins import BuildContext, Rescorer, Searcher
+from lexbench.plugins import Rescorer, Searcher
 from lexbench.registry import at_search, optional, runtime
 from lexbench.retrievers._bm25_settings import ANSERINI, RepeatedText, Settings
 from lexbench.tokenization import ANALYZERS, chunks
@@ -83,8 +83,6 @@ class BM25(Settings):
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them also for scores from 32 up
-    can_rescore: ClassVar[bool] = True
-    scores_by_term: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -131,9 +129,13 @@ class BM25(Settings):
         count = 1 if self.threads == 1 else self.threads + 1
         return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(count)]
 
-    def open(self, path: Path) -> "BM25Searcher":
-        """Open the index in *path*, and compile the search if it has not been compiled on this machine before."""
-        return BM25Searcher(self, path)
+    def open(self, opened: Path) -> "BM25Searcher":
+        """Open the index, and compile the search if it has not been compiled on this machine before."""
+        return BM25Searcher(self, opened)
+
+    def scorer(self, opened: Path) -> "BM25Searcher":
+        """Open the index: scoring given documents reads only their postings."""
+        return self.open(opened)
 
     def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:
         """Return a query of each term of *query* alone, encoded, with its weight; and the terms that no document has.
@@ -155,14 +157,6 @@ class BM25(Settings):
             else:
                 unknown.append(term)
         return singles, unknown
-
-    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folder of the index: scoring given documents reads only their postings."""
-        return [context.index(self)]
-
-    def rescorer(self, folders: Iterator[Path]) -> "BM25Searcher":
-        """Open the index."""
-        return self.open(next(folders))
 
 
 def _add_blocks(

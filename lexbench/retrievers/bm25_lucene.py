@@ -69,9 +69,9 @@ class BM25Lucene(Settings):
         """Return Lucene's BM25 with these parameters."""
         return java_class(f"{LUCENE}.search.similarities.BM25Similarity")(self.k1, self.b)
 
-    def open(self, path: Path) -> "LuceneSearcher":
-        """Open the index in *path*."""
-        return LuceneSearcher(self, path)
+    def open(self, opened: Path) -> "LuceneSearcher":
+        """Open the index."""
+        return LuceneSearcher(self, opened)
 
 
 class LuceneSearcher(Searcher):

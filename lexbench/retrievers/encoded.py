@@ -5,7 +5,7 @@ Given documents are scored exactly from the stored vectors, without the engine's
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,16 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.describe import describe, short_name
+from lexbench.artifacts.removal import UNFINISHED
+from lexbench.artifacts.searches import RetrieverIndex
+from lexbench.artifacts.vectors import CorpusVectors, VectorsWithProgress
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
 from lexbench.engines.kernels.code_products import raw_scores, scored, source_scores
 from lexbench.engines.kernels.distances import distances
 from lexbench.errors import LexbenchError
-from lexbench.plugins import BuildContext, Encoder, Engine, Index, Rescorer, Retriever, Searcher, StoredVectors, Transform
+from lexbench.plugins import Encoder, Engine, Index, Rescorer, Retriever, Searcher, Transform
 from lexbench.registry import optional
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, write_notes
+from lexbench.storage.drafting import Draft
+from lexbench.storage.node import Node, Parts
 from lexbench.types import Codes, CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of, rows_of
 
@@ -47,11 +54,13 @@ class Encoded(Retriever):
     transforms: tuple[Transform, ...] = ()
     part: str = optional("")
     version: ClassVar[int] = 2
-    can_rescore: ClassVar[bool] = True
 
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
-        """Build the engine's index in *path* from the stored encodings of *corpus*, and write a summary of the vectors."""
-        stored = context.encodings(self.encoder)
+    def parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the index of the vectors."""
+        return {"index": VectorIndex(corpus, self)}
+
+    def index(self, stored: Encodings, corpus: Corpus, path: Path) -> None:
+        """Build the engine's index in *path* from the *stored* vectors of *corpus*, and write a summary of the vectors."""
         counts: Counter[str] = Counter(truncated=stored.truncated())
         ready = self.learned(stored.shards)
         ready.write_state(path)
@@ -131,7 +140,7 @@ class Encoded(Retriever):
             transforms[at] = transform.with_state(own) if own else transform
         return replace(self, transforms=tuple(transforms))
 
-    def documents(self, stored: StoredVectors, counts: "Counter[str]") -> Iterator[Any]:
+    def documents(self, stored: Encodings, counts: "Counter[str]") -> Iterator[Any]:
         """Yield the transformed shards of *stored* vectors, and add the counts of the transforms to *counts*."""
         for shard in stored.shards():
             yield self.as_documents(shard, counts)
@@ -155,8 +164,9 @@ class Encoded(Retriever):
         """Whether documents that a search does not return share no term with the query."""
         return bool(self.engine.kind is Kind.SPARSE and self.engine.exact)
 
-    def open(self, path: Path) -> "EncodedSearcher":
-        """Open the engine's index in *path*."""
+    def open(self, opened: Mapping[str, Any]) -> "EncodedSearcher":
+        """Open the engine's index."""
+        path: Path = opened["index"]
         frequencies = path / _FREQUENCIES
         document_frequency = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
         retriever = self.with_state(path)
@@ -165,13 +175,13 @@ class Encoded(Retriever):
             retriever = retriever.with_collection(CollectionStatistics(documents, document_frequency))
         return EncodedSearcher(retriever, self.engine.open(path / ENGINE_DIR), document_frequency)
 
-    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folder of the stored vectors."""
-        return [context.encodings(self.encoder).path]
+    def scorer_parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the vectors: no index is needed."""
+        return {"vectors": CorpusVectors(corpus, self.encoder)}
 
-    def rescorer(self, folders: Iterator[Path]) -> "VectorRescorer":
-        """Open the stored vectors."""
-        folder = next(folders)
+    def scorer(self, opened: Mapping[str, Any]) -> "VectorRescorer":
+        """Return a scorer that reads the stored vectors."""
+        folder: Path = opened["vectors"].path
         return VectorRescorer(self.with_stored_collection(folder), folder)
 
     @property
@@ -190,6 +200,29 @@ class Encoded(Retriever):
             return ready
         shards = (ready.as_documents(shard) for shard in Encodings(folder).shards())
         return ready.with_collection(CollectionStatistics.from_vectors(shards))
+
+
+@dataclass(frozen=True)
+class VectorIndex(RetrieverIndex):
+    """An engine's index of stored vectors."""
+
+    @property
+    def called(self) -> str:
+        """The names of encoder and engine."""
+        return f"{short_name(self.retriever.encoder)}@{type(self.retriever.engine).__name__.lower()}"
+
+    def parts(self) -> Mapping[str, Node[Any]]:
+        """Return the corpus and its vectors."""
+        return {"corpus": self.corpus, "vectors": CorpusVectors(self.corpus, self.retriever.encoder)}
+
+    def build(self, retriever: Encoded, draft: Draft, parts: Parts) -> None:
+        """Build the engine's index."""
+        corpus, vectors = parts["corpus"], parts["vectors"]
+        what = f"{short_name(retriever.encoder)} on {self.corpus.label()}"
+        building = draft.folder / UNFINISHED
+        atomic.write_text(building, json.dumps(describe(self.retriever.engine, index=True)))
+        retriever.index(VectorsWithProgress(vectors.path, draft.progress, what, len(corpus)), corpus, draft.folder)
+        building.unlink()
 
 
 @dataclass(frozen=True)

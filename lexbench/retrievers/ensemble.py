@@ -4,19 +4,19 @@ The *ensemble* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Lar
 names neither weights nor normalisation nor depth: here all are settings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Scorer, Search
 from lexbench.errors import CommandError
 from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
-from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusionRescorer, FusionSearcher, WeightedFusion, must_rescore, search_without
-from lexbench.storage.artifact_folder import read_references
+from lexbench.storage.node import Node
 
 _MISSING = ("min", "rescored", "zero")
 
@@ -60,17 +60,18 @@ class Ensemble(WeightedFusion):
         if depth > self.depth:
             raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 
-    def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the index of each member, then the folders that rescoring reads, if missing documents are rescored."""
-        return [*map(context.index, self.members), *(self.rescoring_inputs(context) if self._rescores else ())]
+    def parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the search of each member, and the scorer of all members if missing documents are rescored."""
+        searches: dict[str, Node[Any]] = {f"member {n}": Search(corpus, member) for n, member in enumerate(self.members, 1)}
+        return searches | ({"scorer": Scorer(corpus, self)} if self._rescores else {})
 
-    def open(self, path: Path) -> "EnsembleSearcher":
-        """Open the members."""
-        folders = iter(read_references(path))
-        members = tuple(member.open(next(folders)) for member in self.members)
+    def open(self, opened: Mapping[str, Any]) -> "EnsembleSearcher":
+        """Return the members as one searcher."""
+        members = tuple(part for name, part in opened.items() if name != "scorer")
         rule = self._rule("zero" if self.missing == "zero" else "min")
-        rescorer = self.rescorer(folders) if self._rescores else None
-        return EnsembleSearcher(members, rule, self.depth, rescorer, tuple(member.absent_is_zero for member in self.members))
+        return EnsembleSearcher(
+            members, rule, self.depth, opened.get("scorer"), tuple(member.absent_is_zero for member in self.members)
+        )
 
 
 @dataclass(frozen=True)

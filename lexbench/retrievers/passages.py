@@ -4,7 +4,7 @@ MaxP, FirstP and SumP of Dai and Callan, "Deeper Text Understanding for IR with 
 2019), for first-stage retrieval: the index is of passages, and the run of documents.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,15 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.corpora import DerivedCorpus, StoredTexts
+from lexbench.artifacts.searches import Scorer, Search
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CommandError
 from lexbench.fusion import top_k, union
-from lexbench.plugins import BuildContext, Encoder, QueryEncoder, Rescorer, Retriever, Searcher
+from lexbench.plugins import Encoder, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import has_index, must_rescore
+from lexbench.retrievers._fusion import must_rescore
 from lexbench.retrievers.encoded import Encoded
-from lexbench.storage.artifact_folder import read_references, write_notes, write_references
+from lexbench.storage.node import Node
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
 
@@ -55,13 +57,12 @@ class Passages(Retriever):
     depth: int = at_search(1000)
 
     family: ClassVar[str] = ""  # the family of its member counts
-    can_rescore: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
         member = self.members[0] if len(self.members) == 1 else None
-        if member is None or not has_index(member) or member.members:
+        if member is None or not has(member, "open") or member.members:
             raise CommandError(
                 "passages takes one retriever with an index of its own, e.g. passages(bm25, words=150, stride=75); what "
                 "combines retrievers goes around it, e.g. ensemble(passages(bm25, words=150), bm25)"
@@ -132,12 +133,12 @@ class Passages(Retriever):
         most = 1 if self.score == "first" else self.most
         return Windows(self._size, self.stride or self._size, most, self.titles, self._unit == "tokens")
 
-    def member_context(self, context: BuildContext) -> BuildContext:
-        """Return the context that makes artifacts of the passages."""
+    def _passages(self, corpus: StoredTexts) -> DerivedCorpus:
+        """Return the corpus of the passages."""
         recipe = {"unit": self._unit, **self._windows._asdict(), "version": _CUTTING}
         if self._unit == "tokens":
             recipe["encoder"] = self.members[0].encoder
-        return context.derived("passages", recipe, self._write)
+        return DerivedCorpus(corpus, "passages", recipe, self._write, self._growth)
 
     def _write(self, corpus: Corpus, path: Path) -> None:
         """Write the passages of *corpus* into *path*."""
@@ -153,7 +154,7 @@ class Passages(Retriever):
             windows = windows._replace(size=windows.size - own, stride=min(windows.stride, windows.size - own))
         write_passages(corpus, path, windows, units)
 
-    def growth(self, text_bytes: float) -> float:
+    def _growth(self, text_bytes: float) -> float:
         """Return about how many passages a document of *text_bytes* has."""
         windows = self._windows
         count = 1 + max(0.0, text_bytes / _UNITS[self._unit] - windows.size) / windows.stride
@@ -166,39 +167,26 @@ class Passages(Retriever):
         if self.score == "sum" and depth > self.depth:
             raise CommandError(f"passages(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 
-    def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the corpus of passages, their index, and the folders that rescoring reads if scores are added up."""
-        inner = self.member_context(context)
-        (member,) = self.members
-        return [inner.corpus_dir(), inner.index(member), *(member.rescoring_inputs(inner) if self.score == "sum" else ())]
+    def parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the passages, the search of the member in them, and its scorer if scores are added up."""
+        passages, (member,) = self._passages(corpus), self.members
+        scorer = {"scorer": Scorer(passages, member)} if self.score == "sum" else {}
+        return {"passages": passages, "member": Search(passages, member), **scorer}
 
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
-        """Write the names of the folders that searching reads, and the number of passages, into *path*."""
-        folders = self.search_inputs(context)
-        write_references(path, folders)
-        counts = np.bincount(_documents(folders[0]), minlength=len(corpus))
-        line = f"{counts.sum():,} passages of {len(corpus):,} documents are indexed, at most {counts.max():,} of one"
-        write_notes(path, [line])
+    def open(self, opened: Mapping[str, Any]) -> "PassageSearcher":
+        """Return a searcher of the passages."""
+        rescorer = self.scorer(opened) if self.score == "sum" else None
+        return PassageSearcher(opened["member"], _documents(opened["passages"].path), rescorer, self.depth)
 
-    def open(self, path: Path) -> "PassageSearcher":
-        """Open the index of the passages."""
-        folders = iter(read_references(path))
-        documents = _documents(next(folders))
-        (member,) = self.members
-        searcher = member.open(next(folders))
-        rescorer = PassageRescorer(member.rescorer(folders), documents, self.score) if self.score == "sum" else None
-        return PassageSearcher(searcher, documents, rescorer, self.depth)
-
-    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the corpus of passages, and the folders that scoring given passages reads."""
+    def scorer_parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the passages, and the scorer of the member for them."""
         must_rescore("passages", self.members)
-        inner = self.member_context(context)
-        return [inner.corpus_dir(), *self.members[0].rescoring_inputs(inner)]
+        passages = self._passages(corpus)
+        return {"passages": passages, "scorer": Scorer(passages, self.members[0])}
 
-    def rescorer(self, folders: Iterator[Path]) -> "PassageRescorer":
-        """Open the scorer of given documents by their passages."""
-        documents = _documents(next(folders))
-        return PassageRescorer(self.members[0].rescorer(folders), documents, self.score)
+    def scorer(self, opened: Mapping[str, Any]) -> "PassageRescorer":
+        """Return the scorer of given documents by their passages."""
+        return PassageRescorer(opened["scorer"], _documents(opened["passages"].path), self.score)
 
 
 def _documents(corpus: Path) -> NDArray[np.int32]:

@@ -4,17 +4,17 @@ The *pipeline* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Lar
 others cannot add documents that the first does not find, so a result reports the recall of the candidates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Search
 from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
-from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.storage.artifact_folder import read_references
+from lexbench.storage.node import Node
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,13 @@ class Pipeline(CandidateRanker, WeightedFusion):
             first.check_depth(self.k)
         must_rescore("pipeline, after its first retriever", others)
 
-    def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the index of the first member, then the folders that rescoring by the others reads."""
-        first, *others = self.members
-        return [context.index(first), *(folder for member in others for folder in member.rescoring_inputs(context))]
+    def parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the search of the first member, and the scorers of the others."""
+        return {**self.scorer_parts(corpus), "member 1": Search(corpus, self.members[0])}
 
-    def open(self, path: Path) -> "PipelineSearcher":
-        """Open the members."""
-        folders = iter(read_references(path))
-        first, *others = self.members
-        members = (first.open(next(folders)), *(member.rescorer(folders) for member in others))
-        return PipelineSearcher(members, self._rule(), self.k)
+    def open(self, opened: Mapping[str, Any]) -> "PipelineSearcher":
+        """Return the members as one searcher."""
+        return PipelineSearcher(tuple(opened.values()), self._rule(), self.k)
 
 
 @dataclass(frozen=True)

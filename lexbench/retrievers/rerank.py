@@ -4,22 +4,23 @@ The *retrieve and rerank* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretrain
 Table 9. A reranker cannot add documents that the retriever does not find, so a result reports the recall of the candidates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Search
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError
 from lexbench.fusion import top_k, union
-from lexbench.plugins import BuildContext, Reranker, Searcher
+from lexbench.plugins import Reranker, Searcher, has
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, has_index, search_without
+from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, search_without
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.storage.artifact_folder import read_references
+from lexbench.storage.node import Node
 from lexbench.types import Hits, Query
 
 _PAIRS = 1500  # scored between two stored parts of a run; another number needs another version
@@ -49,20 +50,19 @@ class Rerank(CandidateRanker):
             )
         self.check_candidates()
         (first,) = self.members
-        if not has_index(first):
+        if not has(first, "open"):
             raise CommandError(f"rerank: {type(first).__name__} has no index to search, so there are no candidates to rerank")
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
 
-    def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the index of the retriever, and the corpus, whose texts are read."""
-        return [context.index(self.members[0]), context.corpus_dir()]
+    def parts(self, corpus: StoredTexts) -> dict[str, Node[Any]]:
+        """Return the search of the retriever, and the corpus, whose texts are read."""
+        return {"first": Search(corpus, self.members[0]), "corpus": corpus}
 
-    def open(self, path: Path) -> "RerankSearcher":
-        """Open the retriever and the corpus."""
-        index, corpus = read_references(path)
+    def open(self, opened: Mapping[str, Any]) -> "RerankSearcher":
+        """Return the retriever with the reranker."""
         assert self.reranker is not None  # `__post_init__` refuses it
-        return RerankSearcher((self.members[0].open(index),), StoredCorpus(corpus), self.reranker, self.k)
+        return RerankSearcher((opened["first"],), opened["corpus"], self.reranker, self.k)
 
 
 @dataclass(frozen=True)

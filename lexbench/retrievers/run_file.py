@@ -7,12 +7,14 @@ from typing import ClassVar, cast
 from lexbench.errors import CommandError, MissingData
 from lexbench.plugins import Retriever
 from lexbench.storage.reading import file_digest
-from lexbench.trec.runs import PRECISIONS, Precision, Run, read_run
+from lexbench.trec.runs import PRECISIONS, Precision, Run, read_run, typed_run
 
 
 @dataclass(frozen=True)
 class RunFile(Retriever):
     """A finished run, which needs neither corpus nor index. `{dataset}` in *path* stands for the dataset's id, with - for /.
+
+    The file may be in any format of runs: see `lexbench.trec.runs`. "FILE#TAG" is one of several runs in a file.
 
     *scores* is the precision in which scores are compared: "double", like trec_eval since 2023, or "float32", like trec_eval
     before, pytrec_eval, BEIR and MTEB.
@@ -20,7 +22,6 @@ class RunFile(Retriever):
 
     path: str
     scores: str = "double"
-    finished: ClassVar[bool] = True
     version: ClassVar[int] = 4  # 4: notes on contradictions in the file; scores that count down are refused
     deterministic: ClassVar[bool] = True
 
@@ -32,13 +33,14 @@ class RunFile(Retriever):
     def _place(self, dataset: str) -> Path:
         """Return the file for *dataset*. Raises MissingData if there is none."""
         place = Path(self.path.replace("{dataset}", dataset.replace("/", "-"))).expanduser()
-        if not place.is_file():
+        if not typed_run(place)[0].is_file():
             raise MissingData(f'no run file {place} for {dataset}; give one, e.g. run_file(path="runs/{{dataset}}.trec")')
         return place
 
     def file_identity(self, dataset: str) -> str:
         """Return the digest of the file for *dataset*, and how it is read."""
-        return f"{file_digest(self._place(dataset))} {self.scores}"
+        file, tag = typed_run(self._place(dataset))
+        return " ".join([file_digest(file), self.scores, *([tag] if tag is not None else [])])
 
     def read(self, dataset: str) -> Run:
         """Return the run in canonical order. Raises InvalidFile if a score is not finite in the precision asked for."""

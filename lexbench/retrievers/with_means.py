@@ -5,9 +5,8 @@ kept near a dense retriever's (`keep_means` in a recipe of lexbench). `with_mean
 searches. Another dense model would take a second pass per document and query.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.encoders.sparse_mlm import MEANS, TERMS, SparseMLM
@@ -53,15 +52,15 @@ class WithMeans(Ensemble):
         encoder = replace(member.encoder, means=True)
         return replace(member, encoder=encoder, part=TERMS), Encoded(encoder, Flat(storage="float16"), part=MEANS)
 
-    def open(self, path: Path) -> "OnePassSearcher":
-        """Open both members."""
-        opened = super().open(path)
-        return OnePassSearcher(**{item.name: getattr(opened, item.name) for item in fields(opened)})
+    def open(self, opened: Mapping[str, Any]) -> "OnePassSearcher":
+        """Return both members as one searcher."""
+        made = super().open(opened)
+        return OnePassSearcher(**{item.name: getattr(made, item.name) for item in fields(made)})
 
-    def rescorer(self, folders: Iterator[Path]) -> "OnePassRescorer":
-        """Open the rescorers of both members."""
-        opened = super().rescorer(folders)
-        return OnePassRescorer(opened.members, opened.rule)
+    def scorer(self, opened: Mapping[str, Any]) -> "OnePassRescorer":
+        """Return the scorers of both members as one."""
+        made = super().scorer(opened)
+        return OnePassRescorer(made.members, made.rule)
 
 
 def _encoded_once(members: Sequence[Any], queries: Sequence[Query]) -> FusedQueries:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.foreign import Ask, ForeignRetriever
-from lexbench.plugins import BuildContext, Encoder, Retriever
+from lexbench.plugins import Encoder, Retriever
 from lexbench.runner.object_encoders import (
     FORMS,
-    SESSION,
     encoder_of_corpus_model,
     encoder_of_object,
     fields,
@@ -24,6 +25,8 @@ from lexbench.runner.object_encoders import (
     subclass,
     with_kind,
 )
+from lexbench.storage.artifact_folder import SESSION
+from lexbench.storage.node import Node
 from lexbench.types import Corpus
 
 _ACCEPTED = (
@@ -59,14 +62,6 @@ def _arguments(function: Callable[..., Any]) -> int:
     return sum(one.default is Parameter.empty or one.name in ("k", "top_k") for one in positional)
 
 
-def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
-    """Return the `identity` of any object, or with *index* its `index_identity`; {} if it has neither."""
-    names = ("index_identity", "identity") if index else ("identity",)
-    method = next((getattr(plugin, name) for name in names if callable(getattr(plugin, name, None))), dict)
-    found: Mapping[str, Any] = method()
-    return found
-
-
 # ---- search systems --------------------------------------------------------------------------------------------------------
 
 
@@ -86,9 +81,12 @@ class ForeignSearch(ForeignRetriever):
         """The name of the object or function."""
         return name_of(self._item)
 
-    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
+    def parts(self, corpus: StoredTexts) -> Mapping[str, Node[Any]]:
+        """Return the corpus, and the index that the object keeps."""
+        return {**super().parts(corpus), "index": RetrieverIndex(corpus, self)}
+
+    def build(self, corpus: Corpus, path: Path) -> None:
         """Let the object index the documents: {document id: {"title": ..., "text": ...}}, as in beir."""
-        super().assemble(corpus, path, context)
         if self.takes_corpus:
             self._texts = {document.doc_id: fields(document) for document in corpus.documents()}
         elif hasattr(self._item, "index"):

@@ -22,8 +22,8 @@ from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
 from lexbench.foreign import ForeignRetriever
 from lexbench.notation import Call, Expression, Value, parse
-from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.systems import System, named_systems, system, trained_members
 from lexbench.types import TrainingData
 
@@ -141,7 +141,7 @@ def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) 
     if part.family == "bm25" and not part.identity():
         return Exposure(status=ZERO_SHOT)
     own = part.called if isinstance(part, ForeignRetriever) else type(part).__name__
-    what = "a run file" if isinstance(part, Retriever) and part.finished else own
+    what = "a run file" if isinstance(part, RunFile) else own
     return Exposure(status=UNKNOWN, because=[f"{what} does not state its training data"])
 
 

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import registry
+from lexbench.artifacts.describe import describe
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, echoed
 from lexbench.notation import parse
 from lexbench.plugins import Judge
-from lexbench.runner.search import DatasetRunner
-from lexbench.runner.systems import describe
+from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.trec.ids import encode, lookup, text_of
@@ -103,8 +105,16 @@ def judge(text: str) -> Judge:
     return made
 
 
-def judge_documents(
-    judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, path: Path, lists: Iterable[str], depth: int
+def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it goes
+    judge: Judge,
+    wanted: Mapping[str, Sequence[str]],
+    dataset: Dataset,
+    corpus: StoredCorpus,
+    path: Path,
+    *,
+    lists: Iterable[str],
+    depth: int,
+    progress: Progress,
 ) -> Judging:
     """Let *judge* grade the documents *wanted* of each query; write the qrels file *path* and its two companions.
 
@@ -118,7 +128,7 @@ def judge_documents(
     if path.exists() and set(judge_stamps(path)) != {stamp}:
         raise CannotStart(f"{path} exists and is not of this judge ({stamp}); name another file with --output")
     answers = Answers(path.with_name(path.name + ANSWERS), stamp)
-    ask(judge, wanted, runner, answers)
+    ask(judge, wanted, dataset, corpus, answers, progress)
     total = sum(map(len, wanted.values()))
     grades = {(query, name): answers.grades[query, name] for query, documents in wanted.items() for name in documents}
     given = {pair: grade for pair, grade in grades.items() if grade is not None}
@@ -129,38 +139,45 @@ def judge_documents(
         stamp=stamp,
         judge=recipe,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        dataset=runner.dataset.contract.id,
-        contract=runner.dataset.contract.stamp,
+        dataset=dataset.contract.id,
+        contract=dataset.contract.stamp,
         lists=list(lists),
         depth=depth,
         grades={str(grade): count for grade, count in sorted(Counter(given.values()).items())},
         unreadable=len(grades) - len(given),
-        agreement=agreement(given, runner.dataset.qrels, runner.dataset.contract.relevance.default, judge.relevant),
+        agreement=agreement(given, dataset.qrels, dataset.contract.relevance.default, judge.relevant),
     )
     atomic.write_json(path.with_name(path.name + STAMP), judging)
     return judging
 
 
-def ask(judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, answers: "Answers") -> None:
+def ask(
+    judge: Judge,
+    wanted: Mapping[str, Sequence[str]],
+    dataset: Dataset,
+    corpus: StoredCorpus,
+    answers: "Answers",
+    progress: Progress,
+) -> None:
     """Let *judge* grade the documents *wanted* of each query that *answers* do not have, and add its answers."""
-    texts = {query.query_id: query.text for query in runner.dataset.queries}
-    runner.progress.start(runner.dataset.contract.id, "judge", sum(map(len, wanted.values())), "documents")
+    texts = {query.query_id: query.text for query in dataset.queries}
+    progress.start(dataset.contract.id, "judge", sum(map(len, wanted.values())), "documents")
     for query, documents in wanted.items():
         left = [name for name in documents if (query, name) not in answers.grades]
-        runner.progress.advance(len(documents) - len(left))
-        answers.add(query, left, judge.judge(texts[query], list(_documents(runner, left))) if left else [])
-        runner.progress.advance(len(left))
-    runner.progress.end()
+        progress.advance(len(documents) - len(left))
+        answers.add(query, left, judge.judge(texts[query], list(_documents(dataset, corpus, left))) if left else [])
+        progress.advance(len(left))
+    progress.end()
 
 
-def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Document]:
+def _documents(dataset: Dataset, corpus: StoredCorpus, names: Sequence[str]) -> Iterator[Document]:
     """Yield the documents with these ids. Raises CannotStart if one is not in the corpus."""
-    positions = lookup(runner.corpus.doc_ids, encode(names))
+    positions = lookup(corpus.doc_ids, encode(names))
     if (missing := np.flatnonzero(positions < 0)).size:
-        name, corpus = names[int(missing[0])], runner.dataset.contract.corpus
-        raise CannotStart(f"no document {name!r} in {corpus}: the run is of another corpus")
+        name = names[int(missing[0])]
+        raise CannotStart(f"no document {name!r} in {dataset.contract.corpus}: the run is of another corpus")
     for position in positions.tolist():
-        yield from runner.corpus.documents(position, position + 1)
+        yield from corpus.documents(position, position + 1)
 
 
 class Answers:

@@ -1,55 +1,70 @@
-"""Signs in ranked lists that a system did not work: empty lists, one list for many queries, constant scores.
+"""What ranked lists show beside their scores: signs that a system did not work. `Result.unmeasured` judges them.
 
-Such a system is not worse than another one; it was not measured. For `run`, `compare`, `gate`, `audit` and the board.
+Scoring counts the signs, so that every command that reads stored results has them.
 """
 
+import hashlib
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
 import numpy as np
 
+from lexbench.results import Lists, Result
+from lexbench.trec.ids import bytes_of, lookup
+from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
-_MOST = 0.5  # share of the queries with a sign, above which a system counts as dead
-_FEWEST = 5  # queries; below it equal lists may be right
 _TOP = 10  # documents of a list that are compared
+_LONG = 5  # documents; fewer may rightly have one score
+_BYTES = 8  # of the digest of a document's id
 
 
-class ListFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of queries with each sign."""
-
-    queries: int
-    empty: int  # without a document
-    same: int  # with the most frequent list, if it is not empty
-    constant: int  # with several documents that all have one score
-
-    @property
-    def reason(self) -> str:
-        """Why the system was not measured, in a few words; "" if it was."""
-        if self.queries and self.empty > _MOST * self.queries:
-            return f"{self.empty:,} of {self.queries:,} queries got no document"
-        if self.queries >= _FEWEST and self.same > _MOST * self.queries:
-            return f"{self.same:,} of {self.queries:,} queries got one and the same list"
-        if self.queries and self.constant > _MOST * self.queries:
-            return f"in the lists of {self.constant:,} of {self.queries:,} queries all scores are equal"
-        return ""
-
-
-def list_faults(run: Run, queries: int) -> ListFaults:
-    """Return the signs in a run for a dataset of *queries* queries. Queries without a list in the run count as empty."""
-    lists = [(run.docs[start:stop], run.scores[start:stop]) for start, stop in pairwise(run.offsets.tolist()) if stop > start]
-    tops = Counter(docs[:_TOP].tobytes() for docs, _ in lists)
-    constant = sum(len(scores) > 1 and bool(np.all(scores == scores[0])) for _, scores in lists)
-    return ListFaults(
-        queries=queries, empty=max(queries - len(lists), 0), same=max(tops.values(), default=0), constant=constant
-    )  # fmt: skip
-
-
-def same_lists(first: Run, second: Run) -> bool:
-    """Return whether two systems found the same documents in the same order for every query: a setting that did nothing."""
-    return (
-        first.query_ids == second.query_ids
-        and np.array_equal(first.offsets, second.offsets)
-        and np.array_equal(first.table[first.docs], second.table[second.docs])
+def list_facts(run: Run, qrels: Qrels) -> Lists:
+    """Return what the lists of the judged queries show."""
+    starts = dict(zip(run.query_ids, zip(run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True), strict=True))
+    digests = np.zeros(len(run.table), f"S{_BYTES}")
+    used, judged = np.unique(run.docs), np.unique(qrels.doc_ids)
+    digests[used] = [hashlib.blake2b(name, digest_size=_BYTES).digest() for name in run.table[used].tolist()]
+    listed, wanted = hashlib.sha256(), min(_TOP, len(judged))
+    tops: Counter[bytes] = Counter()
+    short = constant = 0
+    for query in qrels.query_ids:
+        start, stop = starts.get(query, (0, 0))
+        documents, scores = digests[run.docs[start:stop]].tobytes(), run.scores[start:stop]
+        listed.update(bytes_of(f"{query}\n{stop - start}\n"))
+        listed.update(documents)
+        if stop > start:
+            tops[documents[: _TOP * _BYTES]] += 1
+            short += stop - start < wanted
+            constant += stop - start >= _LONG and bool(scores[0] == scores[-1])  # scores descend
+    return Lists(
+        short=short,
+        same=max(tops.values(), default=0),
+        constant=constant,
+        judged=len(judged),
+        found=int(np.count_nonzero(lookup(run.table[used], judged) >= 0)),
+        sha256=listed.hexdigest(),
     )
+
+
+def list_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line for each result with mostly short lists, and for each group of systems with the same lists."""
+    for result in results:
+        lists, queries = result.lists, result.counts.queries
+        named = result.unmeasured or any(note.kind == "short lists" for note in result.notes)
+        if lists and lists.short > queries / 2 and not named:
+            few = f"fewer than {min(_TOP, lists.judged)} documents"
+            yield f"{result.system} on {result.dataset}: {lists.short:,} of {queries:,} queries got {few}"
+    yield from _same_lists(results)
+
+
+def _same_lists(results: Iterable[Result]) -> Iterator[str]:
+    """Yield a line for each group of systems that found the same documents in the same order for all queries of a dataset."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        if result.lists and result.lists.sha256 and not result.unmeasured:
+            groups.setdefault((result.dataset, result.lists.sha256), []).append(result.system)
+    for (dataset, _), systems in groups.items():
+        if len(systems) > 1:
+            who = f"{', '.join(systems[:-1])} and {systems[-1]}"
+            yield f"{dataset}: {who} found the same documents in the same order; what differs between them changed nothing"

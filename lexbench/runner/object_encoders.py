@@ -14,12 +14,13 @@ from uuid import uuid4
 
 import numpy as np
 
+from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
 from lexbench.plugins import Encoder
+from lexbench.storage.artifact_folder import SESSION
 from lexbench.types import Document, Kind
 from lexbench.vectors import converted, kind_of, metric_of, similarity_of, unit_length
 
-SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
 Encode: TypeAlias = Callable[[list[Any]], Any]
 Role: TypeAlias = Literal["query", "document"]
 
@@ -56,7 +57,7 @@ _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 
 # ---- what lexbench sees ----------------------------------------------------------------------------------------------------
 
 
-class ForeignEncoder(Encoder):
+class ForeignEncoder(StandIn, Encoder):
     """An encoder made of two functions, of Documents and of query texts.
 
     *settings* are in its key. *scaled* are the kinds of its vectors that get length 1. *made_by* is a function and its
@@ -73,7 +74,7 @@ class ForeignEncoder(Encoder):
         self._session = uuid4().hex
 
     @property
-    def key_facts(self) -> Mapping[str, str]:
+    def key_facts(self) -> Mapping[str, Any]:  # type: ignore[override] # not a setting
         """The settings. Columns of named terms are known only in this session."""
         return {**self._settings, **({SESSION: self._session} if self._columns else {})}
 
@@ -285,7 +286,7 @@ def _encoder(item: Any, sides: Sides) -> Encoder:
 
 def subclass(base: type, item: Any) -> Any:
     """Return a subclass of *base* with the name and module of *item*, so that results name the user's code."""
-    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", __name__)})
+    return type(name_of(item), (base,), {"__module__": getattr(item, "__module__", None) or __name__})
 
 
 def texts_of(documents: Sequence[Document]) -> list[str]:

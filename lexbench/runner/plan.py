@@ -1,6 +1,7 @@
 """What will be run: datasets x systems, checked before any work starts. Nothing is read but TOML files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -11,33 +12,28 @@ from typing import Any
 import msgspec
 
 from lexbench.answer import Answer
-from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, status
+from lexbench.artifacts.corpora import ExpectedCorpus
+from lexbench.artifacts.graph import Graph, Step
+from lexbench.artifacts.searches import Search
+from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
+from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, is_here, status, typed_id, typed_place
 from lexbench.datasets.sources.hf import PREFIX
-from lexbench.errors import CommandError, UnknownName
+from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import with_threshold
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
-from lexbench.plugins import Retriever, Source
-from lexbench.retrievers.encoded import Encoded
+from lexbench.plugins import Source, has
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, imported, named_systems
+from lexbench.runner.search import Data, SystemRun, data_of
+from lexbench.runner.systems import System, imported, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.storage.store import readable_bytes
+from lexbench.storage.node import Node
+from lexbench.storage.store import Store, readable_bytes
 from lexbench.suites import HEADLINE, Suite, suite_names
 from lexbench.suites import suite as suite_named
 from lexbench.table import Table
-from lexbench.types import Kind
-
-# Estimates in bytes, for corpora whose files are not here. Bytes of a text: of long web documents; in collections of up to a
-# million documents (NFCorpus and Touché have the longest); in larger collections, which have short passages.
-_WEB, _LONG, _SHORT, _MANY = 7000, 1700, 600, 1_000_000
-_COPIES = 2  # of the texts: they are written as they come, and then in order
-_PACKED = 4  # bytes of text per byte of a compressed file
-_INDEX = 900  # per document in an index and while it is built, and no less than the text
-_ENTRY = 16  # per document of a list in a run, which is written in blocks, and then whole
-# The vectors of a document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
-_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
 
 
 @dataclass(frozen=True)
@@ -72,30 +68,33 @@ class Plan:
         summaries = [f"{name}: {summary}" for name, source in sources.items() if (summary := source.summary())]
         return summaries + [f"{name}: {line}" for name, source in sources.items() for line in source.judgement_notes()]
 
-    @property
-    def bytes_needed(self) -> int:
-        """Estimate of the bytes that the store will grow by: each corpus and encoding once, an index per retriever, the runs.
+    def steps(self, store: Store, opened: dict[str, Data]) -> list[Step]:
+        """Return every artifact that the jobs need, each once, and whether it is in *store*. Nothing is made.
 
-        Datasets that are not here and cannot be fetched are left out: their jobs will fail.
+        Datasets that are here are added to *opened* by id. Those that cannot be fetched, or opened, are left out: their jobs
+        will fail.
         """
-        needed: dict[tuple[object, ...], float] = {}  # by artifact, so that each counts once
-        entries = 0
+        graph, found = Graph(store), dict[str, Data]()
         for job in self.jobs:
-            if job.source is None and status(job.contract) == "not here":
-                continue
-            corpus, texts = job.contract.corpus, _text_bytes(job)
-            documents = job.contract.expected.documents or texts // _SHORT
-            needed["corpus", corpus] = texts * _COPIES
-            entries += (job.contract.expected.queries or 0) * min(job.depth, documents)
-            # Each retriever with the growth of the corpus that it searches: passages are more than their documents.
-            for retriever, growth in _grown(job.system.retriever, texts / max(documents, 1)):
-                if growth != 1:  # a corpus of passages has all texts once more
-                    needed["passages", corpus, growth] = texts * _COPIES
-                needed["index", corpus, growth, str(describe(retriever))] = max(documents * growth * _INDEX, texts)
-                if isinstance(retriever, Encoded):
-                    encoder, kind = str(describe(retriever.encoder, index=True)), retriever.engine.kind
-                    needed["vectors", corpus, growth, encoder, kind] = documents * growth * _VECTOR[kind]
-        return int(sum(needed.values()) + entries * _ENTRY)
+            if job.contract.id not in found:
+                with suppress(LexbenchError, OSError, ValueError):  # the job will say it
+                    found |= _data(job, opened)
+        runs = [(job, found[job.contract.id]) for job in self.jobs if job.contract.id in found]
+        nodes: list[Node[Any]] = []
+        for job, data in runs:
+            if has(job.system.retriever, "open"):
+                nodes += [Search(data.corpus, job.system.retriever), SystemRun(data, job.system, job.depth)]
+        return graph.plan(nodes)
+
+
+def _data(job: Job, opened: dict[str, Data]) -> dict[str, Data]:
+    """Return the dataset of a job by id, one without queries if it has to be fetched first; {} if that is impossible."""
+    name = job.contract.id
+    if job.source or is_here(job.contract):
+        opened[name] = data_of(open_dataset(job.contract, job.source))
+        return {name: opened[name]}
+    unread = Dataset(job.contract, Source(), Topics((), (), 0))
+    return {} if status(job.contract) == "not here" else {name: Data(unread, ExpectedCorpus(unread))}
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
@@ -107,60 +106,56 @@ class PlannedJob(msgspec.Struct, frozen=True):
     depth: int
 
 
+class PlannedArtifact(msgspec.Struct, frozen=True):
+    """One artifact that a plan needs."""
+
+    kind: str
+    name: str
+    there: bool
+    bytes: int  # that making it takes, by estimate; 0 if it is there
+
+
 class RunPlan(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of a run, which were checked and not done."""
 
     jobs: list[PlannedJob]
-    bytes: int  # of disk, at most about
+    artifacts: list[PlannedArtifact]
 
     @classmethod
-    def of_plan(cls, plan: Plan) -> "RunPlan":
+    def of_plan(cls, plan: Plan, store: Store) -> "RunPlan":
         """Return what *plan* will do. Raises MissingData if a run file is missing."""
         for job in plan.jobs:
-            if job.system.retriever.finished:
+            if isinstance(job.system.retriever, RunFile):
                 job.system.retriever.file_identity(job.contract.id)
         jobs = [
             PlannedJob(job.contract.id, job.system.name, f"{job.contract.expected.documents or '?'}", job.depth)
             for job in plan.jobs
         ]
-        return cls(jobs=jobs, bytes=plan.bytes_needed)
+        return cls(jobs=jobs, artifacts=[PlannedArtifact(*step) for step in plan.steps(store, {})])
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of disk that the run will take, at most about."""
+        return sum(one.bytes for one in self.artifacts)
 
     def tables(self) -> list[Table]:
-        """Return one row per job."""
-        rows = tuple((one.dataset, one.system, one.documents, str(one.depth)) for one in self.jobs)
-        return [Table("", ("dataset", "system", "documents", "depth"), rows, is_text=True)]
+        """Return one row per job, and one per artifact."""
+        jobs = tuple((one.dataset, one.system, one.documents, str(one.depth)) for one in self.jobs)
+        states = ("there" if one.there else f"to make, {readable_bytes(one.bytes)}" for one in self.artifacts)
+        artifacts = tuple((one.kind, one.name, state) for one, state in zip(self.artifacts, states, strict=True))
+        return [
+            Table("", ("dataset", "system", "documents", "depth"), jobs, is_text=True),
+            *([Table("", ("artifacts", "", ""), artifacts, is_text=True)] if artifacts else []),
+        ]
 
     def lines(self) -> list[str]:
         """Return the number of jobs and the disk that they need."""
         count = f"{len(self.jobs)} job{'s' * (len(self.jobs) != 1)}"
         return [f"{count}; at most about {readable_bytes(self.bytes)} of disk; nothing was run."]
 
-    def document(self) -> list[dict[str, str]]:
-        """Return the jobs."""
-        return [{name: str(value) for name, value in msgspec.structs.asdict(one).items()} for one in self.jobs]
-
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per job."""
         return [msgspec.structs.asdict(one) for one in self.jobs]
-
-
-def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:
-    """Yield the retrievers that *retriever* is made of in the end, each with its passages per document of *text_bytes*."""
-    if not retriever.members:
-        yield retriever, growth
-    for member in retriever.members:
-        yield from _grown(member, text_bytes, growth * retriever.growth(text_bytes))
-
-
-def _text_bytes(job: Job) -> int:
-    """Return an estimate of the bytes of a corpus's texts: from its file, or typical for collections of its size."""
-    if job.source and (place := job.source.place("documents")):
-        file = Path(place)
-        return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
-    count = job.contract.expected.documents or 0
-    if job.contract.text.document in ("url_title_body", "url_title_headings_body"):
-        return count * _WEB
-    return count * (_SHORT if count > _MANY else _LONG)
 
 
 def kind_of(name: str) -> str:
@@ -169,7 +164,7 @@ def kind_of(name: str) -> str:
         return "suite"
     if name.startswith((PREFIX, LIBRARY)) or find_contract(name):
         return "dataset"
-    if Path(name).exists():
+    if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
     raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
@@ -188,7 +183,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
 ) -> Plan:
     """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory.
 
-    With *both_recalls*, `Success@k` is measured beside the deepest official recall.
+    With *both_recalls*, `Success@k` is measured beside official recall.
     """
     is_path = str(data).startswith((".", "/", "~")) and not str(data).endswith(".toml")
     if isinstance(data, str | Path) and not is_path and kind_of(str(data)) == "suite":
@@ -201,9 +196,7 @@ def plan_of(  # noqa: PLR0913 - what decides a plan
         return plan_suite(suite, systems, datasets, measure_names, depth, str(data))
     if datasets:
         raise CommandError(f"-d {', '.join(datasets)} chooses datasets of a suite, and this is one dataset")
-    measure_names = measure_names or MEASURES
-    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
-    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns)
+    return plan_dataset(data, systems or ("bm25",), measure_names, depth or 1000, split, columns, both_recalls=both_recalls)
 
 
 def plan_suite(
@@ -218,7 +211,7 @@ def plan_suite(
 
     *measure_names* and *depth* default to the suite's. *name* is what was typed for the suite.
     """
-    datasets = [find_dataset(name)[0].id if Path(name).is_dir() else name for name in datasets]
+    datasets = list(map(typed_id, datasets))
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
@@ -233,7 +226,7 @@ def plan_suite(
     command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
     measure_names, depth = measure_names or suite.measures, depth or suite.depth
     jobs = [
-        _job(contract, system, measure_names, depth, f"{command} {contract.id}", source)
+        job_of(contract, system, measure_names, depth, f"{command} {contract.id}", source)
         for contract, source in located
         for system in chosen
     ]
@@ -252,22 +245,32 @@ def plan_dataset(
     depth: int,
     split: str | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
+    *,
+    both_recalls: bool = False,
 ) -> Plan:
-    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`)."""
+    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`); *both_recalls* as in `plan_of`."""
     contract, source = find_dataset(data, split, columns)
+    measure_names = measure_names or contract.default_measures
+    measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
     command = None
     if isinstance(data, str | Path):
         command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
             f" --split {split}" if split else ""
         )
         command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
-    return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+    return Plan(tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the measures *names*, and for the deepest official recall `R@k` also `Success@k`, which papers call recall too."""
-    cutoffs = [cutoff_of(name) or 0 for name in names if name.startswith(("R@", "R("))]
-    return tuple(dict.fromkeys([*names, *([f"Success@{max(cutoffs)}"] if cutoffs else [])]))
+    """Return the measures *names*, with `Success@k`, which papers call recall too, beside the first official recall `R@k`.
+
+    If another pair of them has a common cutoff, nothing is added, so that all tables show the same recall.
+    """
+    official, other = (
+        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}("))] for kind in ("R", "Success")
+    )
+    added = [] if {*official} & {*other} else [f"Success@{cutoff}" for cutoff in official[:1]]
+    return (*names, *added)
 
 
 def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
@@ -299,7 +302,7 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     return listed
 
 
-def _job(
+def job_of(
     contract: Contract,
     system: System,
     measure_names: Sequence[str],
@@ -311,7 +314,7 @@ def _job(
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)
-    tuning.check(system.retriever, contract)
+    tuning.check(system.retriever, contract, source)
     with_thresholds = tuple(dict.fromkeys(with_threshold(measure, contract) for measure in measure_names))
     for measure in with_thresholds:
         cutoff = cutoff_of(measure)
@@ -320,4 +323,4 @@ def _job(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
     repeat = f"{command} -r {quote(system.definition)}" if command and system.definition else None
-    return Job(contract, system, with_thresholds, depth, repeat, source)
+    return Job(contract, system.for_dataset(contract.id), with_thresholds, depth, repeat, source)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.contracts import Contract, Protocol
+from lexbench.contracts import JUDGED, MEASURES, Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.digests import qrels_sha256
 from lexbench.datasets.location import find_dataset
@@ -16,16 +16,19 @@ from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import incomplete_report, tie_report, with_threshold
+from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.plugins import Source
 from lexbench.results import KEPT, Counts, Note, NoteKind, Result, kept_text
 from lexbench.runner.given import given_qrels
+from lexbench.runner.list_faults import list_facts
 from lexbench.trec.ids import bytes_of, text_of
 from lexbench.trec.judged_run import join, without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 
 _PLAIN = Protocol()
+_FEW_GRADES = 6  # a note lists them; of more, it has the ends
 
 
 class Judged(NamedTuple):
@@ -36,6 +39,11 @@ class Judged(NamedTuple):
     dataset: str  # their name
     notes: tuple[Note, ...] = ()
     source: Source | None = None  # of the dataset, if it is no id
+
+    @property
+    def default_measures(self) -> tuple[str, ...]:
+        """The measures if none are named."""
+        return self.contract.default_measures if self.contract else (*MEASURES, JUDGED)
 
     @property
     def protocol(self) -> Protocol:
@@ -110,7 +118,8 @@ def score_ranked(
     limit = deepest if depth is None else depth
     lists = chosen.cut(limit)
     scores = score_run(lists, qrels, named)
-    counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged)
+    judged = score_run(lists, qrels, [JUDGED]).means[JUDGED]
+    counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged, judged=judged)
     return Result(
         system=stamps["system"],
         dataset=stamps["dataset"],
@@ -121,6 +130,7 @@ def score_ranked(
         per_query={name: values.tolist() for name, values in scores.values.items()},
         top=_top(lists, scores.query_ids),
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
+        lists=list_facts(lists, qrels),
         ties=tie_report(lists, qrels, named),
         incomplete=incomplete_report(lists, qrels, named),
         precision=lists.precision,
@@ -128,6 +138,7 @@ def score_ranked(
         notes=[
             *noted("run", run.notes),
             *without_relevant(qrels),
+            *unstated_thresholds(qrels, named, stamps["contract"]),
             *_unjudged(run, qrels),
             *_short_lists(named, min(deepest, limit)),
             *too_good(lists, qrels, scores.values),
@@ -199,6 +210,22 @@ def without_relevant(qrels: Qrels) -> list[Note]:
     none = int(np.count_nonzero(best <= 0))
     line = f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"
     return [Note("judgements", line)] if none else []
+
+
+def unstated_thresholds(qrels: Qrels, named: Sequence[str], stamp: str) -> list[Note]:
+    """Return a note if several grades are relevant in some of the measures *named*, and no published contract says from which.
+
+    *stamp* is that of the contract, "none" if there is none.
+    """
+    grades = np.unique(qrels.grades).tolist()
+    bare = [name for name in named if getattr(parse_measure(name), "rel", 1) is None]
+    if not (stamp == "none" or stamp.endswith("@0")) or qrels.continuous or grades[-1] <= 1 or not bare:
+        return []
+    name, _, cutoff = bare[0].partition("@")
+    several = ", ".join(map(str, grades)) if len(grades) <= _FEW_GRADES else f"{grades[0]} to {grades[-1]}"
+    typed = f"{name}(rel=2)" + f"@{cutoff}" * bool(cutoff)
+    line = f"the grades are {several}, and {', '.join(bare)} count{'s' * (len(bare) == 1)} a document as relevant from grade 1"
+    return [Note("judgements", f"{line}; to count from 2, type e.g. -m '{typed}'")]
 
 
 def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:

@@ -1,35 +1,31 @@
 """From an expression that a user types, or an object that a program gives, to a system that the harness can run.
 
-`system` makes one system, `variants` splits an expression with lists into several, and `describe` says what decides the
-answers of a plug-in: these are the key facts of its artifacts.
+`system` makes one system, and `variants` splits an expression with lists into several.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
-from uuid import uuid4
-from weakref import ref
 
 from lexbench import catalog, notation, registry
+from lexbench.artifacts.describe import describe, is_lasting, remember_name, short_name
+from lexbench.artifacts.turns import rerankers
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call, Expression, Value, parse
-from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever, Transform
+from lexbench.plugins import Encoder, Engine, Model, Retriever, Transform
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import adapted, digests
-from lexbench.runner.object_encoders import SESSION, ForeignEncoder, name_of
+from lexbench.runner.adapters import adapted
+from lexbench.runner.object_encoders import name_of
 from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.code import CODE, code_digest
+from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
-_short_names: dict[Any, str] = {}  # by encoder; two systems may share one
-_sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,19 @@ class System:
     @property
     def reusable(self) -> bool:
         """Whether another session can know that it is the same system."""
-        return is_reusable(self.recipe)
+        return is_lasting(self.recipe)
+
+    def for_dataset(self, dataset: str) -> "System":
+        """Return the system as it is on the dataset with this id: models may have another prompt for each."""
+
+        def changed(plugin: Any) -> Any:
+            new = plugin.for_dataset(dataset) if isinstance(plugin, Model) else plugin
+            if new is not plugin and isinstance(plugin, Encoder):
+                remember_name(new, short_name(plugin))
+            return new
+
+        retriever = registry.replace_plugins(self.retriever, changed)
+        return self if retriever is self.retriever else replace(self, retriever=retriever, recipe=describe(retriever))
 
 
 def system(given: Any, name: str | None = None, imported_from: str = "") -> System:
@@ -115,7 +123,7 @@ def _as_expression(text: str) -> str:
         )
     if text.startswith(("/", "./", "../", "~")) and not path.exists():
         raise CommandError(f"no file or folder {text}; give a run file, the folder of a model, or an expression such as bm25")
-    if path.is_file():
+    if typed_run(path)[0].is_file():
         return f"run_file({written})"
     if not path.is_dir() or (path.name == text and text in {*retrievers(), *registry.names("encoders"), *catalog.names()}):
         return text
@@ -275,8 +283,7 @@ def _encoded(expression: Expression) -> Encoded:
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
     if encoder.query_idf and not any(transform.uses_collection for transform in transforms):
         transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
-    with suppress(TypeError):  # a setting has no hash
-        _short_names[encoder] = expression.head.name
+    remember_name(encoder, expression.head.name)
     if encoder.metric != "dot" and any(transform.codes for transform in transforms):
         raise CommandError(f"{expression}: codes are compared by dot product, and the model states {encoder.metric}")
     return Encoded(encoder, engine.for_metric(encoder.metric), tuple(transforms))
@@ -335,14 +342,6 @@ def encoded_leaves(retriever: Retriever) -> Iterator[Encoded]:
     return (leaf for leaf in leaves(retriever) if isinstance(leaf, Encoded))
 
 
-def rerankers(retriever: Retriever) -> Iterator[Any]:
-    """Yield the rerankers of *retriever* and of its members."""
-    if retriever.reranker:
-        yield retriever.reranker
-    for member in retriever.members:
-        yield from rerankers(member)
-
-
 def trained_members(retriever: Retriever) -> Iterator[Model]:
     """Yield everything in *retriever* that may have been trained: encoders, rerankers, and other retrievers."""
     for leaf in leaves(retriever):
@@ -358,70 +357,6 @@ def weight_bytes(retriever: Retriever) -> int:
     return sum(files.values())
 
 
-def short_name(encoder: Encoder) -> str:
-    """Return the name that a user typed for *encoder*, e.g. lexmae_nano, or the name of an object's class."""
-    with suppress(KeyError, TypeError):
-        return _short_names[encoder]
-    return type(encoder).__name__
-
-
 def model_name(encoder: Model) -> str:
     """Return the name or folder of an encoder's model, or the name of its class."""
     return next(iter(encoder.models()), type(encoder).__name__)
-
-
-def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
-    """Return *retriever* with engines that the workers of *executor* build and search, where engines can do so."""
-    return registry.replace_plugins(
-        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
-    )
-
-
-# ---- key facts -------------------------------------------------------------------------------------------------------------
-
-
-def describe(plugin: Any, *, index: bool = False) -> Any:
-    """Return what decides the answers of *plugin*, as JSON values: its name, version, code, settings and files.
-
-    With *index*, only what decides its index. Code that is part of a released lexbench has only a version. An object that is no
-    dataclass and has no `identity`, or whose source is unknown, gets a new description in every session, so its results are
-    never mistaken for results of another object with the same name.
-    """
-    if isinstance(plugin, tuple | list):
-        return [describe(item, index=index) for item in plugin]
-    if isinstance(plugin, Mapping):
-        return {str(name): describe(value, index=index) for name, value in plugin.items()}
-    if plugin is None or isinstance(plugin, bool | int | float | str):
-        return plugin
-    if isinstance(plugin, ForeignEncoder):
-        return {**describe(plugin.wrapped, index=index), **plugin.key_facts}
-    description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
-    files = digests(plugin, index=index)
-    code = code_digest(type(plugin))
-    if code:
-        description[CODE] = code
-    if is_dataclass(plugin) and fields(plugin):
-        description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    if code is None or not (files or is_dataclass(plugin)):
-        description[SESSION] = _session(plugin)
-    if files:
-        description["identity"] = files
-    return description
-
-
-def is_reusable(facts: KeyFacts) -> bool:
-    """Whether *facts* decide everything: an object from a notebook can change without a trace."""
-    return SESSION not in str(facts)
-
-
-def _session(plugin: object) -> str:
-    """Return the same random text for the same object as long as it lives; equal objects get different texts."""
-    held, text = _sessions.get(id(plugin), (None, ""))
-    if held is None or held() is not plugin:
-        try:
-            held = ref(plugin)
-        except TypeError:  # it has slots and no place for weak references
-            held = lambda: plugin  # noqa: E731
-        text = uuid4().hex
-        _sessions[id(plugin)] = held, text
-    return text

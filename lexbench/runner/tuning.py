@@ -1,34 +1,44 @@
 """Weights of fusions that are chosen by what they score: weights="tuned" and weights="oracle".
 
-Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`. It has the same corpus;
-queries that are also tested are left out. The oracle's weights are chosen on the tested queries: an upper bound of what any
-choice could give, and no result. The members of a fusion are searched once, then all weights of a grid are tried.
+Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`, or on the split dev of
+a user's folder. It has the same corpus; queries that are also tested are left out. The oracle's weights are chosen on the
+tested queries: an upper bound of what any choice could give, and no result. The members of a fusion are searched once, then all
+weights of a grid are tried.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
 from math import comb
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
-from safetensors.numpy import load_file, save
 
+from lexbench.artifacts.describe import describe
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import Search
 from lexbench.contracts import Contract, all_contracts, contract_of
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.location import find_folder
+from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
-from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
+from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher, Source
+from lexbench.progress import Progress
 from lexbench.results import Note
-from lexbench.runner.search import Block, DatasetRunner, block_files, block_size, forget_blocks, joined, own_positions
-from lexbench.runner.systems import System, describe, encoded_leaves, model_name
+from lexbench.runner.search import Data, block_size, opened_search, own_positions
+from lexbench.runner.systems import System, encoded_leaves, model_name
 from lexbench.storage import atomic
-from lexbench.storage.artifact_folder import KeyFacts, key_of
+from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.drafting import Block, Draft
+from lexbench.storage.node import Node, Parts, Stored
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.trec.runs import Run
 from lexbench.types import Query
@@ -45,17 +55,32 @@ def rules(retriever: Retriever) -> Iterator[str]:
         yield str(retriever.weights)
 
 
-def check(retriever: Retriever, contract: Contract) -> None:
-    """Raise CommandError if *retriever* has weights to tune and the dataset's *contract* names no queries for it."""
+def _tuning_data(contract: Contract, source: Source | None) -> tuple[Contract, Source | None]:
+    """Return the dataset to tune on: that of the *contract*, or another split for development of the user's folder *source*.
+
+    Raises CommandError if there is none.
+    """
+    if contract.tuning:
+        return contract_of(contract.tuning), None
+    if isinstance(source, Files):
+        folder = folder_of(Path(source.place("judgements")))
+        splits = [split for split in find_tables(folder, "judgements") if split in NOT_TEST and split != contract.source.split]
+        if splits:
+            return find_folder(folder, splits[0], contract.source.columns)
+        what = f"{contract.id} has no other split for development; put qrels/dev.tsv into {folder}"
+        raise CommandError(f'{what}, because weights="tuned" needs queries to tune on, or type weights=[…]')
+    known = [other.id for other in all_contracts().values() if other.tuning]
+    raise CommandError(
+        f'{contract.id}: its contract names no tuning queries, which weights="tuned" needs; type weights=[…], or run only '
+        f"datasets that have some: {', '.join(known)}"
+    )
+
+
+def check(retriever: Retriever, contract: Contract, source: Source | None = None) -> None:
+    """Raise CommandError if *retriever* has weights to tune and there are no queries for it (see `_tuning_data`)."""
     if "tuned" not in rules(retriever):
         return
-    if contract.tuning is None:
-        known = [other.id for other in all_contracts().values() if other.tuning]
-        raise CommandError(
-            f'{contract.id}: its contract names no tuning queries, which weights="tuned" needs; type weights=[…], or run only '
-            f"datasets that have some: {', '.join(known)}"
-        )
-    tuning = contract_of(contract.tuning)
+    tuning, _ = _tuning_data(contract, source)
     if tuning.corpus != contract.corpus:
         raise CommandError(
             f"{contract.id} has the corpus {contract.corpus}, and {tuning.id}, its tuning queries, {tuning.corpus}; "
@@ -63,22 +88,22 @@ def check(retriever: Retriever, contract: Contract) -> None:
         )
 
 
-def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> tuple[System, list[Note]]:
+def with_weights(system: System, graph: Graph, data: Data, headline: str, depth: int) -> tuple[System, list[Note]]:
     """Return *system* with weights chosen by the measure *headline*, inner fusions first, and one note per choice.
 
-    *runner* belongs to the tested dataset, and *depth* is the depth of the run. Before any work, raises CommandError like
+    *data* are tested, and *depth* is the depth of the run. Before any work, raises CommandError like
     `check`, MissingData if the tuning queries are not here, CannotStart if all of them are also tested, and ContractMismatch
     if their corpus is another one.
     """
     needed = set(rules(system.retriever))
     if not needed:
         return system, []
-    queries = {"oracle": _TuningQueries(runner.dataset)} if "oracle" in needed else {}
+    queries = {"oracle": _TuningQueries(data.dataset)} if "oracle" in needed else {}
     if "tuned" in needed:
-        check(system.retriever, runner.dataset.contract)
-        queries["tuned"] = _tuning_queries(runner.dataset)
+        check(system.retriever, data.dataset.contract, data.dataset.source)
+        queries["tuned"] = _tuning_queries(data.dataset)
     for rule in queries.values():
-        rule.dataset.check_corpus(runner.corpus)
+        rule.dataset.check_corpus(graph.open(data.corpus))
     notes: list[Note] = []
 
     def chosen(retriever: Any, position: str = "") -> Any:
@@ -91,7 +116,8 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
             return retriever
         tuning = queries[retriever.weights]
         measure = with_threshold(headline, tuning.dataset.contract)
-        best = best_weights(retriever, runner, tuning.dataset, measure, depth, system.name)
+        node = FusionWeights(retriever, data, tuning.dataset, measure, depth, system.name)
+        best = graph.open(node)
         notes.append(_choice_note(retriever.weights, position, best, measure, tuning))
         notes.extend(_training_notes(retriever, tuning.dataset.contract.id))
         return replace(retriever, weights=best.weights)
@@ -109,7 +135,7 @@ class _TuningQueries(NamedTuple):
 
 def _tuning_queries(tested: Dataset) -> _TuningQueries:
     """Return the dataset of the tuning queries, without the queries that are also tested."""
-    tuning = open_dataset(contract_of(str(tested.contract.tuning)))
+    tuning = open_dataset(*_tuning_data(tested.contract, tested.source))
     ids = {query.query_id for query in tested.queries}
     texts = {_plain(query) for query in tested.queries}
     queries = tuple(query for query in tuning.queries if query.query_id not in ids and _plain(query) not in texts)
@@ -163,70 +189,100 @@ class BestWeights(msgspec.Struct, frozen=True):
     tried: int
 
 
-def best_weights(retriever: Any, runner: DatasetRunner, dataset: Dataset, measure: str, depth: int, name: str) -> BestWeights:
-    """Return the weights with the largest mean of *measure*, with its threshold, on *dataset*, whose corpus *runner* has.
+@dataclass(frozen=True)
+class FusionWeights(Node[BestWeights]):
+    """The weights of a fusion with the largest mean of *measure*, with its threshold, on the dataset *tuning*.
 
-    Of equal means the most even weights count, then those with more on earlier members. Lists are searched and cut as for a run
-    of *depth*. The weights are an artifact of the store; until they have been chosen, the scores of the members are kept, block
-    by block. Messages call the system *name*. Raises LexbenchError if there are no judgements.
+    Its corpus is that of the tested *data*. Of equal means the most even weights count, then those with more on earlier
+    members. Lists are searched and cut as for a run of *depth*. Until the weights have been chosen, the scores of the members
+    are kept, block by block. Messages call the system *name*.
     """
-    plain = replace(retriever, weights=())
-    index = runner.artifacts.index(plain, name)
-    cutoff, what = min(cutoff_of(measure) or depth, depth), f"{name} on {dataset.contract.id}"
-    facts: KeyFacts = {
-        "format": _FORMAT,
-        "index": key_of(index),
-        "retriever": describe(plain),
-        **dataset.digests,
-        "self_match": dataset.contract.protocol.self_match,
-        "depth": depth,
-        "measure": measure,
-    }
-    with runner.workspace.draft("weights", f"{runner.dataset.contract.id} {what}", facts, resumable=True) as draft:
-        if draft.unfinished:
-            watch, path, tuned = Stopwatch(), draft.unfinished, replace(runner, dataset=dataset)
-            tuned.corpus = runner.corpus
-            with tuned.opened(plain, index, watch) as (searcher, turns):
-                if type(searcher).score_matrix is Searcher.score_matrix:
-                    raise LexbenchError(f"no weights can be chosen: {type(searcher).__name__} has no score_matrix(encoded, k)")
-                size = block_size(searcher)
-                search = partial(_score_matrix, tuned, searcher, depth)
-                for block, matrix in turns.answers(tuned.blocks(path, size, watch, what), search, watch):
-                    kept = candidates(matrix, cutoff)
-                    values = {f"{member:04d}": scores for member, scores in enumerate(kept.values)}
-                    atomic.write_bytes(block.file, save({"docs": kept.docs, **values}))
-            whole = joined([*map(load_file, block_files(path, len(dataset.queries), size))])
-            matrix = ScoreMatrix(whole.pop("docs"), [whole[member] for member in sorted(whole)])
-            with watch.time("choose"):
-                weights = _best_of_grid(matrix, tuned, measure, cutoff, what)
-            atomic.write_bytes(path / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
-            forget_blocks(path)
-            watch.write(path)
-    return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
+
+    fusion: Any
+    data: Data
+    tuning: Dataset
+    measure: str
+    depth: int
+    name: str
+    kind: ClassVar[str] = "weights"
+    resumable: ClassVar[bool] = True
+
+    def label(self) -> str:
+        """Return the tested dataset, and what is tuned where."""
+        return f"{self.data.dataset.contract.id} {self._what}"
+
+    @property
+    def _what(self) -> str:
+        return f"{self.name} on {self.tuning.contract.id}"
+
+    @property
+    def _plain(self) -> Any:
+        return replace(self.fusion, weights=())
+
+    def parts(self) -> Mapping[str, Node[Any]]:
+        """Return the corpus, and the search of the fusion without weights."""
+        return {"corpus": self.data.corpus, "system": Search(self.data.corpus, self._plain)}
+
+    def facts(self) -> KeyFacts:
+        """Return what else decides the choice."""
+        return {
+            "version": _FORMAT,
+            "retriever": describe(self._plain),
+            **self.tuning.digests,
+            "self_match": self.tuning.contract.protocol.self_match,
+            "depth": self.depth,
+            "measure": self.measure,
+        }
+
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Search all members once, and try all weights. Raises LexbenchError if the fusion does not show their scores."""
+        data, corpus, queries = Data(self.tuning, self.data.corpus), parts["corpus"], self.tuning.queries
+        cutoff = min(cutoff_of(self.measure) or self.depth, self.depth)
+        with opened_search(parts, self.data.corpus, self._plain, draft) as (searcher, turns):
+            if type(searcher).score_matrix is Searcher.score_matrix:
+                raise LexbenchError(f"no weights can be chosen: {type(searcher).__name__} has no score_matrix(encoded, k)")
+            size = block_size(searcher)
+            search = partial(_score_matrix, data, corpus, searcher, self.depth)
+            blocks = draft.blocks(queries, size, self._what, "search", "queries")
+            for block, matrix in turns.answers(blocks, search, draft.watch):
+                kept = candidates(matrix, cutoff)
+                draft.keep(block, {"docs": kept.docs, **{f"{member:04d}": one for member, one in enumerate(kept.values)}})
+        whole = draft.joined(len(queries), size)
+        matrix = ScoreMatrix(whole.pop("docs"), [whole[member] for member in sorted(whole)])
+        with draft.watch.time("choose"):
+            best = self._best(matrix, corpus, cutoff, draft.progress)
+        atomic.write_bytes(draft.folder / _WEIGHTS, msgspec.json.encode(best) + b"\n")
+        draft.forget_blocks()
+
+    def _best(self, matrix: ScoreMatrix, corpus: StoredCorpus, cutoff: int, progress: Progress) -> BestWeights:
+        """Try all weights of the grid."""
+        step, rows = grid(len(matrix.values))
+        ids = [query.query_id for query in self.tuning.queries]
+        means = []
+        progress.start(self._what, "choose weights", len(rows), "weights")
+        for weights in rows:
+            hits = top_k(matrix.docs, weighted_sum(matrix, weights), cutoff)
+            scores = score_run(Run.from_hits(ids, hits, corpus.doc_ids), self.tuning.qrels, [self.measure])
+            means.append(round(scores.means[self.measure], 12))  # equal means of other orders differ in the last digits
+            progress.advance()
+        progress.end()
+        return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
+
+    def open(self, stored: Stored | None, parts: Parts) -> BestWeights:
+        """Return the weights."""
+        assert stored is not None
+        return msgspec.json.decode((stored.folder / _WEIGHTS).read_bytes(), type=BestWeights)
 
 
-def _score_matrix(runner: DatasetRunner, searcher: Searcher, depth: int, block: Block, watch: Stopwatch) -> ScoreMatrix:
+def _score_matrix(
+    data: Data, corpus: StoredCorpus, searcher: Searcher, depth: int, block: Block, watch: Stopwatch
+) -> ScoreMatrix:
     """Search all members for a block of queries; return the scores to be weighted, with self-matches dropped as for a run."""
-    drop = runner.drops_self_matches
+    drop = data.drops_self_matches
     with watch.time("search"):
-        matrix = searcher.score_matrix(runner.encoded(searcher, block.queries), depth + drop)
-        own = own_positions(runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
+        matrix = searcher.score_matrix(data.encoded(searcher, block.items, corpus), depth + drop)
+        own = own_positions(corpus, block.items) if drop else np.full(len(block.items), -1)
         return ScoreMatrix(np.where(matrix.docs == own[:, None], -1, matrix.docs), matrix.values)
-
-
-def _best_of_grid(matrix: ScoreMatrix, runner: DatasetRunner, measure: str, cutoff: int, what: str) -> BestWeights:
-    """Try all weights of the grid."""
-    step, rows = grid(len(matrix.values))
-    ids = [query.query_id for query in runner.dataset.queries]
-    means = []
-    runner.progress.start(what, "choose weights", len(rows), "weights")
-    for weights in rows:
-        hits = top_k(matrix.docs, weighted_sum(matrix, weights), cutoff)
-        scores = score_run(Run.from_hits(ids, hits, runner.corpus.doc_ids), runner.dataset.qrels, [measure])
-        means.append(round(scores.means[measure], 12))  # equal means of other orders differ in the last digits
-        runner.progress.advance()
-    runner.progress.end()
-    return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
 
 
 # ---- the weights that are tried, and the documents that any of them can rank near the top ----------------------------------

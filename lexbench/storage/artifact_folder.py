@@ -1,7 +1,7 @@
-"""The content of an artifact's folder: its manifest, its measurement, and the references and notes of an index.
+"""The content of an artifact's folder: its manifest, its measurement, and the notes of an index.
 
 An artifact is a finished folder in the store, named by a digest of its key facts. Its manifest is written last and lists the
-sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and notes into theirs.
+sizes and digests of its files. `lexbench.storage.store` makes artifacts.
 """
 
 import hashlib
@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lexbench.errors import LexbenchError, MissingData
+from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.storage.reading import file_digest
 
+SESSION = "only in this session"  # the name of a key fact that no other process has
 KeyFacts = Mapping[str, Any]  # everything that can change the content of an artifact, as JSON values
 
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine, which differ from run to run, so they are in no manifest and no key
 ENGINE_DIR = "engine"  # an engine's own files: what counts as the size of an index
 _SERVER_BYTES = "bytes_on_server"  # in that folder, if a server has the index
-VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.Vectors`
-_REFERENCES = "parts.json"  # e.g. ["indexes/<key>", "encodings/<key>"]
+VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.VectorSizes`
 _NOTES = "remarks.json"
-DESCRIPTIONS = (VECTORS_FILE, _REFERENCES, _NOTES)  # the files that describe an index; searching needs the engine's own
+DESCRIPTIONS = (VECTORS_FILE, _NOTES)  # the files that describe an index; searching needs the engine's own
 _SCHEMA = 1  # of manifests
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading damaged JSON may raise
 
@@ -127,66 +127,18 @@ def measured_text(folder: Path) -> bytes | None:
         return None
 
 
-def key_facts_of(folder: Path) -> dict[str, Any]:
-    """Return the key facts of an artifact. Raises LexbenchError if its manifest is damaged."""
-    return Manifest.read(folder).key_facts
-
-
-def size(folder: Path, part: str = "") -> int:
-    """Return the bytes of the files of an artifact, or of those in its folder *part* if it has one.
-
-    The manifest and the measurement do not count.
-    """
-    return sum(sizes(folder, part).values())
-
-
 def write_server_bytes(index: Path, count: int) -> None:
     """Write into the folder of an engine how many bytes its server keeps, 0 if that is unknown."""
     (index / _SERVER_BYTES).write_text(f"{count}\n", encoding="utf-8")
 
 
-def index_size(folder: Path) -> int:
-    """Return the bytes of an index, in its folder or on a server; 0 if it is elsewhere and its size is unknown."""
-    stated = folder / ENGINE_DIR / _SERVER_BYTES
-    return int(stated.read_text(encoding="utf-8")) if stated.exists() else size(folder, ENGINE_DIR)
+def server_bytes(index: Path) -> int | None:
+    """Return how many bytes the server of an index keeps; None if the index is in its folder."""
+    stated = index / ENGINE_DIR / _SERVER_BYTES
+    return int(stated.read_text(encoding="utf-8")) if stated.exists() else None
 
 
-def sizes(folder: Path, part: str = "") -> dict[str, int]:
-    """Return the bytes of each file that `size` counts, by its path in *folder*."""
-    files = json.loads((folder / MANIFEST).read_bytes())["files"]
-    inside = f"{part}/" if part and (folder / part).is_dir() else ""
-    return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}
-
-
-# ---- what an index has besides an engine's files ---------------------------------------------------------------------------
-
-
-def write_references(index: Path, folders: Sequence[Path]) -> None:
-    """Write into an index which other artifacts it needs, by kind and key, which are the same in every store."""
-    references = [f"{folder.parent.name}/{key_of(folder)}" for folder in folders]
-    (index / _REFERENCES).write_text(json.dumps(references) + "\n", encoding="utf-8")
-
-
-def read_references(index: Path) -> list[Path]:
-    """Return the artifacts that an index refers to, in order; [] if it stands alone.
-
-    Raises MissingData if one is no longer in the store.
-    """
-    file = index / _REFERENCES
-    folders = []
-    for reference in json.loads(file.read_bytes()) if file.exists() else ():
-        kind, key = reference.split("/")
-        folder = next((index.parent.parent / kind).glob(f"*-{key}"), None)
-        if folder is None:
-            raise MissingData(f"{index} needs {kind}/*-{key}, which is gone; the command that made it makes it again")
-        folders.append(folder)
-    return folders
-
-
-def own_folders(index: Path) -> set[Path]:
-    """Return the artifacts that make up an index: the index itself, or those that it refers to, without corpora."""
-    referred = [folder for folder in read_references(index) if folder.parent.name != "corpora"]
-    return set().union(*map(own_folders, referred)) if referred else {index}
+# ---- notes on what was indexed ---------------------------------------------------------------------------------------------
 
 
 def write_notes(index: Path, lines: Sequence[str]) -> None:
@@ -195,13 +147,7 @@ def write_notes(index: Path, lines: Sequence[str]) -> None:
         atomic.write_text(index / _NOTES, json.dumps(list(lines), ensure_ascii=False) + "\n")
 
 
-def read_notes(index: Path) -> list[str]:
-    """Return the notes of an index and of the indexes it refers to, without repeated lines."""
-    files = (folder / _NOTES for folder in sorted(_indexes(index)))
-    return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))
-
-
-def _indexes(index: Path) -> set[Path]:
-    """Return an index and all indexes that it refers to."""
-    referred = [folder for folder in read_references(index) if folder.parent.name == index.parent.name]
-    return {index}.union(*map(_indexes, referred))
+def notes_in(index: Path) -> list[str]:
+    """Return the notes of an artifact."""
+    file = index / _NOTES
+    return [str(line) for line in json.loads(file.read_bytes())] if file.exists() else []

@@ -42,10 +42,10 @@ def code_digest(cls: type) -> str | None:
     that of all files of its top package, or of its module, and of the packages and modules that these or its base classes
     import, except installed ones.
     """
-    own = cls.__module__.partition(".")[0]
-    tops = dict.fromkeys(base.__module__.partition(".")[0] for base in cls.__mro__)
-    files = _changed([base.__module__ for base in cls.__mro__ if base.__module__.partition(".")[0] == _OWN.name])
-    for top in tops.keys() - {_OWN.name}:
+    modules = [base.__module__ or "" for base in cls.__mro__]  # a class that exec made may have None
+    own, *_ = tops = [module.partition(".")[0] for module in modules]
+    files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
+    for top in set(tops) - {_OWN.name}:
         module = sys.modules.get(top)
         if module and (top == own or not _installed(module)):
             files |= _files(module)

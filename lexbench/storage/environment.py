@@ -55,7 +55,11 @@ def packages_of(plugin: Any) -> tuple[str, ...]:
     if isinstance(plugin, tuple | list):
         return tuple(dict.fromkeys(package for item in plugin for package in packages_of(item)))
     members = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
-    packages = (type(plugin).__module__.partition(".")[0], *getattr(plugin, "requires", ()), *packages_of(members))
+    packages = (
+        (type(plugin).__module__ or "builtins").partition(".")[0],
+        *getattr(plugin, "requires", ()),
+        *packages_of(members),
+    )
     return tuple(dict.fromkeys(package for package in packages if package not in ("builtins", "lexbench")))
 
 

@@ -1,15 +1,14 @@
-"""What is installed, what is missing, and whether the store is intact: `lexbench doctor`."""
+"""What is installed and what is missing: `lexbench doctor`."""
 
 import importlib.metadata
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 
 import msgspec
 
 from lexbench.answer import Answer
-from lexbench.storage.store import Store, default_root, finished_folders
+from lexbench.storage.store import default_root
 from lexbench.table import Table
 
 _DEVELOPMENT = ("dev", "lint", "test")  # extras for working on lexbench itself
@@ -27,7 +26,7 @@ class Health(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """The state of this installation."""
 
     parts: list[Part]
-    healthy: bool  # whether the core is complete and, if it was read, the store is intact
+    healthy: bool  # whether the core is complete
 
     def tables(self) -> list[Table]:
         """Return one row per part."""
@@ -42,34 +41,21 @@ class Health(Answer, msgspec.Struct, frozen=True, kw_only=True):
         return [msgspec.structs.asdict(one) for one in self.parts]
 
 
-def health(*, verify: bool = False) -> Health:
-    """Return what is installed and what is missing; with *verify*, every byte of the store is read."""
+def health() -> Health:
+    """Return what is installed and what is missing."""
     root = default_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     parts = [
         Part("python", sys.version.split()[0]),
         Part("store", str(root), f"{shutil.disk_usage(existing).free / 1e9:.0f} GB free"),
     ]
-    damaged = list(_damaged()) if verify else []
-    healthy = len(damaged) <= 1  # the last row is the count
+    healthy, extras = True, list[Part]()
     for extra, packages in _extras().items():
         missing = [package for package in packages if not _installed(package)]
         healthy &= bool(extra) or not missing
         advice = f"pip install 'lexbench{f'[{extra}]' if extra else ''}'" if missing else ""
-        damaged.append(Part(extra or "core", f"missing: {', '.join(missing)}" if missing else "complete", advice))
-    return Health(parts=[*parts, *damaged], healthy=healthy)
-
-
-def _damaged() -> Iterator[Part]:
-    """Yield each damaged artifact of the store, and how many are intact."""
-    store, intact, damaged = Store(), 0, 0
-    for folder in finished_folders(store):
-        if damage := next(store.damage(folder, thoroughly=True), None):
-            damaged += 1
-            yield Part(f"{folder.parent.name}/{folder.name}", damage, f"remove {folder}; it is made again when needed")
-        else:
-            intact += 1
-    yield Part("artifacts", f"{intact:,} of {intact + damaged:,} are intact")
+        extras.append(Part(extra or "core", f"missing: {', '.join(missing)}" if missing else "complete", advice))
+    return Health(parts=[*parts, *extras], healthy=healthy)
 
 
 def _extras() -> dict[str, list[str]]:

@@ -60,12 +60,12 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(path.suffixes) if suffix not in COMPRESSED), "").lower()
 
 
-def rows(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
+def rows(path: Path, table: Table, kind: str = "") -> Iterator[tuple[int, Row]]:
     """Yield the number of the line, from 1, and the row of each line; of Parquet and JSON, the number of the row.
 
-    Blank lines are skipped.
+    Blank lines are skipped. *kind* is the ending that decides the format; default: that of the name.
     """
-    kind = ending(path)
+    kind = kind or ending(path)
     if kind == ".parquet":
         return enumerate(_parquet(path), 1)
     if kind == ".json":

@@ -3,8 +3,6 @@
 The clock stands still while loops are compiled, because that is done once per machine.
 """
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,10 +17,6 @@ from lexbench.storage import atomic, environment
 from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 
 M = TypeVar("M", bound="Measurement")
-
-
-# Each thread has a list `starts` in it: the start of each block that is being timed, plus the time of the blocks inside it.
-_running = threading.local()
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +39,7 @@ class ArtifactMeasurement(Measurement, frozen=True, kw_only=True):
 
 @dataclass
 class Stopwatch:
-    """Measures wall time by step. Time inside a nested block does not count for the outer block as well."""
+    """Measures wall time by step."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -55,17 +49,12 @@ class Stopwatch:
 
     @contextmanager
     def time(self, step: str) -> Iterator[None]:
-        """Add the time of the block to *step*, without that of blocks inside it."""
-        starts: list[float] = vars(_running).setdefault("starts", [])
-        start = _clock()
-        starts.append(start)
+        """Add the time of the block to *step*."""
+        start = compiling.clock()
         try:
             yield
         finally:
-            end, began = _clock(), starts.pop()
-            self.seconds[step] = self.seconds.get(step, 0.0) + end - began
-            if starts:  # the outer block must not count this block's time
-                starts[-1] += end - start
+            self.seconds[step] = self.seconds.get(step, 0.0) + compiling.clock() - start
 
     def add(self, part: Path) -> None:
         """Include the times of an artifact that this one is made from, and of the artifacts that it was made from."""
@@ -91,11 +80,6 @@ class Stopwatch:
         values = msgspec.to_builtins(content)
         del values["sha256"]
         atomic.write_json(draft / MEASURED, {**values, "sha256": digest(values)})
-
-
-def _clock() -> float:
-    """Return the time in seconds, without those of compilation in this process."""
-    return time.perf_counter() - compiling.seconds()
 
 
 def read_measurement(folder: Path) -> Measurement:

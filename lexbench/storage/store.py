@@ -17,10 +17,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from uuid import uuid4
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
@@ -31,6 +32,8 @@ _DRAFT = ".draft"
 _CHECKED = "checked"  # for each artifact, the state of its files when they were last found intact
 _NAMES = "names"
 _PLACES = "places"  # paths of datasets in folders of the user, by the digests of their results
+_SESSIONS = "sessions"  # a store for each process that makes what no other one can use
+_LOCK = "alive.lock"
 _LITTER = 3600  # age in seconds from which a temporary file in a shared draft counts as left by a killed process
 
 
@@ -62,8 +65,8 @@ def keep_traceback(name: str, text: str, root: Path | None = None) -> Path | Non
 
 
 @dataclass(frozen=True)
-class Draft:
-    """An artifact that is finished or being made."""
+class Slot:
+    """The place of an artifact that is finished or being made."""
 
     folder: Path  # finished, or the name that it will have
     unfinished: Path | None = None  # the folder to fill; None if *folder* is finished
@@ -154,7 +157,7 @@ class Store:
     @contextmanager
     def draft(
         self, kind: str, label: str, facts: KeyFacts, *, resumable: bool = False, shared: bool = False, anew: bool = False
-    ) -> Iterator[Draft]:
+    ) -> Iterator[Slot]:
         """Yield the artifact: finished, or to be filled by the block, after which it is finished.
 
         The folder's name begins with *label*, for people; it decides nothing. With *resumable* the block finds the files that
@@ -163,13 +166,13 @@ class Store:
         """
         if not anew and (folder := self.finished(kind, facts)):
             self._trust(folder)
-            yield Draft(folder)
+            yield Slot(folder)
             return
         self._check_writable()
         with self._locked(kind, digest(facts), label):
             if not anew and (folder := self._mended(kind, facts)):  # another process made it while this one waited
                 self._trust(folder)
-                yield Draft(folder)
+                yield Slot(folder)
                 return
             target, unfinished = self._places(kind, label, facts)
             if not resumable:
@@ -177,7 +180,7 @@ class Store:
             unfinished.mkdir(parents=True, exist_ok=True)
             _sweep(unfinished, older=_LITTER if shared else 0)
             try:
-                yield Draft(target, unfinished)
+                yield Slot(target, unfinished)
             except BaseException:
                 if not resumable:  # no other process could continue it, and it may be large
                     shutil.rmtree(unfinished, ignore_errors=True)
@@ -191,26 +194,26 @@ class Store:
             self._note_checked(target, Manifest.read(target).state(target))
             self._intact.add(target)
 
-    def shared_draft(self, kind: str, label: str, facts: KeyFacts) -> Draft:
+    def shared_draft(self, kind: str, label: str, facts: KeyFacts) -> Slot:
         """Return the artifact: finished, or to be filled by several processes at once, on any machines.
 
         They must write the same bytes under the same names. None of them finishes it: `draft` does, when all files are there.
         """
         if folder := self.finished(kind, facts):
             self._trust(folder)
-            return Draft(folder)
+            return Slot(folder)
         self._check_writable()
         target, unfinished = self._places(kind, label, facts)
         unfinished.mkdir(parents=True, exist_ok=True)
-        return Draft(target, unfinished)
+        return Slot(target, unfinished)
 
     def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> AbstractContextManager[None]:
         """Lock *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until the block has ended."""
         return self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}")
 
-    def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None], *, anew: bool = False) -> Path:
-        """Return the artifact. *work* is called with the folder to fill if it is not there yet, or to be made *anew*."""
-        with self.draft(kind, label, facts, anew=anew) as draft:
+    def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None]) -> Path:
+        """Return the artifact. *work* is called with the folder to fill if it is not there yet."""
+        with self.draft(kind, label, facts) as draft:
             if draft.unfinished:
                 work(draft.unfinished)
         return draft.folder
@@ -288,6 +291,40 @@ class Store:
         if not (self.root / "results").is_dir():
             self._check_writable()
 
+    def remove(self, folder: Path) -> None:
+        """Remove the folder of an artifact, and what was remembered of it."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self._intact.discard(folder)
+        with suppress(OSError):
+            self._checked(folder).unlink(missing_ok=True)
+
+    # ---- what only one process can use
+
+    def session(self) -> "Session":
+        """Return a store inside this one for what only this process can use; `close` removes it."""
+        self._check_writable()
+        with self._sessions_locked():
+            root = self.root / _SESSIONS / uuid4().hex
+            root.mkdir(parents=True)
+            return self._session(root)
+
+    def dead_sessions(self) -> "list[Session]":
+        """Return the sessions of processes that were killed, so that they can be closed."""
+        dead = []
+        with self._sessions_locked():
+            for root in (self.root / _SESSIONS).glob("*"):
+                with suppress(Timeout, OSError):  # its process is alive, or has just removed it
+                    dead.append(self._session(root))
+        return dead
+
+    def _session(self, root: Path) -> "Session":
+        lock = FileLock(root / _LOCK, thread_local=False)
+        lock.acquire(timeout=0)
+        return Session(replace(self, root=root, _intact=set()), lock)
+
+    def _sessions_locked(self) -> AbstractContextManager[object]:
+        return FileLock(self.root / "locks" / f"{_SESSIONS}.lock")
+
     def _check_writable(self) -> None:
         """Raise CannotStart if nothing can be written into the store."""
         try:
@@ -298,15 +335,6 @@ class Store:
         if reason:
             raise CannotStart(f"cannot write to the store {self.root} ({reason}); set LEXBENCH_STORE to another folder")
 
-    def bytes_used(self) -> int:
-        """Return the bytes of everything in the store."""
-        total = 0
-        for folder, _, names in os.walk(self.root):  # skips folders that another process renames meanwhile
-            for name in names:
-                with suppress(OSError):  # or files that it removes
-                    total += Path(folder, name).stat().st_size
-        return total
-
     def check_disk(self, needed: int) -> None:
         """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
         disk = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
@@ -316,6 +344,23 @@ class Store:
                 f"about {readable_bytes(needed)} will be written to {self.root} and {readable_bytes(free)} are free; "
                 "free some, or set LEXBENCH_STORE to a folder on another disk"
             )
+
+
+@dataclass(frozen=True)
+class Session:
+    """A store that only one process can use, which holds its lock. The operating system frees the lock if it is killed."""
+
+    store: Store
+    lock: BaseFileLock
+
+    def artifacts(self) -> "list[Path]":
+        """Return the folders of its artifacts, also of unfinished ones."""
+        return [*finished_folders(self.store), *self.store.root.glob(f"*/*{_DRAFT}")]
+
+    def close(self) -> None:
+        """Remove everything in it."""
+        self.lock.release()
+        shutil.rmtree(self.store.root, ignore_errors=True)
 
 
 def _sweep(draft: Path, older: float = 0) -> None:

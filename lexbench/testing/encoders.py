@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench import plugins
-from lexbench.runner import systems
+from lexbench.artifacts.describe import describe, is_lasting
 from lexbench.types import Codes, Document, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of
 
@@ -191,34 +191,34 @@ class EncoderContract:
 
     def test_runtime_settings(self, encoder: Any, case: EncoderCase) -> None:
         """`runtime` settings, numbers and switches, change no vector except for rounding, and no key."""
-        expected, key = [rows(vectors) for vectors in both(encoder)], systems.describe(encoder)
+        expected, key = [rows(vectors) for vectors in both(encoder)], describe(encoder)
         tried = _other_values(encoder, "runtime")
         for settings in tried:
             other = case.make(**settings)
             assert all(close(rows(vectors), texts) for vectors, texts in zip(both(other), expected, strict=True)), settings
-            assert systems.describe(other) == key, settings
+            assert describe(other) == key, settings
         if not tried:
             pytest.skip("it has no numbers or switches as `runtime` settings")
 
     def test_search_settings(self, encoder: Any, case: EncoderCase) -> None:
         """`at_search` settings, numbers and switches, change no document vector, and only the key of the system."""
-        expected, key = content(document_vectors(encoder, DOCUMENTS)), systems.describe(encoder, index=True)
+        expected, key = content(document_vectors(encoder, DOCUMENTS)), describe(encoder, index=True)
         tried = _other_values(encoder, "search")
         for settings in tried:
             other = case.make(**settings)
             assert content(document_vectors(other, DOCUMENTS)) == expected, settings
-            assert systems.describe(other, index=True) == key, settings
-            assert systems.describe(other) != systems.describe(encoder), settings
+            assert describe(other, index=True) == key, settings
+            assert describe(other) != describe(encoder), settings
         if not tried:
             pytest.skip("it has no numbers or switches as `at_search` settings")
 
     def test_key(self, case: EncoderCase) -> None:
         """Its key identifies its vectors in other sessions, and is the same each time."""
-        key = systems.describe(case.make())
+        key = describe(case.make())
 
-        assert systems.is_reusable(key)
-        assert systems.describe(case.make()) == key
-        assert systems.describe(case.make(), index=True) == systems.describe(case.make(), index=True)
+        assert is_lasting(key)
+        assert describe(case.make()) == key
+        assert describe(case.make(), index=True) == describe(case.make(), index=True)
 
     def test_files(self, case: EncoderCase) -> None:
         """The same files in another place give the same key and vectors, and other files give others."""
@@ -228,9 +228,9 @@ class EncoderContract:
             pytest.skip("there is no second set of files")
         encoder, moved, changed = case.make(), case.make(**case.moved), case.make(**case.changed)
 
-        assert systems.describe(moved) == systems.describe(encoder)
+        assert describe(moved) == describe(encoder)
         assert [content(vectors) for vectors in both(moved)] == [content(vectors) for vectors in both(encoder)]
-        assert systems.describe(changed) != systems.describe(encoder)
+        assert describe(changed) != describe(encoder)
         assert [content(vectors) for vectors in both(changed)] != [content(vectors) for vectors in both(encoder)]
 
     def test_workers(self, case: EncoderCase) -> None:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from lexbench import registry
+from lexbench.artifacts.describe import describe
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
 from lexbench.plugins import Encoder, Executor, Worker
 from lexbench.progress import Progress
-from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
 from lexbench.testing._letters import Letters, Sum
 from lexbench.types import Corpus, Document, Kind
@@ -73,13 +73,13 @@ class ExecutorContract:
     def test_bytes_are_those_of_here(self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path) -> None:
         """Each shard has the same bytes as in this process, and progress counts each document once."""
         encoder = Letters()
-        described = systems.describe(encoder, index=True)
+        described = describe(encoder, index=True)
         done = encoded(executor, encoder, corpus, tmp_path)
 
         assert isinstance(executor, Executor)
         assert done.files == serial
         assert sum(done.progress.done) == DOCUMENTS
-        assert systems.describe(encoder, index=True) == described, "the key facts of the encoder have changed"
+        assert describe(encoder, index=True) == described, "the key facts of the encoder have changed"
 
     def test_only_requested_shards_are_written(self, executor: Any, corpus: Corpus, tmp_path: Path) -> None:
         """Two of five shards, with a vector per token, are written; no other file is touched."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from lexbench.artifacts.describe import describe, is_lasting
 from lexbench.plugins import Judge
-from lexbench.runner import systems
 from lexbench.types import Document
 
 QUERY = "sparse retrieval with a vocabulary"
@@ -51,4 +51,4 @@ class JudgeContract:
 
     def test_its_key_is_reusable(self, judge: Any) -> None:
         """Its key identifies the same judge in other sessions."""
-        assert systems.is_reusable(systems.describe(judge))
+        assert is_lasting(describe(judge))

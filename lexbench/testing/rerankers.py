@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lexbench.artifacts.describe import describe, is_lasting
 from lexbench.plugins import Reranker
-from lexbench.runner import systems
 from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "w7", "", "sparse retrieval", "dense " * 300]
@@ -57,4 +57,4 @@ class RerankerContract:
 
     def test_its_key_is_reusable(self, reranker: Any) -> None:
         """Its key identifies its scores in other sessions."""
-        assert systems.is_reusable(systems.describe(reranker))
+        assert is_lasting(describe(reranker))

@@ -1,16 +1,19 @@
 """The contract of retrievers, on seven documents in a store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import INDEX, Scorer, Search
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
-from lexbench.progress import Progress
-from lexbench.runner.artifacts import Artifacts, Workspace
-from lexbench.storage.artifact_folder import Manifest
+from lexbench.storage.artifact_folder import KeyFacts, Manifest
+from lexbench.storage.drafting import Draft
+from lexbench.storage.node import Parts, Place, open_at
 from lexbench.storage.store import Store
 from lexbench.types import Document
 
@@ -25,14 +28,53 @@ TEXTS = {
 }
 
 
-def artifacts(path: Path, texts: Mapping[str, str] = TEXTS) -> Artifacts:
-    """Return the artifacts of a corpus of *texts*, by id, in the store at *path*. They are the `BuildContext` of retrievers."""
+class GivenTexts(StoredTexts):
+    """A corpus of texts by id."""
 
-    def write(draft: Path) -> None:
-        write_corpus((Document(doc_id, text) for doc_id, text in texts.items()), draft)
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
 
-    store = Store(path)
-    return Artifacts(StoredCorpus(store.produce("corpora", "corpus", texts, write)), "corpus", Workspace(store, Progress()))
+    def label(self) -> str:
+        """Return a name."""
+        return "corpus"
+
+    def facts(self) -> KeyFacts:
+        """Return the texts."""
+        return {"texts": dict(self._texts)}
+
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Write the corpus."""
+        write_corpus((Document(doc_id, text) for doc_id, text in self._texts.items()), draft.folder)
+
+
+class Bench:
+    """A corpus of *texts* by id in the store at *path*, and what retrievers make of it."""
+
+    def __init__(self, path: Path, texts: Mapping[str, str] = TEXTS) -> None:
+        self.graph, self.texts = Graph(Store(path)), GivenTexts(texts)
+
+    @property
+    def corpus(self) -> StoredCorpus:
+        """The corpus."""
+        return self.graph.open(self.texts)
+
+    def searcher(self, retriever: Any) -> Any:
+        """Make everything that a retriever needs, and open it."""
+        return self.graph.open(Search(self.texts, retriever))
+
+    def scorer(self, retriever: Any) -> Any:
+        """Make everything that a retriever needs to score given documents, and open it."""
+        return self.graph.open(Scorer(self.texts, retriever))
+
+    def index(self, retriever: Any) -> Path:
+        """Make the index that a retriever searches; return its folder."""
+        place = self.graph.place(Search(self.texts, retriever)).parts[INDEX]
+        assert place.stored is not None
+        return place.stored.folder
+
+    def manifests(self, retriever: Any) -> list[Manifest]:
+        """Make everything that a retriever needs; return the manifest of each artifact."""
+        return [Manifest.read(one.folder) for one in self.graph.place(Search(self.texts, retriever)).artifacts().values()]
 
 
 def found(searcher: Any, corpus: StoredCorpus, query: str, k: int = 10) -> list[str]:
@@ -58,19 +100,21 @@ class RetrieverContract:
         return self.plugin
 
     @pytest.fixture
-    def context(self, tmp_path: Path) -> Artifacts:
-        """Write a corpus of seven documents into a store; position 0 is d7, the largest id."""
-        return artifacts(tmp_path / "store")
+    def bench(self, tmp_path: Path) -> Iterator[Bench]:
+        """Yield a corpus of seven documents in a store; position 0 is d7, the largest id."""
+        made = Bench(tmp_path / "store")
+        with made.graph:
+            yield made
 
     @pytest.fixture
-    def corpus(self, context: Artifacts) -> StoredCorpus:
+    def corpus(self, bench: Bench) -> StoredCorpus:
         """Return the corpus."""
-        return context.corpus
+        return bench.corpus
 
     @pytest.fixture
-    def searcher(self, retriever: Any, context: Artifacts) -> Any:
+    def searcher(self, retriever: Any, bench: Bench) -> Any:
         """Build an index and open it."""
-        return retriever.open(context.index(retriever))
+        return bench.searcher(retriever)
 
     def test_matching_documents_are_found(self, searcher: Any, corpus: Any) -> None:
         """Documents with a word of the query are found, and no others; the one with most of it comes first."""
@@ -104,18 +148,24 @@ class RetrieverContract:
             assert np.array_equal(batch.docs[row][:width], alone.docs[0])
             assert np.array_equal(batch.docs[row], batch.docs[row + 145])
 
-    def test_the_folder_is_complete(self, retriever: Any, context: Artifacts, tmp_path: Path) -> None:
-        """An index answers the same after its store was moved."""
-        index = context.index(retriever)
-        before = found(retriever.open(index), context.corpus, "quick fox")
+    def test_the_folders_are_complete(self, retriever: Any, bench: Bench, tmp_path: Path) -> None:
+        """What was made answers the same in another process, after its store was moved."""
+        search = Search(bench.texts, retriever)
+        before, place = found(bench.searcher(retriever), bench.corpus, "quick fox"), bench.graph.place(search).written()
         (tmp_path / "store").rename(tmp_path / "elsewhere")
-        moved = retriever.open(tmp_path / "elsewhere" / index.relative_to(tmp_path / "store"))
+        moved = open_at(search, Place.read(_moved(place, str(tmp_path / "store"), str(tmp_path / "elsewhere"))))
 
-        assert found(moved, context.corpus, "quick fox") == before
+        assert found(moved, bench.corpus, "quick fox") == before
 
     def test_two_builds_are_the_same_bytes(self, retriever: Any, tmp_path: Path) -> None:
         """If the retriever is `deterministic`, two builds write the same files."""
         if not retriever.deterministic:
             pytest.skip("it is not `deterministic`")
-        one, other = (Manifest.read(artifacts(tmp_path / name).index(retriever)) for name in "ab")
+        one, other = (Bench(tmp_path / name).manifests(retriever) for name in "ab")
         assert one == other
+
+
+def _moved(place: Any, before: str, after: str) -> Any:
+    """Return a written place in another store."""
+    folder, parts = place
+    return [folder.replace(before, after, 1), {name: _moved(part, before, after) for name, part in parts.items()}]

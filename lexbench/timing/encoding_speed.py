@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lexbench import devices, notation
+from lexbench import compiling, devices, notation
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.models.local_model import DTYPES
@@ -119,7 +119,7 @@ def speeds(
 
 def measure(task: EncodingTask) -> None:
     """Measure the encoder of *task* in this process and write its `Speed`."""
-    start = time.perf_counter()
+    start = compiling.clock()
     encoder = next(systems.encoded_leaves(systems.system(task.system).retriever)).encoder
     if task.runtime != OWN:
         from lexbench.timing import other_runtimes
@@ -141,7 +141,7 @@ def measure(task: EncodingTask) -> None:
 
     encoder.encode_query(task.queries[:1])
     devices.wait_for_gpus()
-    first_answer = time.perf_counter() - start
+    first_answer = compiling.clock() - start
     encode(task.documents if devices.used_gpus() else task.documents[:_WARM_UP])  # a GPU also prepares each shape of batches
     devices.reset_peak_gpu_memory()
     rounds = [len(task.documents) / seconds(lambda: encode(task.documents)) for _ in range(_ROUNDS)]

@@ -21,15 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from lexbench import devices
+from lexbench import compiling, devices
+from lexbench.artifacts.corpora import StoredTexts
+from lexbench.artifacts.searches import Search
+from lexbench.artifacts.turns import on_workers
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.results import LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, STAGES
 from lexbench.runner import systems
-from lexbench.runner.search import joined
 from lexbench.storage import atomic
+from lexbench.storage.drafting import joined
+from lexbench.storage.node import Place, open_at
 from lexbench.timing import machine, protocol
 from lexbench.timing.other_queries import OtherQueries
 from lexbench.timing.stored_timings import Durations
@@ -62,20 +66,20 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     """
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
-    # Open the index and answer the first query, which may import and compile; both are timed apart from the passes.
+    # Open the index and answer the first query, which may import modules; both are timed apart from the passes.
     seconds, memory = {}, {}
-    begin = time.perf_counter()
+    begin = compiling.clock()
     retriever = with_threads(own or _retriever(task), task.threads)
-    searcher = retriever.open(Path(task.index))
-    seconds["open"] = time.perf_counter() - begin
-    queries = [Query(*query) for query in task.queries]
+    searcher = open_at(Search(StoredTexts(), retriever), Place.read(task.place))
+    seconds["open"] = compiling.clock() - begin
+    queries = task.queries
     others = OtherQueries(queries)
     size = 1 if task.single else min(searcher.queries_at_a_time, len(queries))
     encode, inputs = _inputs(searcher, task, list(enumerate(queries)), size)
     _, mixed = _inputs(searcher, task, others.numbered(shift=1), size)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(task.threads)
-    work = Work(encode, searcher.search, inputs, task.k)
+    work = TimedCalls(encode, searcher.search, inputs, task.k)
     warming, seconds["first_query" if task.single else "first_block"] = first_answer(work, mixed)
     memory["peak_open"] = machine.peak_memory()
 
@@ -106,7 +110,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
 
     # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
     by_number = dict(enumerate(answers))
-    idle_work = Work(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
+    idle_work = TimedCalls(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
     idle = [run_pass(idle_work, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
@@ -149,9 +153,9 @@ def measure_imports(task: protocol.Baseline) -> None:
 
 def _retriever(task: protocol.Task) -> Any:
     """Return the retriever of a task, made from its expression."""
-    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
+    retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
-    return systems.on_workers(retriever, workers, lambda _line: None) if workers else retriever
+    return on_workers(retriever, workers, lambda _line: None)
 
 
 def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
@@ -160,8 +164,13 @@ def _circumstances(retriever: Any, *, own: bool) -> Iterator[tuple[str, str]]:
         yield "in process", "timed in the process that has the object, not in a fresh one"
     if names := devices.used_gpu_names():
         yield "gpu", f"{', '.join(names)} computed: it is compared only with what the same GPU computed"
-    if who := ", ".join(sorted({one.elsewhere for one in systems.trained_members(retriever) if one.elsewhere})):
-        yield "elsewhere", f"{who} answers: the round trip is included, and its processor time is not in CPU/wall"
+    members = list(systems.trained_members(retriever))
+    engines = [leaf.engine for leaf in systems.encoded_leaves(retriever)]
+    who = {one.elsewhere for one in members} | {"a server" for one in (*members, *engines) if one.remote}
+    if named := ", ".join(sorted(who - {""})):
+        yield "elsewhere", f"{named} answers: the round trip is included, and its processor time is not in CPU/wall"
+    if any(getattr(one, "looks_up", False) for one in members):
+        yield "no encoding", "its queries are not encoded: their vectors are looked up in a file"
 
 
 def _to_the_end(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,7 +233,7 @@ def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
 # ---- the timed loops: between two readings of the clock there is only the call that is timed -------------------------------
 
 
-class Work(NamedTuple):
+class TimedCalls(NamedTuple):
     """The calls to time: *encode* each of *inputs*, then *search* for *k* documents."""
 
     encode: Callable[[Any], Any]
@@ -247,7 +256,7 @@ class Pass(NamedTuple):
         return float(np.median(self.durations[-1]))
 
 
-def run_pass(work: Work, order: NDArray[np.int64]) -> Pass:
+def run_pass(work: TimedCalls, order: NDArray[np.int64]) -> Pass:
     """Time every input once, in *order*."""
     encode, search, inputs, k = work.encode, work.search, work.inputs, work.k
     clock = time.perf_counter_ns
@@ -273,21 +282,21 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     return np.random.default_rng([protocol.SEED, number]).permutation(inputs)
 
 
-def first_answer(work: Work, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
+def first_answer(work: TimedCalls, others: Sequence[Any]) -> tuple[Sequence[Any], float]:
     """Answer the first query. Returns the inputs of the warm-up: *others*, if the system takes them; and the seconds."""
     for inputs in (others, work.inputs):
-        begin = time.perf_counter()
+        begin = compiling.clock()
         try:
             if inputs:
                 work.search(work.encode(inputs[0]), work.k)
-                return inputs, time.perf_counter() - begin
+                return inputs, compiling.clock() - begin
         except LexbenchError:  # e.g. it reads the vectors of queries from files
             if inputs is work.inputs:
                 raise
     raise LexbenchError("there are no queries to time")
 
 
-def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
+def warm_up(work: TimedCalls, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
     while len(passes) < MOST_WARM_UP:
@@ -299,7 +308,7 @@ def warm_up(work: Work, report_pass: Callable[[], None]) -> list[Pass]:
     return passes
 
 
-def seen_again(work: Work) -> float:
+def seen_again(work: TimedCalls) -> float:
     """Return how many times as long queries take that a system has not seen as the second time; 0 if there are none.
 
     A few queries are asked twice before the next few, so that other processes slow both times down. The median over all
@@ -313,7 +322,7 @@ def seen_again(work: Work) -> float:
     return float(np.median(ratios[protocol.FEW :] or ratios)) if ratios else 0.0
 
 
-def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
+def timed_passes(work: TimedCalls, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
     """Return five passes, or as many as fit into *seconds*; *first* is the number of the first one's order.
 
     Garbage collection is off meanwhile, and existing objects are left out of later collections.

@@ -31,5 +31,6 @@ class OtherQueries:
             texts = (" ".join([*mixed[turn:], *mixed[:turn]]) for turn in range(len(mixed)))
             if text := next((text for text in texts if text not in self._seen), ""):
                 self._seen.add(text)
-                made.append((number, Query(f"{self._queries[number].query_id}~{shift}", text)))
+                query = self._queries[number]
+                made.append((number, query._replace(query_id=f"{query.query_id}~{shift}", text=text)))
         return made

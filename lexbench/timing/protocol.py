@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,9 +18,9 @@ from lexbench.errors import LexbenchError
 from lexbench.results import OFFLINE, SINGLE
 from lexbench.storage import atomic
 from lexbench.storage.environment import cores
-from lexbench.types import Document
+from lexbench.types import Document, Query
 
-VERSION = 7  # raise it when the way of measuring, or what is stored, changes
+VERSION = 8  # raise it when the way of measuring, or what is stored, changes
 STEADY = 0.02  # the warm-up ends when the medians of two passes in a row differ by less
 FEW = 8  # unseen queries that are asked twice before the next ones
 SEED = 42  # of the order of queries
@@ -48,8 +48,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
 
     system: str  # expression
     weights: list[list[float]] = []  # chosen weights, in the order of the fusions that have weights to choose
-    index: str  # folder
-    queries: list[tuple[str, str]]  # ids and texts
+    place: Any  # of what is searched, see `lexbench.storage.node.Place`
+    dataset: str = ""  # its id, because a model may have a prompt for it
+    queries: list[Query]
     own: list[int] = []  # for each query, the position of the document that searches leave out; [] for none
     k: int
     threads: int

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from lexbench.results import MOST_OVERHEAD, ONE_THREAD, SINGLE, STAGES, Latency, Timing
-from lexbench.storage.artifact_folder import digest, key_facts_of
+from lexbench.results import MOST_OVERHEAD, ONE_THREAD, SINGLE, STAGES, Latency, Results, Timing
+from lexbench.storage.artifact_folder import digest
+from lexbench.storage.node import Stored
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, VERSION, Facts
 from lexbench.types import Hits
@@ -146,19 +147,30 @@ def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
     return less | {"baseline": sum(baseline.values())}
 
 
-def timings_of_run(store: Store, key: str) -> list[Timing]:
-    """Return every intact timing of the run with that key, on any machine.
+def timings_of_run(store: Store, run: str) -> list[Timing]:
+    """Return every intact timing of the run with that kind and key, on any machine.
 
     Timings that lack a process, or were measured by another protocol, are left out.
     """
     processes: dict[str, dict[int, Path]] = {}
     wanted: dict[str, int] = {}  # how many processes each timing has, by the digest of its other key facts
     for file in finished_files(store, "timings", CONDITIONS_FILE):
-        facts = key_facts_of(file.parent)
+        facts = Stored(file.parent).facts
         number = int(facts.pop("process"))
-        if (facts["run"], facts["protocol"]) == (key, VERSION):
+        if (facts["run"], facts["protocol"]) == (run, VERSION):
             timing = digest(facts)
             processes.setdefault(timing, {})[number] = file.parent
             wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     return [read_timing([found[number] for number in sorted(found)]) for found in whole]
+
+
+def with_timings(results: Results, store: Store) -> Results:
+    """Return *results* with the timings of their runs in *store*, where they have none."""
+    entries = []
+    for entry in results.entries:
+        found = (
+            timings_of_run(store, Stored(entry.run).name) if isinstance(entry.run, Path) and not entry.result.timings else []
+        )
+        entries.append(entry._replace(result=msgspec.structs.replace(entry.result, timings=found)) if found else entry)
+    return Results(entries, failures=results.failures, session=results.session)

@@ -4,7 +4,7 @@ The timed passes must return the documents of the untimed run, so no system can 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,21 +12,28 @@ from functools import cache, partial
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.searches import Search
+from lexbench.artifacts.turns import on_workers
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.errors import CannotStart
 from lexbench.executors import written
+from lexbench.plugins import Executor, has
 from lexbench.registry import replace_plugins
 from lexbench.results import SINGLE, Timing
 from lexbench.runner.jobs import Outcome, failure
 from lexbench.runner.plan import Job
-from lexbench.runner.search import DatasetRunner, MadeRun, own_positions, read_run
+from lexbench.runner.search import SystemRun, own_positions
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
-from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, own_folders, sizes
+from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts
+from lexbench.storage.drafting import Draft
 from lexbench.storage.environment import cores
+from lexbench.storage.node import Node, Parts, Stored
 from lexbench.timing import protocol
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights, measure_here
@@ -49,15 +56,15 @@ class Timer:
 
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* has no search to time, or gets the whole corpus with each query."""
-        if system.retriever.finished:
+        if not has(system.retriever, "open"):
             raise CannotStart(f"{system.name} is a finished run, so there is no search to time")
         if getattr(system.retriever, "takes_corpus", False):
             raise CannotStart(
                 f"{system.name} gets the corpus with every query, so its time is not that of a search: leave out time"
             )
 
-    def __call__(self, outcomes: Sequence[Outcome], runner: DatasetRunner) -> Iterator[Outcome]:
-        """Time the systems of *outcomes* on the dataset of *runner*, and yield each outcome with its timings.
+    def __call__(self, outcomes: Sequence[Outcome], graph: Graph) -> Iterator[Outcome]:
+        """Time the systems of *outcomes*, which are of one dataset, and yield each outcome with its timings.
 
         Each round has one process per system, every second round in the opposite order. If something slows the machine down
         for a while, it slows all systems down, and the range over a system's processes shows it. An outcome whose timing fails
@@ -65,61 +72,58 @@ class Timer:
         """
         failed: dict[int, str] = {}
         timings: dict[int, list[Timing]] = {}
+        measurements: dict[int, list[list[TimedRun]]] = {}  # of each outcome, by k and scenario, the processes
 
         @contextmanager
         def errors_kept(number: int) -> Iterator[None]:
             try:
                 yield
             except Exception as error:  # noqa: BLE001 - see jobs.failure
-                failed[number] = str(failure(error, outcomes[number].job, runner.store).error)
+                failed[number] = str(failure(error, outcomes[number].job, graph.store).error)
 
         for number, outcome in enumerate(outcomes):
             with errors_kept(number):
                 self.check(outcome.job.system)
+                measurements[number] = list(self._measurements(outcome, graph))
         for turn in range(self.settings.processes):
             for number in sorted(range(len(outcomes)), reverse=turn % 2 == 1):
                 with errors_kept(number):
-                    if number not in failed:
-                        self._measure(outcomes[number], runner, turn)
+                    for processes in measurements[number] if number not in failed else ():
+                        for process in processes[turn : turn + 1]:
+                            (graph.make_anew if self.settings.again else graph.stored)(process)
         for number, outcome in enumerate(outcomes):
             with errors_kept(number):
                 if number not in failed:
-                    timings[number] = [read_timing(one.folders()) for one in self._measurements(outcome, runner)]
+                    folders = ([graph.stored(process).folder for process in every] for every in measurements[number])
+                    timings[number] = list(map(read_timing, folders))
             result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings.get(number, []))
             yield replace(outcome, result=result, untimed=failed.get(number))
 
-    def _measure(self, outcome: Outcome, runner: DatasetRunner, number: int) -> None:
-        """Time process *number* (from 0) of each scenario with that many processes, unless this machine has done so before."""
-        for one in self._measurements(outcome, runner):
-            if number < one.processes:
-                label = f"{runner.dataset.contract.id} {one.job.system.name} {one.scenario}"
-                folder = runner.store.produce(STAGE, label, one.key_facts(number), one.write, anew=self.settings.again)
-                if not one.job.system.reusable:
-                    runner.workspace.unshared.append(folder)
-
-    def _measurements(self, outcome: Outcome, runner: DatasetRunner) -> Iterator["_Measurement"]:
-        """Yield a measurement for each k and each scenario."""
-        assert outcome.system is not None  # `check` has refused systems without a search
-        assert outcome.made is not None
-        parts = outcome.job, outcome.system, outcome.made, runner, self.settings
-        depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
-        deepest = outcome.job.depth + runner.drops_self_matches  # with self-matches, one document more is asked for
+    def _measurements(self, outcome: Outcome, graph: Graph) -> "Iterator[list[TimedRun]]":
+        """Yield the processes for each k and each scenario."""
+        assert outcome.run is not None  # `check` has refused systems without a search
+        run, depths = outcome.run, self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        deepest = run.depth + run.data.drops_self_matches  # with self-matches, one document more is asked for
         for k, (scenario, threads) in product(depths, protocol.scenarios(self.settings).items()):
-            yield _Measurement(*parts, scenario, threads, deepest if k is None else k)
+            single = scenario == SINGLE and outcome.job.system.expression is not None
+            count = self.settings.processes if single else 1
+            asked = _Asked(
+                outcome.job, run, self.settings, scenario, threads, deepest if k is None else k, count, graph.executor
+            )
+            yield [TimedRun(asked, number) for number in range(count)]
 
 
-@dataclass(frozen=True)
-class _Measurement:
-    """One scenario of one system, for one number of documents per query."""
+class _Asked(NamedTuple):
+    """What is measured: one scenario of one system, for one number of documents per query."""
 
     job: Job
-    system: System  # with its weights chosen
-    made: MadeRun  # untimed
-    runner: DatasetRunner
+    run: SystemRun  # untimed, of the system with its weights chosen
     settings: protocol.Settings
     scenario: str
     threads: int
     k: int
+    processes: int
+    executor: Executor | None
 
     @property
     def here(self) -> bool:
@@ -127,99 +131,110 @@ class _Measurement:
         return self.job.system.expression is None
 
     @property
-    def processes(self) -> int:
-        """The number of processes to measure in."""
-        return self.settings.processes if self.scenario == SINGLE and not self.here else 1
+    def queries(self) -> list[Query]:
+        """The queries to time."""
+        return protocol.sample(self.run.data.dataset.queries, self.settings.queries)
 
-    @property
-    def _queries(self) -> list[Query]:
-        return protocol.sample(self.runner.dataset.queries, self.settings.queries)
 
-    @property
-    def _on(self) -> str:
-        """The `--on` text of the executor whose workers search, or "" if the measuring process searches."""
-        retriever, workers = self.system.retriever, self.runner.executor
-        return written(workers) if workers and self.runner.workspace.with_workers(retriever) is not retriever else ""
+@dataclass(frozen=True)
+class TimedRun(Node[None]):
+    """The durations of one process: of the first that measures this scenario, or of a later one."""
 
-    def key_facts(self, number: int) -> KeyFacts:
-        """Return the key facts of the durations of one process."""
-        where: dict[str, Any] = ({"on": self._on} if self._on else {}) | ({"here": True} if self.here else {})
-        if stated := devices_of(self.system.retriever):  # they change no answer, so the run's key has none of them
+    asked: _Asked
+    number: int
+    kind: ClassVar[str] = STAGE
+
+    def label(self) -> str:
+        """Return the dataset, the system and the scenario."""
+        asked = self.asked
+        return f"{asked.run.data.dataset.contract.id} {asked.job.system.name} {asked.scenario}"
+
+    def parts(self) -> Mapping[str, Node[Any]]:
+        """Return the untimed run, the corpus, and what is searched."""
+        run = self.asked.run
+        return {"run": run, "corpus": run.data.corpus, "system": Search(run.data.corpus, run.system.retriever)}
+
+    def facts(self) -> KeyFacts:
+        """Return everything else that a duration depends on."""
+        asked, retriever = self.asked, self.asked.run.system.retriever
+        where: dict[str, Any] = ({"on": self._on} if self._on else {}) | ({"here": True} if asked.here else {})
+        if stated := devices_of(retriever):  # they change no answer, so the run's key has none of them
             where["devices"] = stated
         return where | {
             "protocol": protocol.VERSION,
-            "run": key_of(self.made.folder),
-            "scenario": self.scenario,
-            "k": self.k,
-            "queries": len(self._queries),
-            "seconds": self.settings.seconds,
-            "processes": self.processes,
-            "process": number,
+            "scenario": asked.scenario,
+            "k": asked.k,
+            "queries": len(asked.queries),
+            "seconds": asked.settings.seconds,
+            "processes": asked.processes,
+            "process": self.number,
             "fingerprint": fingerprint(),
             "lexbench": environment.versions().get("lexbench"),
         }
 
-    def folders(self) -> list[Path]:
-        """Return the finished folder of each process. Raises LexbenchError if one has been removed."""
-        folders = [self.runner.store.finished(STAGE, self.key_facts(number)) for number in range(self.processes)]
-        if None in folders:
-            raise LexbenchError("a timing that was just measured has been removed: run the same command again")
-        return [folder for folder in folders if folder]
+    @property
+    def _on(self) -> str:
+        """The `--on` text of the executor whose workers search, or "" if the measuring process searches."""
+        retriever, workers = self.asked.run.system.retriever, self.asked.executor
+        searched_there = on_workers(retriever, workers, lambda _line: None) is not retriever
+        return written(workers) if workers and searched_there else ""
 
-    def write(self, draft: Path) -> None:
-        """Measure in a fresh process (an object: in this one), and write the durations and conditions into *draft*."""
-        named, retriever, runner, queries = self.job.system, self.system.retriever, self.runner, self._queries
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Measure in a fresh process (an object: in this one), and write the durations and conditions."""
+        asked, run, folder, corpus = self.asked, self.asked.run, draft.folder, parts["corpus"]
+        named, retriever, queries, data = asked.job.system, run.system.retriever, asked.queries, run.data
         # The last core, because the operating system works mostly on the first. Not every operating system can pin processes.
-        single = self.scenario == SINGLE
+        single = asked.scenario == SINGLE
         core = cores()[-1] if single and hasattr(os, "sched_setaffinity") else None
         task = protocol.Task(
             system=named.expression or "",
             weights=chosen_weights(named.retriever, retriever),
-            index=str(self.made.index),
-            queries=[(query.query_id, query.text) for query in queries],
-            own=own_positions(runner.corpus, queries).tolist() if runner.drops_self_matches else [],
-            k=self.k,
-            threads=self.threads,
+            place=parts.place("system").written(),
+            dataset=asked.job.contract.id,
+            queries=list(queries),
+            own=own_positions(corpus, queries).tolist() if data.drops_self_matches else [],
+            k=asked.k,
+            threads=asked.threads,
             single=single,
-            seconds=self.settings.seconds / self.processes,
+            seconds=asked.settings.seconds / asked.processes,
             core=core,
             on=self._on,
-            out=str(draft),
+            out=str(folder),
         )
-        runner.progress.start(self.job.name, self.scenario, None, "queries")
-        advance = partial(runner.progress.advance, len(queries))
-        if self.here:
+        draft.progress.start(asked.job.name, asked.scenario, None, "queries")
+        advance = partial(draft.progress.advance, len(queries))
+        if asked.here:
             measure_here(task, retriever, advance)
         else:
-            protocol.run_task(task, self.threads, advance)
-        runner.progress.end()
+            protocol.run_task(task, asked.threads, advance)
+        draft.progress.end()
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
-        facts = msgspec.json.decode((draft / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
+        facts = msgspec.json.decode((folder / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
         known = {
-            "scenario": self.scenario,
-            "threads": self.threads,
-            "k": self.k,
-            "asked_seconds": self.settings.seconds,
+            "scenario": asked.scenario,
+            "threads": asked.threads,
+            "k": asked.k,
+            "asked_seconds": asked.settings.seconds,
             "exact": all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
             "candidates": retriever.candidates,
             "queries": len(queries),
-            "disk": _disk(self.made.index),
+            "disk": _disk(parts.place("system").artifacts().values()),
             "fingerprint": fingerprint(facts.gpus),
             "machine": performance() | pinned | ({"computed_on": facts.gpus} if facts.gpus else {}),
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         baseline = _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
-        conditions = Conditions(known=known, differing=self._differing(draft), baseline=baseline)
-        atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
+        conditions = Conditions(known=known, differing=self._differing(folder, corpus, parts["run"].run), baseline=baseline)
+        atomic.write_bytes(folder / CONDITIONS_FILE, msgspec.json.encode(conditions))
 
-    def _differing(self, draft: Path) -> int:
+    def _differing(self, folder: Path, corpus: StoredCorpus, untimed: Run) -> int:
         """Return the number of queries that got other documents than in the untimed run."""
-        run = Run.from_hits([query.query_id for query in self._queries], read_hits(draft), self.runner.corpus.doc_ids)
-        drop = self.runner.drops_self_matches
-        compared = without_self_matches(run, self.job.depth).run if drop else run
-        dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(self.system.retriever)}
+        asked, drop = self.asked, self.asked.run.data.drops_self_matches
+        run = Run.from_hits([query.query_id for query in asked.queries], read_hits(folder), corpus.doc_ids)
+        compared = without_self_matches(run, asked.run.depth).run if drop else run
+        dtypes = {getattr(leaf.encoder, "dtype", "") for leaf in encoded_leaves(asked.run.system.retriever)}
         rounding = _HALF_ROUNDING if dtypes & {"bfloat16", "float16"} else _ROUNDING
-        return differing(compared, read_run(self.made.folder).run, self.k - drop, rounding)
+        return differing(compared, untimed, asked.k - drop, rounding)
 
 
 def devices_of(retriever: Any) -> list[str]:
@@ -277,11 +292,10 @@ def _import_memory(modules: frozenset[str]) -> dict[str, int]:
         return msgspec.json.decode((Path(folder) / protocol.FACTS_FILE).read_bytes(), type=dict[str, int])
 
 
-def _disk(index: Path) -> dict[str, int]:
-    """Return the bytes of each file of an index; if the index has several folders, file names begin with theirs."""
-    parts = sorted(own_folders(index))
+def _disk(read: Collection[Stored]) -> dict[str, int]:
+    """Return the bytes of each file that is searched; if several artifacts are, file names begin with theirs."""
     bytes_by_file: dict[str, int] = {}
-    for part in parts:
-        name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
-        bytes_by_file |= {name + file: size for file, size in sizes(part, ENGINE_DIR).items()}
+    for one in sorted(read, key=lambda one: one.folder):
+        name = f"{one.folder.name.rpartition('-')[0]}/" if len(read) > 1 else ""
+        bytes_by_file |= {name + file: size for file, size in one.sizes(ENGINE_DIR).items()}
     return bytes_by_file

@@ -9,6 +9,10 @@ has been put into this order.
                                                            missing; text after it is ignored. If ranks contradict the
                                                            scores, the run has a note.
     MS MARCO run    query document rank                    The rank decides.
+    scored run      query document score                   The score decides. It falls in every list.
+    tables          columns with names: see `lexbench.trec.run_tables`
+
+Lines of several runs may be in one file: each has its own tag.
 
 Written scores decrease strictly, so every tool that reads them sees our order. Comments (`#`) are skipped above the first line
 of data and never written, because pytrec_eval, ir_measures and ranx fail on them. A file whose name ends in `.gz` is written
@@ -25,19 +29,21 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError, UnknownName, listed
 from lexbench.storage.atomic import writer
-from lexbench.trec.columns import Kind, beginning, errors_name, read_columns
+from lexbench.storage.rows import ending
+from lexbench.trec.columns import NOTHING, Kind, beginning, errors_name, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
+from lexbench.trec.run_tables import is_run_table, read_run_table
 from lexbench.types import Hits
 
-RunFormat = Literal["trec", "msmarco", "scored"]
+RunFormat = Literal["trec", "msmarco", "scored", "table", "ranx"]
 Precision = Literal["double", "float32"]  # in which scores are kept and compared
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
 _SHAPES: Mapping[int, Sequence[Kind]] = {len(kinds): kinds for kinds in (_TREC, _TREC[:-1], _RANKED)}  # of lines
-_OTHERS = {".csv": "table", ".parquet": "table", ".jsonl": "table", ".json": "ranx"}  # formats that `lexbench import` reads
+_LISTED = 4  # tags in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,51 +213,140 @@ def max_passage(run: Run, mark: str) -> Run:
 
 
 def read_run(path: Path, layout: RunFormat | None = None, precision: Precision = "double") -> Run:
-    """Read a run file; scores are compared in *precision*. Without *layout*, the number of columns decides.
+    """Read the only run of a file, or the run "FILE#TAG" of several in one file. See `read_runs`.
 
-    A file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, ... in every list. Other tools
-    write (query, document, score) in the same shape; ask for such a file with the layout "scored". Raises InvalidFile if the
-    third column is neither, or if it counts down in every list, like scores made from ranks.
+    A file whose lines have several tags is one run, with a note, unless a document is repeated. Raises InvalidFile if it has
+    several runs, and names them.
     """
-    if layout is None and (form := next((form for ending, form in _OTHERS.items() if ending in path.suffixes), None)):
-        raise InvalidFile(
-            f"{path} is no run file of TREC or MS MARCO; convert it first: lexbench import {form} {quote(str(path))} NEW"
-        )
-    begin = beginning(path, _SHAPES)
+    file, tag = typed_run(path)
+    columns = _read_columns(file, layout)
+    if tag is None:
+        with errors_name(file):
+            try:
+                return columns.run(precision)
+            except LexbenchError:
+                if len(tags := columns.tags()) > 1:
+                    raise InvalidFile(f"{file} has {listed_runs(file, tags)}") from None
+                raise
+    runs = _by_tag(file, columns, precision)
+    if tag not in runs:
+        raise UnknownName(f"run in {file}:", tag, runs)
+    return runs[tag]
+
+
+def read_by_rank(path: Path) -> Run | None:
+    """Return the run of a TREC file in the order of its ranks, whatever the scores; None if its ranks are no numbers."""
+    file, tag = typed_run(path)
+    columns = _read_columns(file, None)
+    columns = columns.only(tag) if tag is not None else columns
+    if not len(columns.ranks):
+        return None
+    with suppress(ValueError, LexbenchError):
+        return columns._replace(scores=-columns.ranks.astype(np.float64)).run("double")
+    return None
+
+
+def read_runs(path: Path, precision: Precision = "double") -> dict[str, Run]:
+    """Return the runs of a file by their tags; an only run has the tag "".
+
+    The file is a TREC run, a run of MS MARCO, or a table (see `lexbench.trec.run_tables`); it may be compressed. Without names
+    of columns, a file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, ... in every list,
+    and otherwise has scores; "FILE#TAG" is one of its runs. Raises InvalidFile if it is malformed, UnknownName for the tag.
+    """
+    file, tag = typed_run(path)
+    if tag is not None:
+        return {tag: read_run(path, precision=precision)}
+    columns = _read_columns(file, None)
+    return _by_tag(file, columns, precision) if len(columns.tags()) > 1 else {"": read_run(file, precision=precision)}
+
+
+def typed_run(path: Path) -> tuple[Path, str | None]:
+    """Return the file of a run and, for "FILE#TAG", the tag of one of its runs."""
+    name, mark, tag = str(path).rpartition("#")
+    return (path, None) if not mark or path.exists() else (Path(name), tag)
+
+
+def listed_runs(file: Path, tags: Sequence[str]) -> str:
+    """Return how many runs a file has, with what to type for one of them."""
+    return f"{len(tags)} runs, by their tags {listed(tags, _LISTED)}; choose one: {quote(f'{file}#{tags[0]}')}"
+
+
+class _Columns(NamedTuple):
+    """The columns of a run file (entries,); *ranks* and *tag* are empty if there are none."""
+
+    queries: NDArray[np.bytes_]
+    documents: NDArray[np.bytes_]
+    scores: NDArray[np.float64]
+    ranks: NDArray[np.bytes_]
+    tag: NDArray[np.bytes_]
+
+    def tags(self) -> list[str]:
+        """Return the different tags, in the order of the file."""
+        first = np.unique(self.tag, return_index=True)[1]
+        return [text_of(self.tag[at]) for at in np.sort(first)]
+
+    def only(self, tag: str) -> "_Columns":
+        """Return the entries with this tag, without it."""
+        marked = self.tag == bytes_of(tag)
+        ranks = self.ranks[marked] if len(self.ranks) else self.ranks
+        return _Columns(self.queries[marked], self.documents[marked], self.scores[marked], ranks, self.tag[:0])
+
+    def run(self, precision: Precision) -> Run:
+        """Return the entries as one run. Raises LexbenchError if a document is repeated, or for a score that is not finite."""
+        run = Run.from_entries(self.queries, self.documents, self.scores, precision)
+        notes = _notes(len(run.query_ids), self.queries, self.ranks, self.scores, self.tag) if len(self.ranks) else ()
+        return replace(run, notes=tuple(notes))
+
+
+def _by_tag(file: Path, columns: _Columns, precision: Precision) -> dict[str, Run]:
+    with errors_name(file):
+        return {tag: columns.only(tag).run(precision) for tag in columns.tags()}
+
+
+def _read_columns(path: Path, layout: RunFormat | None) -> _Columns:
+    """Return the columns of a run file. Without *layout*, the names or the number of columns decide."""
+    begin = NOTHING if ending(path) == ".parquet" else beginning(path, _SHAPES)
     first = begin.fields
+    if layout in ("table", "ranx") or (layout is None and is_run_table(path, begin)):
+        table = read_run_table(path, ".json" if layout == "ranx" else "")
+        scores = np.array(table.scores, float)
+        return _Columns(encode(table.queries), encode(table.documents), scores, encode(()), encode(table.tags))
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
-        return _read_ranked(path, layout, precision)
+        return _read_ranked(path, layout)
     # trec_eval refuses the five columns query Q0 document rank score, but they are unambiguous.
     tagged = not (len(first) == len(_TREC) - 1 and first[1].upper() in (b"Q0", b"0") and first[3].isdigit())
     try:
-        queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
+        queries, documents, ranks, numbers, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], begin, more=tagged)
     except InvalidFile as error:
         raise InvalidFile(
-            f"{error}; a line of a run is: query Q0 document rank score tag; for a table with names of columns: "
-            f"lexbench import table {quote(str(path))} NEW"
+            f"{error}; a line of a run is: query Q0 document rank score tag; a table has names of columns in its first line"
         ) from None
-    with errors_name(path):
-        run = Run.from_entries(queries, documents, scores, precision)
-    notes = _notes(len(run.query_ids), queries, ranks, scores, tags[0] if tags else queries[:0])
-    return replace(run, notes=tuple(notes))
+    return _Columns(queries, documents, numbers, ranks, tags[0] if tags else queries[:0])
 
 
-def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:
-    """Read a run of three columns. With *layout* None it must be MS MARCO's."""
+def _read_ranked(path: Path, layout: RunFormat | None) -> _Columns:
+    """Return the columns of a run of three. With *layout* None, they are MS MARCO's if the third counts 1, 2, 3, ..."""
     try:
         queries, documents, numbers = read_columns(path, _RANKED)
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; for a table with names of columns: lexbench import table {quote(str(path))} NEW") from None
-    falls = (numbers[1:] < numbers[:-1])[queries[1:] == queries[:-1]]
-    counts_down = layout is None and len(falls) > 0 and bool(falls.all())
-    with errors_name(path):
-        run = Run.from_entries(queries, documents, numbers if layout == "scored" else -numbers, precision)
-    if layout != "scored" and (counts_down or not np.array_equal(-run.scores, run.ranks)):
+        raise InvalidFile(f"{error}; a table has names of columns in its first line") from None
+    ranked = layout != "scored" and _are_ranks(queries, numbers)
+    falls = (numbers[1:] <= numbers[:-1])[queries[1:] == queries[:-1]]
+    if not ranked and layout != "scored" and (layout or not len(falls) or not falls.all()):
         raise InvalidFile(
-            f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, convert the file first: "
-            f"lexbench import scored {quote(str(path))} NEW"
+            f"{path}: the third column is not the rank (1, 2, 3, … in every list) and not a score that falls; if it is a "
+            f"score, convert the file first: lexbench import scored {quote(str(path))} NEW"
         )
-    return run
+    empty = queries[:0]
+    return _Columns(queries, documents, -numbers if ranked else numbers, empty, empty)
+
+
+def _are_ranks(queries: NDArray[np.bytes_], numbers: NDArray[np.float64]) -> bool:
+    """Return whether *numbers* (entries,) are 1, 2, 3, ... in the list of each query, in any order."""
+    lists = np.unique(queries, return_inverse=True)[1]
+    order = np.lexsort((numbers, lists))
+    counted = np.arange(1, len(lists) + 1) - np.searchsorted(lists[order], lists[order])
+    return bool(np.array_equal(numbers[order], counted))
 
 
 def _notes(

@@ -61,6 +61,13 @@ def with_text_head(path, seed):
     return folder
 
 
+def with_latent_features(path, seed):
+    """Write a ModernBERT with a sparse autoencoder."""
+    from sparse_models import slideon
+
+    return models().rewrite(slideon(path), lambda state: {name: tensor * (1 + seed / 10) for name, tensor in state.items()})
+
+
 def with_query_weights(path, seed):
     """Write a BERT with a table of query weights."""
     folder = models().sparsified(models().masked_lm(path, seed=seed))
@@ -108,6 +115,24 @@ def table_case(folders):
     return case_of("static_embedding", {"model": model}, moved=moved, changed={"model": changed})
 
 
+def routed_case(folders):
+    """Return the case of a model of sentence-transformers with a Router."""
+    library = pytest.importorskip("sentence_transformers", reason="it is in the extra sentence-transformers")
+    from sentence_transformers.base.modules import Router, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    def saved(name, seed):
+        body = str(models().masked_lm(folders / f"{name}-body", seed=seed))
+        routes = ([Transformer(body), Pooling(32, pooling)] for pooling in ("mean", "cls"))
+        router = Router.for_query_document(*routes)
+        library.SentenceTransformer(modules=[router], device="cpu").save(str(folders / name), create_model_card=False)
+        return {"model": str(folders / name)}
+
+    first, changed = saved("routed", 1), saved("routed-changed", 2)
+    moved = {"model": str(shutil.copytree(first["model"], folders / "routed-moved"))}
+    return case_of("sentence_transformer", first, moved=moved, changed=changed)
+
+
 HEAD = {"titles": "pair", "text_terms": 3, "query_text_terms": 2}
 CASES = {  # by encoder: how to make its case in a folder
     "dense": lambda to: model_case("dense", to, models().masked_lm, pooling="mean"),
@@ -116,7 +141,9 @@ CASES = {  # by encoder: how to make its case in a folder
     "endpoint_sparse": lambda _to: served("endpoint_sparse", vocabulary=64),
     "inference_free": lambda to: model_case("inference_free", to, with_query_weights),
     "late_interaction": lambda to: model_case("late_interaction", to, models().colbert, mask_queries_to=16),
+    "sentence_transformer": routed_case,
     "sparse_clm": lambda to: model_case("sparse_clm", to, models().causal_lm, attention="bidirectional"),
+    "sparse_latent": lambda to: model_case("sparse_latent", to, with_latent_features, active=4),
     "sparse_mlm": lambda to: model_case("sparse_mlm", to, with_text_head, **HEAD),
     "static_embedding": table_case,
     "term_weights": lambda to: model_case("term_weights", to, models().uni_coil, expansion_length=8),

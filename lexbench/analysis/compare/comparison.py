@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.compare.claims import Claims, check_claims
 from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
+from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
     Comparison,
     ConfigDifference,
@@ -21,7 +23,7 @@ from lexbench.analysis.compare.tables import (
     MeanDifference,
     Score,
 )
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.cautions import cautions
@@ -31,16 +33,18 @@ from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.location import find_dataset
-from lexbench.errors import CommandError, listed
+from lexbench.datasets.location import find_dataset, typed_place
+from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.measures import with_threshold
 from lexbench.results import Result, Results
+from lexbench.runner.list_faults import list_notes
 from lexbench.runner.soundness import check
 from lexbench.storage.code import CODE
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
 
 _FEWEST = 2  # systems in a comparison
+_SHOWN = ("bound", "run", "documents", "short lists")  # kinds of notes about one result
 _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
@@ -51,51 +55,74 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     store: Store,
     results: Results | Path | None = None,
     datasets: Sequence[str] = (),
-    measure: str | None = None,
+    measures: Sequence[str] = (),
     margin: float | None = None,
     queries: int = 5,
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
+    runs: GivenRuns | None = None,
+    claims: Sequence[str] = (),
 ) -> Comparison:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
-    on *datasets* (default: all that every system has) by *measure* (default: the headline of the dataset's suite); with a
-    *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report;
-    *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset on which systems are
-    compared too.
+    on *datasets* (default: all that every system has) by each of *measures* (default: the headline of the dataset's suite);
+    with a *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
+    by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset
+    on which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
-    chosen = _selected(names, store, results, seeds)
+    chosen = _selected(names, store, results, seeds, runs.results if runs else {})
     if len(chosen.systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {chosen.systems[0]}")
-    typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
+    typed = {name: find_dataset(name) for name in datasets if typed_place(name) and not (runs and runs.results)}
+    if runs:  # they were scored by the judgements of one dataset
+        datasets = [runs.judged.dataset]
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     for name, located in typed.items():
         chosen = on_data(chosen, name, open_dataset(*located))
-    measures = {name: measure_of(name, measure) for name in common_datasets(chosen, wanted)}
-    compared = newest(chosen, measures)
+    shared = common_datasets(chosen, wanted)
+    # By each measure that was asked for: the measure by dataset, with the thresholds of contracts.
+    asked = [
+        {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
+        for measure in dict.fromkeys(measures or (None,))
+    ]
+    compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
     for result in compared:
         check(result)
     compared.check_comparable()
-
-    # The family of tests is every system on every dataset; all p are corrected over it.
     labels = compared.systems
-    family = (len(labels) - 1) * len(measures)
+    for result in compared[labels[0]]:
+        if result.unmeasured:
+            raise CannotStart(
+                f"{result.system} was not measured on {result.dataset}, so nothing can be compared with it: {result.unmeasured}"
+            )
+
+    # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
+    family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
-    values = {name: compared.values(name, measures[name]) for name in measures}
-    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for one in values.values())
+    values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
-    tested = _with_holm([_on_dataset(compared, name, measures[name], resamples, margin=limit) for name in measures])
+    tested = [
+        on
+        for of in asked
+        for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
+    ]
 
     known = results.session.data if isinstance(results, Results) else {}
-    reader = StoreReader(store, {**known, **{contract.id: (contract, source) for contract, source in typed.values()}})
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
-        [Pair(label, measures[name], entries[labels[0], name], entries[label, name]) for name in measures]
+        [
+            Pair(label, asked[0][name], entries[labels[0], name], entries[label, name])
+            for name in shared
+            if not entries[label, name].result.unmeasured
+        ]
         for label in labels[1:]
     ]
     return Comparison(
@@ -103,44 +130,61 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=list(_means(labels, measures, values)),
+        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
+        family=family,
         margin=margin,
-        worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
-        notes=[*_cautions(values, labels), *_notes(chosen, compared, all_asked=bool(datasets))],
-        slices=_on_slices(compared, measures, slices) if slices else [],
+        worse=[
+            f"{one.system} on {on.dataset}" + (f" by {on.measure}" if len(asked) > 1 else "")
+            for on in tested
+            for one in on.differences
+            if _is_worse(one)
+        ],
+        notes=[*_cautions(compared, asked[0]), *_notes(chosen, compared, asked[0], all_asked=bool(datasets))],
+        slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
+        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
 
 
-def _cautions(values: Mapping[str, NDArray[np.float64]], labels: Sequence[str]) -> Iterator[str]:
-    """Yield what the tests of *values* (systems, queries), by dataset, assume and the differences do not have."""
-    for dataset, rows in values.items():
-        differences = {name: row - rows[0] for name, row in zip(labels[1:], rows[1:], strict=True)}
+def _cautions(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the tests of systems, by the measure of each dataset, assume and their differences do not have."""
+    for dataset, measure in measures.items():
+        first, *others = compared.values(dataset, measure)
+        differences = {
+            name: row - first
+            for name, row in zip(compared.systems[1:], others, strict=True)
+            if not compared.one(name, dataset).unmeasured
+        }
         yield from (note.text for note in cautions(dataset, differences))
 
 
 def _selected(
-    names: Sequence[str], store: Store, results: Results | Path | None, seeds: Mapping[str, Sequence[str]]
+    names: Sequence[str],
+    store: Store,
+    results: Results | Path | None,
+    seeds: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Results],
 ) -> Results:
     """Return the systems to compare, with their results."""
     if isinstance(results, Results):
-        return select(names, lambda: results, seeds=seeds, where="these results")
+        return select(names, lambda: results, seeds=seeds, where="these results", runs=runs)
     if results is not None:
-        return select(names, lambda: read_path(results), seeds=seeds, where=str(results))
-    return select(names, lambda: stored_results(store), store.names(), seeds)
+        return select(names, lambda: read_path(results), seeds=seeds, where=str(results), runs=runs)
+    return select(names, lambda: stored_results(store), store.names(), seeds, runs=runs)
 
 
 def _on_slices(compared: Results, measures: Mapping[str, str], slices: Slices) -> list[DatasetComparison]:
-    """Compare the systems on each of *slices*, corrected for all slices and systems.
+    """Compare the systems that were measured on each of *slices*, corrected for all slices and systems.
 
     Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(measures) > 1:
         raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(measures)}")
     ((dataset, measure),) = measures.items()
-    family = len(slices.queries) * (len(compared.systems) - 1)
+    compared = compared.select(where=lambda result: not result.unmeasured)
+    family = max(1, len(slices.queries) * (len(compared.systems) - 1))
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name, restricted in slices.restrict(compared).items():
@@ -161,7 +205,7 @@ def _on_dataset(
     compared: Results, dataset: str, measure: str, resamples: int, level: float = 1 - LEVEL,
     margin: tuple[float, float] | None = None,
 ) -> DatasetComparison:  # fmt: skip
-    """Compare the systems on one dataset with the first; p is not corrected yet.
+    """Compare the systems that were measured on one dataset with the first; p is not corrected yet.
 
     *resamples* is the number of resamples of the tests, *level* the level of the intervals, and *margin* a margin with the
     level of its bounds.
@@ -186,7 +230,9 @@ def _on_dataset(
         differences=[
             _difference(result, first, own - values[0], measure, resamples, level, margin)
             for result, own in zip(others, values[1:], strict=True)
+            if not result.unmeasured
         ],
+        unmeasured={result.system: result.unmeasured for result in others if result.unmeasured},
     )
 
 
@@ -236,9 +282,14 @@ def _is_worse(difference: Difference) -> bool:
 
 
 def _means(
-    systems: Sequence[str], measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
+    compared: Results, measures: Mapping[str, str], values: Mapping[str, NDArray[np.float64]]
 ) -> Iterator[MeanComparison]:
-    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset."""
+    """Yield the named means whose members were all compared; *measures* and *values* (systems, queries) are by dataset.
+
+    Systems that were not measured on one of the datasets have no difference.
+    """
+    systems = compared.systems
+    unmeasured = {result.system for result in compared if result.unmeasured}
     aggregates = {mean.id: mean for name in suite_names() for mean in suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -258,17 +309,31 @@ def _means(
                     interval=bootstrap.macro_difference_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
+                if system not in unmeasured
             ],
         )
 
 
-def _notes(chosen: Results, compared: Results, *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, which results are only upper bounds, and how judgements differ."""
+def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
+    """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
     left = sorted({*chosen.datasets} - {*compared.datasets})
     if left and not all_asked:
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+    yield from compared.unmeasured
+    yield from list_notes(list(compared))
     for result in compared:
-        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind == "bound")
+        yield from (f"{result.system} on {result.dataset}: {note}" for note in result.notes if note.kind in _SHOWN)
+        if result.counts.missing:
+            without = f"{result.counts.missing} of {result.counts.queries} queries have no document, and score 0"
+            yield f"{result.system} on {result.dataset}: {without}"
+    yield from dict.fromkeys(
+        f"{result.dataset}: {note}" for result in compared for note in result.notes if note.kind == "judgements"
+    )
+    for other in compared.systems[1:]:
+        pair = compared.select(systems=[compared.systems[0], other])
+        yield from (
+            line for name in pair.datasets for line in judged_levels(list(pair.select(datasets=[name])), measures[name])
+        )
     yield from judged_gaps(list(compared))
 
 

@@ -38,7 +38,7 @@ class QueryChange(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str
     system: str
     query: str  # its id
-    text: str | None  # None if the dataset is not on this machine
+    text: str | None  # None if the dataset is not on this machine, or if only its judgements were given
     baseline_value: float
     value: float
     moved: MovedDocument | None = None
@@ -75,7 +75,7 @@ def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
         dataset=first.dataset,
         system=pair.label,
         query=query_id,
-        text=next(one.text for one in data.queries if one.query_id == query_id) if data else None,
+        text=next((one.text for one in data.queries if one.query_id == query_id), None) if data else None,
         baseline_value=before,
         value=after,
         moved=_moved(pair, query_id, 1 if after > before else -1, data, reader) if data else None,

@@ -23,20 +23,21 @@ def select(
     known: Mapping[str, Sequence[str]] = {},
     seeds: Mapping[str, Sequence[str]] = {},
     where: str = "the store",
+    runs: Mapping[str, Results] = {},
 ) -> Results:
     """Return the systems that *names* stand for, in order and without repetitions: names, result files, or folders of these.
 
     "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
     last. Other names are looked up in the given files first, and then in the results *at_hand*, which messages call *where*
-    and which are read only if a name needs them. *known* has expressions by remembered name.
+    and which are read only if a name needs them. *known* has expressions by remembered name, *runs* the results of run files.
 
     Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
     at_hand = cache(at_hand)
     paths = [text for text in names if text not in seeds and Path(text).exists() and not is_model_folder(Path(text))]
     # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
-    paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
-    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths})
+    paths = [text for text in paths if text in runs or set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
+    in_files = _with_distinct_labels({text: read_path(Path(text)) for text in paths if text not in runs}) | dict(runs)
     of_files = Results(entry for group in in_files.values() for entry in group.entries)
 
     def find(text: str) -> Results:
@@ -122,19 +123,20 @@ def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     return [name for name in common if not wanted or name in wanted]
 
 
-def newest(results: Results, measures: Mapping[str, str]) -> Results:
-    """Return the first result of each system on each dataset of *measures* that has its measure, dataset by dataset.
+def newest(results: Results, measures: Mapping[str, Sequence[str]]) -> Results:
+    """Return the first result of each system on each dataset of *measures* that has its measures, dataset by dataset.
 
     Raises CannotStart if there is none.
     """
     chosen = []
-    for dataset, measure in measures.items():
+    for dataset, wanted in measures.items():
         for system in results.systems:
             of_system = [entry for entry in results.entries if (entry.result.system, entry.result.dataset) == (system, dataset)]
-            found = next((entry for entry in of_system if measure in entry.result.per_query), None)
+            found = next((entry for entry in of_system if entry.result.per_query.keys() >= {*wanted}), None)
             if found is None:
-                known = ", ".join(of_system[0].result.per_query)
-                what = f"{system} on {dataset} has no {measure}; it has: {known}"
+                known = of_system[0].result.per_query
+                lacking = ", ".join(measure for measure in wanted if measure not in known)
+                what = f"{system} on {dataset} has no {lacking}; it has: {', '.join(known)}"
                 raise CannotStart(f"{what}; choose one with -m, or run it again")
             chosen.append(found)
     return Results(chosen, session=results.session)

@@ -7,12 +7,11 @@ tables, systems are A, B, C ... in the given order.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
-from string import ascii_uppercase
 from typing import Any
 
 import msgspec
 
+from lexbench.analysis.compare.claims import Claims, claim_tables, lettered
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
@@ -26,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 _SIDE_BY_SIDE = 6  # systems whose settings fit in one table
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
-_PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "verdict")
+_PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "finds", "verdict")
 _SEEDS = (
     "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
     "p and the 95 % beside it are about other queries with these very models",
@@ -77,8 +76,13 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     queries: int
     scores: list[Score]  # of all systems
-    differences: list[Difference]  # of all but the first
+    differences: list[Difference]  # of all that were measured, but the first
+    unmeasured: dict[str, str] = {}  # systems whose scores say nothing, and why: they have no difference
     slice: str = ""  # "" for all queries
+
+    def difference(self, system: str) -> Difference | None:
+        """Return the difference of a system to the first; None for the first, and if it was not measured."""
+        return next((one for one in self.differences if one.system == system), None)
 
 
 class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +112,18 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     means: list[MeanComparison]
     query_changes: list[QueryChange]
     resamples: int  # of the tests; intervals have 10,000
+    family: int = 1  # tests by one measure, over which p is corrected
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
     notes: list[str]
     slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
     slices_sha256: str = ""  # of the file that declares them
+    claims: Claims = Claims()
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """Each "SYSTEM on DATASET" whose scores say nothing about the system."""
+        return [f"{system} on {on.dataset}" for on in self.datasets for system in on.unmeasured]
 
     def tables(self) -> list[Table]:
         """Return the tests, the settings that differ, and the queries that changed most."""
@@ -122,18 +133,19 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return a row per system and dataset, or slice: its mean, and its difference to the baseline with the tests."""
         rows = []
         for on in (*self.datasets, *self.slices):
-            for score, difference in zip(on.scores, (None, *on.differences), strict=True):
+            for score in on.scores:
+                difference = on.difference(score.system)
                 tested = msgspec.structs.asdict(difference) if difference else {}
                 tested.pop("system", None)
                 place = {"dataset": on.dataset, "slice": on.slice, "measure": on.measure, "queries": on.queries}
-                rows.append({**place, "system": score.system, "mean": score.mean, **tested})
+                why = {"unmeasured": on.unmeasured[score.system]} if score.system in on.unmeasured else {}
+                rows.append({**place, "system": score.system, "mean": score.mean, **tested, **why})
         return rows
 
 
 def _tables(comparison: Comparison) -> list[Table]:
     """Return the tables of a comparison: tests, settings that differ, and the queries that changed most."""
-    letters = [*ascii_uppercase, *map("".join, product(ascii_uppercase, repeat=2))]  # A to Z, AA, AB and so on
-    names = dict(zip(comparison.systems, letters, strict=False))
+    names = lettered(comparison.systems)
     *shown, last = _tests(comparison, names)
     notes = (
         *last.notes,
@@ -143,7 +155,7 @@ def _tables(comparison: Comparison) -> list[Table]:
         *comparison.notes,
     )
     differs = [_config_diff(comparison, names)] if comparison.config_diff else []
-    return [*shown, replace(last, notes=notes), *differs, *_query_changes(comparison, names)]
+    return [*shown, replace(last, notes=notes), *claim_tables(comparison.claims), *differs, *_query_changes(comparison, names)]
 
 
 def _definitions(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
@@ -177,38 +189,52 @@ def _short(value: str | None) -> str:
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield the tests: for one dataset a row per system, otherwise per system a row for each dataset and mean."""
+    """Yield the tests by each measure: for one dataset a row per system, else per system a row for each dataset and mean."""
     tail = (*_PAIRED, *(("bound", "no worse") if comparison.margin is not None else ()))
-    if len(comparison.datasets) == 1:
-        on = comparison.datasets[0]
-        first, *others = on.scores
-        rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
-        for score, difference in zip(others, on.differences, strict=True):
-            rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
-        yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
+    if _datasets(comparison) == 1:
+        for on in comparison.datasets:
+            first, *others = on.scores
+            rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
+            rows += [
+                (_named(score.system, names), number(score.mean), *_cells(on.difference(score.system), len(tail)))
+                for score in others
+            ]
+            yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
         yield from _over_seeds(comparison, names)
         yield from _on_slices(comparison, names)
         return
-    measures = {on.measure for on in comparison.datasets}
-    for at, system in enumerate(comparison.systems[1:], start=1):
-        rows = [
-            _row_of(on, at, on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}") for on in comparison.datasets
-        ]
-        for mean in comparison.means:
-            of_mean = mean.differences[at - 1]
-            cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
-            means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
-            rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
-        title = _named(system, names) + (f", {comparison.datasets[0].measure}" if len(measures) == 1 else "")
-        yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
+    for system in comparison.systems[1:]:
+        for measure, group in _by_measure(comparison):
+            rows = [_row_of(on, system, len(tail), on.dataset if measure else f"{on.dataset} {on.measure}") for on in group]
+            for mean in (one for one in comparison.means if one.measure in {on.measure for on in group}):
+                for of_mean in (one for one in mean.differences if one.system == system):
+                    cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
+                    means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
+                    rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
+            title = _named(system, names) + (f", {measure}" if measure else "")
+            yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
     yield from _over_seeds(comparison, names)
+
+
+def _datasets(comparison: Comparison) -> int:
+    """Return the number of datasets; each comes once per measure."""
+    return len({on.dataset for on in comparison.datasets})
+
+
+def _by_measure(comparison: Comparison) -> Iterator[tuple[str, list[DatasetComparison]]]:
+    """Yield the datasets by each measure that was asked for, with its text, "" if contracts make it differ between datasets."""
+    size = _datasets(comparison)
+    for start in range(0, len(comparison.datasets), size):
+        group = comparison.datasets[start : start + size]
+        measures = {on.measure for on in group}
+        yield measures.pop() if len(measures) == 1 else "", group
 
 
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield a table per system with a row for each slice."""
-    for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
-        rows = [_row_of(on, at, on.slice, str(on.queries)) for on in comparison.slices]
-        family = len(comparison.slices) * (len(comparison.systems) - 1)
+    for system in [score.system for score in comparison.slices[0].scores[1:]] if comparison.slices else ():
+        rows = [_row_of(on, system, len(_PAIRED), on.slice, str(on.queries)) for on in comparison.slices]
+        family = sum(len(on.differences) for on in comparison.slices)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
@@ -227,25 +253,33 @@ def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table
             interval_cell(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
         )
         for on in comparison.datasets
-        for score, difference in zip(on.scores, (None, *on.differences), strict=True)
+        for score in on.scores
+        for difference in [on.difference(score.system)]
     ]
     if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
         header = ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds")
         yield Table("over seeds", header, tuple(rows), _SEEDS)
 
 
-def _row_of(on: DatasetComparison, system: int, *heads: str) -> tuple[str, ...]:
-    return (*heads, number(on.scores[0].mean), number(on.scores[system].mean), *_cells(on.differences[system - 1]))
+def _row_of(on: DatasetComparison, system: str, cells: int, *heads: str) -> tuple[str, ...]:
+    mean = next(score.mean for score in on.scores if score.system == system)
+    return (*heads, number(on.scores[0].mean), number(mean), *_cells(on.difference(system), cells))
 
 
-def _cells(difference: Difference) -> tuple[str, ...]:
-    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds."""
+def _cells(difference: Difference | None, count: int) -> tuple[str, ...]:
+    """Return a difference as cells under `_PAIRED`; with a margin, also its bound and whether the margin holds.
+
+    Without a difference the system was not measured, which its *count* of cells say.
+    """
+    if difference is None:
+        return tuple("not measured" if at == len(_PAIRED) - 1 else number(None) for at in range(count))
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
         number(difference.p),
         number(difference.corrected),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
+        number(difference.detectable),
         verdict(difference),
     )
     margin = difference.no_worse
@@ -260,16 +294,15 @@ def verdict(difference: Difference) -> str:
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
-    """Yield notes that explain the columns, and the power of the tests."""
-    family = sum(len(on.differences) for on in comparison.datasets)
+    """Yield notes that explain the columns."""
+    family = comparison.family
+    within = " by one measure" if len(comparison.datasets) > _datasets(comparison) else ""
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
-        f"{family} comparison{'s' * (family > 1)}; 95 %: bootstrap-t over queries, not corrected"
+        f"{family} comparison{'s' * (family > 1)}{within}; 95 %: bootstrap-t over queries, not corrected"
     )
-    detectable = [(one.detectable, on) for on in comparison.datasets for one in on.differences if one.detectable is not None]
-    if detectable:
-        least, on = max(detectable, key=lambda found: found[0])
-        yield f"power: with {on.queries} queries, one such test finds a difference of {number(least)} four times in five"
+    if any(one.detectable is not None for on in comparison.datasets for one in on.differences):
+        yield "finds: the smallest difference that this one test, with its queries, finds four times in five"
     if comparison.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if comparison.margin is not None:
@@ -289,20 +322,26 @@ def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
 
 
 def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
-    """Yield a line per system: on how many datasets it is better or worse, and with a margin, no worse."""
-    if len(comparison.datasets) == 1:
+    """Yield a line per system and measure: on how many datasets it is better or worse, and with a margin, no worse."""
+    several = len(comparison.datasets) > _datasets(comparison)
+    if _datasets(comparison) == 1:
         return
-    for at, system in enumerate(comparison.systems[1:]):
-        differences = [on.differences[at] for on in comparison.datasets]
-        significant = [difference for difference in differences if difference.corrected < LEVEL]
-        better = sum(difference.difference > 0 for difference in significant)
-        equal = len(differences) - len(significant)
-        counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
-        line = f"{names[system]}: {counts} of {len(differences)} datasets"
-        if comparison.margin is not None:
-            holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
-            line += f"; {no_worse(comparison.margin, holds)}"
-        yield line
+    for system in comparison.systems[1:]:
+        for measure, group in _by_measure(comparison):
+            found = [on.difference(system) for on in group]
+            differences = [difference for difference in found if difference]
+            significant = [difference for difference in differences if difference.corrected < LEVEL]
+            better = sum(difference.difference > 0 for difference in significant)
+            equal = len(differences) - len(significant)
+            counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
+            by = f" by {measure or group[0].measure}" if several else ""
+            line = f"{names[system]}{by}: {counts} of {len(differences)} datasets"
+            if len(differences) < len(found):
+                line += f"; not measured on {len(found) - len(differences)}"
+            if comparison.margin is not None:
+                holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
+                line += f"; {no_worse(comparison.margin, holds)}"
+            yield line
 
 
 def no_worse(margin: float, holds: Sequence[bool]) -> str:
@@ -339,8 +378,8 @@ def _unknown(change: QueryChange) -> str:
     """Return why the query's text or the document that moved is not shown, or else how to see more."""
     if change.text is None:
         return (
-            f"the queries of {change.dataset} were not found, so only their ids are shown; for a folder of your own, add "
-            "-d FOLDER"
+            f"the queries of {change.dataset} were not found, so only their ids are shown; for run files, add --queries FILE "
+            "with their texts; for a folder of your own, add -d FOLDER"
         )
     if change.moved is None:
         return "no document: a run is not on this machine, or no relevant document moved"

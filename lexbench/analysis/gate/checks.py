@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.gate.files import COMMITS, CONFIDENCE, MARGIN, Baseline, Gate
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
+from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import typed_place
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
-from lexbench.foreign import PROCESS
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
 from lexbench.results import SINGLE, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
-from lexbench.runner.systems import imported, is_reusable, named_systems
+from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
@@ -122,7 +123,7 @@ class Measured(NamedTuple):
         if not all(0 <= value <= 1 for value in values):
             raise CommandError(f"a gate takes a measure with values from 0 to 1, and {measure} has others")
         recipe = self.job.system.recipe
-        lasting = is_reusable(recipe) and PROCESS not in str(recipe)
+        lasting = is_lasting(recipe)
         return Baseline(
             dataset=self.result.dataset,
             contract=self.result.contract,
@@ -168,13 +169,13 @@ def measure(
     """Run the system of *gate*, or the object *system*, on its dataset or on *data* in memory.
 
     If *timed*, it is also timed in turn with its reference, if any. A dataset name that is a path below *folder* is read from
-    there. Raises LexbenchError if the run or a timing fails.
+    there. Raises LexbenchError if the run or a timing fails, or if the scores say nothing about a system.
     """
     if not timed:
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if place.exists() else gate.dataset), systems, (), [gate.measure], gate.depth)
+    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
@@ -183,6 +184,9 @@ def measure(
         if outcome.error or outcome.untimed:
             raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
     results = [outcome.result for outcome in outcomes if outcome.result]
+    for result in results:
+        if result.unmeasured:
+            raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
     return Measured(plan.jobs[0], results[0], timings if gate.reference else [])
 
@@ -212,10 +216,15 @@ def check(
 ) -> Report:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, or if it is of other data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other data or another measure.
     """
     if baseline is None:
         raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+    if not any(baseline.values.values()):
+        raise CannotStart(
+            f"gate {gate.name!r}: its baseline is 0 for all queries, so no fall can be found; accept the scores of a system "
+            "that works: lexbench gate update"
+        )
     now = measured.baseline()
     changed = changes(baseline, now)
     if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from lexbench.errors import CannotStart, InvalidFile
+from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.suites import HEADLINE
@@ -99,7 +99,16 @@ def read_baselines(path: Path) -> dict[str, Baseline]:
 
 
 def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
-    """Write baselines atomically, one query per line, so that a commit shows which queries changed."""
+    """Write baselines atomically, one query per line, so that a commit shows which queries changed.
+
+    Raises CommandError for a baseline that is 0 for all queries: no gate could find a fall from there.
+    """
+    for name, baseline in baselines.items():
+        if not any(baseline.values.values()):
+            raise CommandError(
+                f"gate {name!r}: {baseline.measure} of {baseline.system} is 0 for all queries of {baseline.dataset}: that is "
+                "no baseline, because nothing can fall from there"
+            )
     rows: dict[str, Any] = {name: msgspec.to_builtins(baselines[name]) for name in sorted(baselines)}
     atomic.write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 

@@ -88,8 +88,8 @@ def init_gate(path: Path, gate: Gate, store: Store, progress: Progress) -> Accep
         raise CommandError(f"{path} has a gate {gate.name!r}; give this one another name: --name NAME")
     ((_, measured),) = _measured([gate], path, store, progress, timed=False)
     baseline = measured.baseline()
-    add_gate(path, gate)
     write_baselines({**read_baselines(path.with_suffix(".json")), gate.name: baseline}, path.with_suffix(".json"))
+    add_gate(path, gate)
     advice = []
     fewest, queries = fewest_queries(gate.margin), len(baseline.values)
     if queries < fewest:

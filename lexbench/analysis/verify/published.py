@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from msgspec import field
 
 from lexbench import catalog, registry
+from lexbench.artifacts.describe import describe
+from lexbench.catalog.dataset_prompts import prompt_for
 from lexbench.contracts import toml_files
 from lexbench.errors import LexbenchError, NotationError
 from lexbench.measures import parse as parse_measure
 from lexbench.notation import Call, Expression, parse
 from lexbench.results import Result
-from lexbench.runner.systems import describe
 from lexbench.storage.reading import Strict, read_toml
 
 _SOURCES = "sources"
@@ -209,6 +210,8 @@ def _is_same_encoder(part: Expression, typed: Expression | None, result: Result)
         return False
     plugin = registry.load("encoders", model.encoder if model else name)
     expected = _settings(plugin, {**(model.settings if model else {}), **dict(part.head.kwargs)})
+    if model and (prompt := prompt_for(result.dataset, catalog.prompts_of(model))) is not None:
+        expected["instruction" if "instruction" in model.settings else "query_prompt"] = prompt
     if "-titled/" in result.dataset:  # its titles are joined as the model's authors did; the catalogue leaves that open
         expected.pop("titles", None)
     return encoder["plugin"] == registry.identity(plugin) and _fits(expected, encoder["settings"])

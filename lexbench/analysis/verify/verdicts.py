@@ -1,29 +1,28 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from lexbench.analysis.definitions import changes_of, singles
 from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
 from lexbench.answer import Answer
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart
-from lexbench.measures import parse as parse_measure
-from lexbench.measures import score as score_run
 from lexbench.results import Entry, Result, Results
 from lexbench.storage.store import Store
 from lexbench.table import DIGITS, Table, heading
-from lexbench.trec.ids import encode, lookup
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, without_self_matches
+from lexbench.trec.runs import Run
 
 _HEADER = ("system", "measure", "measured", "published", "difference", "verdict", "source")
+
+
+_MISTAKEN = ("self", "level", "measure", "gain", "queries")  # kinds of rules that published tables differ in
 
 
 class Verdict(StrEnum):
@@ -219,9 +218,6 @@ def _what(result: Result, measure: str) -> dict[str, Any]:
 
 # ---- the rules that explain a score that is off ----------------------------------------------------------------------------
 
-_GRADES = (1, 2, 3)  # relevance thresholds in use
-_RECALLS = ("R", "RCap", "Success")
-
 
 def _diagnosed(check: Check, store: Store) -> Check:
     run = run_behind(Entry(check.result), partial(stored_results, store))
@@ -237,56 +233,6 @@ def _diagnosed(check: Check, store: Store) -> Check:
 def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[str]:
     """Return the rules under which *run* has the published *score* within its tolerance, each as "would be MEAN with RULE"."""
     close = score.tolerance(len(qrels.query_ids))
-    variants = _variants(run, qrels, score.measure)
-    return [f"would be {mean:.4f} {rule}" for rule, mean in variants if abs(mean - score.value) <= close]
-
-
-def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, float]]:
-    """Yield each other rule, in words that follow "would be .1234", and the mean under it."""
-    dropped = without_self_matches(run)
-    if dropped.dropped:
-        yield "with the query's own document dropped", _mean(dropped.run, qrels, measure)
-    if (extended := _with_self_matches(run)) is not None:
-        yield "with the query's own document kept at the first rank", _mean(extended, qrels, measure)
-    for other, what in _other_measures(measure):
-        yield what, _mean(run, qrels, other)
-    if measure.startswith("nDCG"):
-        yield "with a gain of 2^grade - 1", _mean(run, replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1), measure)
-
-
-def _mean(run: Run, qrels: Qrels, measure: str) -> float:
-    return score_run(run, qrels, [measure]).means[str(parse_measure(measure))]
-
-
-def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
-    """Yield the measures that *measure* is mistaken for, and the difference in words."""
-    parsed = parse_measure(measure)
-    name = type(parsed).__name__
-    cutoff = getattr(parsed, "cutoff", None)
-    at = f"@{cutoff}" if cutoff else ""
-    if hasattr(parsed, "rel"):
-        now = parsed.rel or 1
-        for grade in _GRADES:
-            if grade != now:
-                yield f"{name}(rel={grade}){at}", f"with {grade} instead of {now} as the lowest relevant grade"
-        for other in _RECALLS if name in _RECALLS else ():
-            if other != name:
-                yield f"{other}(rel={now}){at}", f"as {other}{at}"
-
-
-def _with_self_matches(run: Run) -> Run | None:
-    """Return *run* with each query's own document at the first rank if the list lacks it; None if no query is a document."""
-    own = lookup(run.table, encode(run.query_ids))  # the code of each query's own document, or -1
-    lists = np.repeat(np.arange(len(own)), np.diff(run.offsets))
-    present = np.bincount(lists[run.docs == own[lists]], minlength=len(own)) > 0
-    added = np.flatnonzero((own >= 0) & ~present & (np.diff(run.offsets) > 0))
-    if not len(added):
-        return None
-    firsts = run.offsets[added]
-    scores = np.nextafter(run.scores[firsts], run.scores.dtype.type(np.inf))  # just above the best score of the list
-    return replace(
-        run,
-        offsets=run.offsets + np.searchsorted(added, np.arange(len(run.offsets))),
-        docs=np.insert(run.docs, firsts, own[added].astype(np.int32)),
-        scores=np.insert(run.scores, firsts, scores),
-    )
+    changes = [change for change in changes_of(run, qrels, score.measure, cutoffs=False) if change.kind in _MISTAKEN]
+    found = (one for one in singles(run, qrels, score.measure, changes) if abs(one.mean - score.value) <= close)
+    return [f"would be {one.mean:.4f} {one.text}" for one in found]

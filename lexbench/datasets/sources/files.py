@@ -11,7 +11,7 @@ Files may be compressed. One of several splits of judgements is read. The format
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -29,13 +29,14 @@ from lexbench.storage.rows import MissingColumns, ending, text_lines
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
-Kind = Literal["documents", "queries", "judgements"]
+Kind = Literal["documents", "queries", "judgements", "instructions"]
 Item = TypeVar("Item")
 Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for files that belong to no split
 
 _NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
     "documents": [("corpus", "collection"), ("documents", "docs")],
     "queries": [("queries", "query", "topics")],
+    "instructions": [("instruction", "instructions")],  # of queries, in the layout of MTEB; a field of queries does as well
     "judgements": [("qrels",), ("judgements", "judgments"), ("default", "data", "relevance")],
 }  # of folders and files; the first group with a match counts
 _SHARD = re.compile(r"-(\d{5}(-of-\d{5})?|\d)(?=\.(parquet|jsonl)\b)")  # not topics.trec-8.txt
@@ -101,6 +102,7 @@ class Files(Source):
     corpus: tuple[Path, ...]
     queries_files: tuple[Path, ...]
     qrels_files: tuple[Path, ...]
+    instruction_files: tuple[Path, ...] = ()
 
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
@@ -111,7 +113,8 @@ class Files(Source):
         tables = [
             next(filter(None, (find_tables(folder, kind) for folder in folders)), {}) for kind in ("queries", "judgements")
         ]
-        return cls.of_split(contract, corpus, *tables)
+        found = cls.of_split(contract, corpus, *tables)
+        return replace(found, instruction_files=instructions_of(folders, contract))
 
     @classmethod
     def of_split(cls, contract: Contract, corpus: tuple[Path, ...], queries: Tables, judgements: Tables) -> Self:
@@ -165,7 +168,13 @@ class Files(Source):
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the files."""
-        return self._read("queries", self.queries_files, records.read_queries)
+        own = dict(chain.from_iterable(map(records.read_instructions, self.instruction_files)))
+        found = not own
+        for query in self._read("queries", self.queries_files, records.read_queries):
+            found = found or query.query_id in own
+            yield query._replace(instruction=own.get(query.query_id, query.instruction))
+        if not found:
+            raise InvalidFile(f"{self.instruction_files[0]}: it has instructions of {next(iter(own))!r}, and of no query here")
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the files."""
@@ -231,6 +240,45 @@ class Files(Source):
         stated = dict(self.columns["documents"].stated)
         more = {"columns": stated} if stated else {}
         return {"reader": _READER, "files": files, "text": self.contract.text.document, **more}
+
+
+@dataclass(frozen=True)
+class JudgementsAlone(Source):
+    """A file of judgements without documents and queries, by which run files are scored."""
+
+    contract: Contract
+    file: Path
+
+    def documents(self) -> Iterator[Document]:
+        """Raise MissingData: there is nothing to search."""
+        raise MissingData(f"{self.file} has judgements, and no documents are beside it; only run files are scored without them")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the judged queries, without texts."""
+        yield from (Query(query, "") for query in dict.fromkeys(row.query_id for row in self.judgements()))
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in the order of the file."""
+        return read_judgements(self.file)
+
+    def place(self, kind: Kind, _record_id: str | None = None) -> str:
+        """Return the file of judgements, "" for others."""
+        return str(self.file) if kind == "judgements" else ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return that there are no documents."""
+        return {"documents": None}
+
+    def summary(self) -> str:
+        """Return the name of the file."""
+        return f"judgements {self.file.name}, no documents"
+
+
+def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
+    """Return the files with the instructions of queries in the first of *folders* that has some, of the contract's split."""
+    tables = next(filter(None, (find_tables(folder, "instructions") for folder in folders)), {})
+    split = contract.source.split.replace("/", ".")
+    return _one_table(tables.get(split) or tables.get("") or [path for files in tables.values() for path in files], contract)
 
 
 def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:

@@ -15,14 +15,14 @@ from typing import NamedTuple, Self
 
 from lexbench.contracts import Contract
 from lexbench.datasets.sources import missing, offline
-from lexbench.datasets.sources.files import Files, Tables, documents_of, find_tables, stem
+from lexbench.datasets.sources.files import Files, Tables, documents_of, find_tables, instructions_of, stem
 from lexbench.errors import CommandError, MissingData, MissingExtra, require
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?(?:#([\w.-]+))?")
 _PATTERNS = [
     pattern
-    for name in ("corpus", "queries", "query", "qrels", "default", "data", "relevance")
+    for name in ("corpus", "queries", "query", "instruction", "qrels", "default", "data", "relevance")
     for pattern in (f"{name}/*", f"{name}*.*")
 ]
 _QRELS_PATTERNS = ["*.tsv", "*.tsv.gz", "*.parquet", "*/*.parquet", "*.jsonl"]
@@ -69,7 +69,8 @@ class Hf(Files):
             raise MissingData(f"{name.repository} on the hub is not in BEIR's layout: it has no corpus, queries and qrels")
         if len(judgements) == 1:  # the only split counts, under any name
             judgements = {contract.source.split: next(iter(judgements.values()))}
-        return replace(cls.of_split(contract, corpus, queries, judgements), commit=folder.name)
+        found = cls.of_split(contract, corpus, queries, judgements)
+        return replace(found, instruction_files=instructions_of([folder], contract), commit=folder.name)
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:

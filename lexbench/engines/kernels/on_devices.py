@@ -30,7 +30,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 _WORTH = 64 << 20  # bytes of an index: "auto" searches a smaller one on the processor, before torch would be imported
 _ROOM = 8 << 30  # the most bytes of a device that products and candidates take; a quarter of what is free if that is less
 _LEAST_ROOM = 4 << 20  # a device with less room is too small
-_BLOCK = 256 << 20  # the most bytes of a block, as float32
+_BLOCK = 1 << 30  # the most bytes of a block, as float32: each costs a millisecond, however few queries there are
 _QUERIES = 8192  # searched in one pass over the index
 _GROUP = 64  # scores that are compared with the bar at once, by their largest
 _NOTHING = -(1 << 63)  # the key of no document
@@ -122,7 +122,7 @@ class _Best:
             # Of documents in any order, twice as many as before have about 2 k scores above the bar, for which there is room.
             seen = int(self._seen[rows].min())
             width = min(2 * seen, scores.shape[1])
-            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 8 * _GROUP * self.k):
+            if seen < self._step or not self._add_few(scores[:, :width], position, rows, grouped=seen > 2 * _GROUP * self.k):
                 width = min(self._step, scores.shape[1])
                 self._add_all(scores[:, :width], position, rows)
             scores, position = scores[:, width:], position + width
@@ -137,14 +137,15 @@ class _Best:
 
         bars = self._bars[rows, None]
         if grouped:
-            groups = scores.view(len(scores), -1, _GROUP)
+            # A group has every n-th score, because a GPU takes the maxima of neighbouring scores at once.
+            groups = scores.view(len(scores), _GROUP, -1)
             # The group of a NaN, whose largest is NaN, is looked at as well.
-            row, group = torch.logical_not(groups.amax(2) <= bars).nonzero(as_tuple=True)
-            if len(row) * _GROUP > scores.numel() // 2:
-                return False
-            values = groups[row, group]
+            row, group = torch.logical_not(groups.amax(1) <= bars).nonzero(as_tuple=True)
+            grouped = len(row) * _GROUP <= scores.numel() // 2
+        if grouped:
+            values = groups[row, :, group]
             pair, place = (values > bars[row]).nonzero(as_tuple=True)
-            row, column, values = row[pair], group[pair] * _GROUP + place, values[pair, place]
+            row, column, values = row[pair], place * groups.shape[2] + group[pair], values[pair, place]
         else:
             above = scores > bars
             if int(above.count_nonzero()) > len(scores) * self._step:
@@ -182,10 +183,13 @@ class _Best:
         self._counts[rows] = self.k
         self._bars[rows] = _scores_of(best.amin(1))
 
-    def keys(self) -> NDArray[np.int64]:
-        """Return the best keys (queries, k), the largest first."""
-        best: NDArray[np.int64] = self._keys.topk(self.k).values.cpu().numpy()
-        return best
+    def keys(self) -> "Tensor":
+        """Return the best keys (queries, k) in the memory of the processor, the largest first."""
+        import torch
+
+        best = self._keys.topk(self.k).values
+        # Pinned memory takes a copy many times as fast as other memory does.
+        return torch.empty(best.shape, dtype=best.dtype, pin_memory=best.device.type == "cuda").copy_(best)
 
 
 def _keys_of(scores: "Tensor", positions: "Tensor") -> "Tensor":
@@ -206,12 +210,12 @@ def _scores_of(keys: "Tensor") -> "Tensor":
     return torch.where(keys == _NOTHING, -torch.inf, bits.view(torch.float32))
 
 
-def _hits_of(keys: NDArray[np.int64]) -> Hits:
+def _hits_of(keys: "Tensor") -> Hits:
     """Return *keys* (queries, k), the largest first, as hits."""
-    ordered = keys >> 32
-    scores = np.where(ordered < 0, ordered ^ _SIZE, ordered).astype(np.int32).view(np.float32)
-    none = keys == _NOTHING
-    return Hits(np.where(none, -1, _LOW - (keys & _LOW)).astype(np.int32), np.where(none, np.float32(-np.inf), scores))
+    import torch
+
+    positions = torch.where(keys == _NOTHING, -1, _LOW - (keys & _LOW))
+    return Hits(positions.int().numpy(), _scores_of(keys).numpy())
 
 
 # ---- one device ------------------------------------------------------------------------------------------------------------
@@ -268,8 +272,8 @@ class _Device:
         fits = values.size * self._type.itemsize <= self._left
         self._kept_type = torch.float16 if values.dtype == np.float16 and not fits else self._type
 
-    def best(self, queries: _Vectors, parts: Sequence[slice], k: int) -> NDArray[np.int64]:
-        """Return the keys of the best *k* documents (queries, k) in the blocks *parts*, which ascend."""
+    def best(self, queries: _Vectors, parts: Sequence[slice], k: int) -> "Tensor":
+        """Return the keys of the best *k* documents (queries, k) in the blocks *parts*, which ascend; the largest first."""
         import torch
 
         with torch.inference_mode():
@@ -418,7 +422,7 @@ class DeviceVectors:
                 own = None if offsets is None else offsets[some.start : some.stop + 1] - offsets[some.start]
                 if (keys := self._keys(_Vectors(queries[asked.rows(some)], own), k)) is None:
                     continue  # the same queries, with fewer of them or smaller blocks
-                hits.docs[some], hits.scores[some] = _hits_of(np.sort(keys, axis=1)[:, ::-1][:, :k])
+                hits.docs[some], hits.scores[some] = _hits_of(keys)
                 start = some.stop
         return hits
 
@@ -426,10 +430,17 @@ class DeviceVectors:
         """Cut the documents into blocks for the device with the least room."""
         room = min(one.room for one in self._devices)
         vector = 4 * max(1, self._documents.values.shape[1])
-        self._parts = self._documents.cut(max(1, min(_BLOCK, room // 8) // vector))
+        most = max(1, min(_BLOCK, room // 8) // vector)
+        # The fast products of GPUs need even shapes.
+        self._parts = self._documents.cut(most - most % _GROUP if most > _GROUP else most)
 
-    def _keys(self, queries: _Vectors, k: int) -> NDArray[np.int64] | None:
-        """Return the best keys (queries, k or more) of all blocks; None if they do not fit into memory, and will be smaller."""
+    def _keys(self, queries: _Vectors, k: int) -> "Tensor | None":
+        """Return the best keys (queries, k) of all blocks, the largest first.
+
+        None if they do not fit into memory, and blocks will be smaller.
+        """
+        import torch
+
         found, left = [], self._parts
         while left:
             shares = [left[number :: len(self._devices)] for number in range(len(self._devices))]
@@ -450,7 +461,7 @@ class DeviceVectors:
                     self._give_up(device, "its memory is too small")
                     left += share
             left.sort(key=lambda part: part.start)
-        return np.concatenate(found, axis=1)
+        return found[0] if len(found) == 1 else torch.cat(found, 1).topk(k).values
 
     def _give_up(self, device: _Device, why: str) -> None:
         """Use *device* no more. Raises LexbenchError if it was the last one."""
@@ -462,7 +473,7 @@ class DeviceVectors:
         warnings.warn(line, RuntimeWarning, stacklevel=2)
 
 
-def _attempt(queries: _Vectors, k: int, work: tuple[_Device, Sequence[slice]]) -> NDArray[np.int64] | str | None:
+def _attempt(queries: _Vectors, k: int, work: tuple[_Device, Sequence[slice]]) -> "Tensor | str | None":
     """Return the best keys of some blocks on a device; why it cannot be used any more; or None if memory is short."""
     import torch
 

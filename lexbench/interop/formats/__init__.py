@@ -80,15 +80,17 @@ def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
     """Return a writer for formats with one file per run. A result without a run is left out, with a note."""
 
     def write_run(results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
-        from lexbench.analysis.stored_results import run_of
+        from lexbench.analysis.stored_results import run_behind
+        from lexbench.results import Results
 
         (entry,) = results
-        if entry.run is None:
-            why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
+        run = run_behind(entry, Results)
+        if run is None:
+            why = "its run file is gone, or it was saved without its run; runs are in the store: lexbench list results"
             target.on_note(f"left out: {entry.result.system} on {entry.result.dataset} has no run here: {why}")
             return
         path = target.path.with_name(f"{target.path.name}.{suffix}")
-        write(run_of(entry.run), path)
+        write(run, path)
         yield path
 
     return write_run

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lexbench.errors import InvalidFile
 from lexbench.interop.formats import RUN_LOST, RUN_NOT_KEPT, Format, deferred, one_file, run_file
 from lexbench.storage import atomic
 
@@ -30,53 +29,6 @@ def write_ranx_run(run: "Run", path: Path) -> None:
         documents = [text_of(one) for one in run.table[run.docs[start:stop]].tolist()]
         lists[query] = dict(zip(documents, scores[start:stop], strict=True))
     atomic.write_bytes(path, msgspec.json.encode(lists) + b"\n")
-
-
-def read_ranx_run(path: Path) -> "Run":
-    """Read a run of ranx from .json. Raises InvalidFile for malformed files."""
-    from lexbench.trec.columns import errors_name
-    from lexbench.trec.runs import Run
-
-    if path.suffix in {".lz4", ".parquet"}:
-        raise InvalidFile(f"{path} is no JSON; in Python: ranx.Run.from_file({path.name!r}).save('run.json')")
-    try:
-        lists = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, float]])
-    except (OSError, msgspec.DecodeError) as error:
-        raise InvalidFile(f"{path}: {error}") from None
-    rows = [(query, document, score) for query, scored in lists.items() for document, score in scored.items()]
-    queries, documents, scores = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    with errors_name(path):
-        return Run.from_entries(queries, documents, scores, "double")
-
-
-def read_run_table(path: Path) -> "Run":
-    """Read a run from a table with a row per document: CSV, TSV, JSON lines or Parquet, e.g. a data frame of PyTerrier.
-
-    Columns have the names that they have in judgements, e.g. `qid` and `docno`. The column `score` decides, or `rank` if there
-    is none. Raises InvalidFile for malformed files, with the number of the row.
-    """
-    from lexbench.storage.rows import Table, rows
-    from lexbench.trec.columns import errors_name
-    from lexbench.trec.ids import id_of
-    from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, by_query
-    from lexbench.trec.runs import Run
-
-    wanted = (QUERY_IDS, DOC_IDS, ("score", "rank"))
-    known = [name for names in wanted for name in names]
-    queries, documents, scores = list[str](), list[str](), list[float]()
-    for number, row in rows(path, Table({3: ("query_id", "doc_id", "score")}, known, QUERY_IDS, by_query)):
-        query, document, value = (next((name for name in names if name in row), None) for names in wanted)
-        if query is None or document is None or value is None:
-            there = ", ".join(map(str, row))
-            raise InvalidFile(f"{path}, line {number}: there is: {there}; expected: query_id, doc_id, and score or rank")
-        try:
-            queries.append(id_of(row[query]))
-            documents.append(id_of(row[document]))
-            scores.append(-float(row[value]) if value == "rank" else float(row[value]))
-        except (TypeError, ValueError) as error:
-            raise InvalidFile(f"{path}, line {number}: {error}") from None
-    with errors_name(path):
-        return Run.from_entries(queries, documents, scores, "double")
 
 
 def _write_qrels(entry: "Entry", path: Path) -> None:
@@ -108,6 +60,11 @@ IMPORTS = (
     Format("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_read, layout="msmarco")),
     Format("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_read, layout="scored")),
     Format("qrels", _JUDGED, _LOST, deferred("trec.qrels", "read_qrels")),
-    Format("table", "a run as CSV, TSV, JSON lines or Parquet: query_id, doc_id, score or rank", RUN_NOT_KEPT, read_run_table),
-    Format("ranx", "a run of ranx, JSON", _DIGITS, read_ranx_run),
+    Format(
+        "table",
+        "a run as CSV, TSV, JSON lines or Parquet: query_id, doc_id, score or rank",
+        RUN_NOT_KEPT,
+        partial(_read, layout="table"),
+    ),
+    Format("ranx", "a run of ranx, JSON", _DIGITS, partial(_read, layout="ranx")),
 )

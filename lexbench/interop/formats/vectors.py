@@ -10,9 +10,10 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop.formats import Format, Target
 
 if TYPE_CHECKING:
+    from lexbench.datasets.corpus import StoredCorpus
+    from lexbench.encodings.shards import Encodings
     from lexbench.results import Entry
     from lexbench.retrievers.encoded import Encoded
-    from lexbench.runner.search import DatasetRunner
     from lexbench.vector_formats.blocks import Block
 
 
@@ -21,30 +22,31 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
 
     Raises CannotStart if the system has no sparse vectors, CommandError if the format cannot hold them.
     """
+    from lexbench.artifacts.graph import Graph
+    from lexbench.artifacts.vectors import CorpusVectors
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.location import find_again
-    from lexbench.progress import Progress
     from lexbench.retrievers.encoded import Encoded
-    from lexbench.runner.search import DatasetRunner
+    from lexbench.runner.search import data_of
     from lexbench.runner.systems import system
     from lexbench.types import Kind
     from lexbench.vector_formats.blocks import Block, Vocabulary
     from lexbench.vector_formats.json_lines import FORMATS
 
     result = results[0].result
-    retriever = system(result.system).retriever
+    retriever = system(result.system).for_dataset(result.dataset).retriever
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
-    runner = DatasetRunner(
-        open_dataset(*find_again(result.dataset, target.store.place(result.digests))), target.store, Progress()
-    )
-    queries = list(runner.dataset.queries)
-    vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
+    data = data_of(open_dataset(*find_again(result.dataset, target.store.place(result.digests))))
+    with Graph(target.store) as graph:
+        corpus, stored = graph.open(data.corpus), graph.open(CorpusVectors(data.corpus, retriever.encoder))
+    queries = list(data.dataset.queries)
+    vectors = retriever.with_stored_collection(stored.path).encode_queries(queries)
     if not retriever.encoder.names_terms:
         raise LexbenchError(f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)")
     vocabulary = Vocabulary([retriever.encoder.token(term) for term in range(vectors.shape[1])])
     files = (
-        ("documents", layout, _documents(retriever, runner)),
+        ("documents", layout, _documents(retriever, stored, corpus)),
         ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
     )
     for what, form, blocks in files:
@@ -53,13 +55,13 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
         yield path
 
 
-def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block]":
+def _documents(retriever: "Encoded", stored: "Encodings", corpus: "StoredCorpus") -> "Iterator[Block]":
     from lexbench.vector_formats.blocks import Block
 
     start = 0
-    for shard in retriever.documents(runner.artifacts.encodings(retriever.encoder), Counter()):
+    for shard in retriever.documents(stored, Counter()):
         stop = start + shard.shape[0]
-        yield Block([doc_id.decode() for doc_id in runner.corpus.doc_ids[start:stop]], shard)
+        yield Block([doc_id.decode() for doc_id in corpus.doc_ids[start:stop]], shard)
         start = stop
 
 

@@ -23,6 +23,7 @@ from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.progress import Progress
 from lexbench.registry import has_threads, replace_plugins
+from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
@@ -131,7 +132,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
     }
     if len(training_set.left_out):
         made_from["left_out"] = digest(training_set.left_out.tolist())
-    if system.retriever.finished:
+    if isinstance(system.retriever, RunFile):
         made_from["file"] = system.retriever.file_identity(contract.id)
     if folder.exists():
         if json.loads((folder / _FACTS).read_bytes())["made_from"] == made_from:
@@ -149,7 +150,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
 
 def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
     """Yield runs of some queries at a time, deep enough to leave *depth* documents without the relevant ones."""
-    if system.retriever.finished:
+    if isinstance(system.retriever, RunFile):
         yield system.retriever.read(training_set.contract.id)
         return
     deeper = depth + int(training_set.positives.lengths.max())

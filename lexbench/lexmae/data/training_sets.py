@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.corpora import DatasetCorpus
+from lexbench.artifacts.graph import Graph
 from lexbench.contracts import Contract
 from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
@@ -17,7 +19,7 @@ from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.progress import Progress
-from lexbench.runner.search import DatasetRunner, read_run
+from lexbench.runner.search import SystemRun, data_of
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
@@ -76,7 +78,7 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch, and CannotStart if no query is left.
     """
     dataset = open_dataset(*collections.find_dataset(name))
-    corpus = DatasetRunner(dataset, store, progress).corpus
+    corpus = _corpus(dataset, store, progress)
     qrels = dataset.qrels  # its queries are those of the dataset, in the same order
     docs = lookup(corpus.doc_ids, qrels.doc_ids)
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
@@ -114,6 +116,11 @@ def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
     return near
 
 
+def _corpus(dataset: Dataset, store: Store, progress: Progress) -> StoredCorpus:
+    with Graph(store, progress) as graph:
+        return graph.open(DatasetCorpus(dataset))
+
+
 def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
     """Return the corpus of a dataset (its id), or of a folder of documents (its path), which need not have queries.
 
@@ -121,7 +128,7 @@ def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
     """
     located = collections.find_corpus(name)
     dataset = Dataset(*located, Topics((), (), 0)) if Path(name).exists() else open_dataset(*located)
-    return DatasetRunner(dataset, store, progress).corpus
+    return _corpus(dataset, store, progress)
 
 
 def open_texts(
@@ -159,8 +166,9 @@ def search(
     whole = training_set.dataset
     # All judgements stay, because the contract states how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
-    runner = DatasetRunner(Dataset(whole.contract, whole.source, topics), store, progress)
-    return read_run(runner.run(system, depth).folder).run
+    data = data_of(Dataset(whole.contract, whole.source, topics))
+    with Graph(store, progress) as graph:
+        return graph.open(SystemRun(data, system, depth)).run
 
 
 # ---- examples of fine-tuning: a query, a relevant document, and negatives (paper, appendix A) ------------------------------

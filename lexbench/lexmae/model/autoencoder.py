@@ -91,19 +91,12 @@ class MaskedAutoencoder(Learner):
             parts["usage"] = self.usage(bags, decoder_ids, decoder_labels, real)
         return parts
 
-    def sums(
-        self,
-        encoder_ids: Tensor,
-        encoder_labels: Tensor,
-        decoder_ids: Tensor,
-        decoder_labels: Tensor,
-        real: Tensor,
-        pools: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def sums(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums of the losses of a piece (1, 4), each with its number of words, and the bottlenecks (n, width).
 
-        The sum of the encoder comes first. Without a bottleneck the second tensor has no column.
+        *inputs* are those of `forward`. The encoder's sum comes first. Without a bottleneck the second tensor has no column.
         """
+        encoder_ids, encoder_labels, decoder_ids, decoder_labels, real, pools = inputs
         encoder = self.encoder
         states = encoder.transformed(encoder.hidden(encoder_ids, real))
         of_encoder = losses.masked_sum(states, *encoder.projection, encoder_labels)

@@ -12,6 +12,7 @@ from lexbench.lexmae.data.negatives import teaching_system
 from lexbench.lexmae.recipe.settings import GROUP, STAGES, Fitting, Paths, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.progress import Progress
+from lexbench.retrievers.run_file import RunFile
 
 if TYPE_CHECKING:
     from lexbench.lexmae.training.cost import Cost
@@ -224,7 +225,7 @@ def _check_stage(recipe: Recipe, task: Task) -> None:
     for name in stage.queries:
         contract = collections.find_dataset(name).contract
         collections.check_left_out(contract, recipe.leave_out)
-        if teacher and teacher.retriever.finished:
+        if teacher and isinstance(teacher.retriever, RunFile):
             teacher.retriever.file_identity(contract.id)
 
 

@@ -1,5 +1,6 @@
 """Attention for the architectures of this package: all positions or a window, rotary positions, real tokens without padding."""
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,48 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Te
     return attended
 
 
+class Packing(NamedTuple):
+    """Where the texts are in states (tokens, width) that have no padding."""
+
+    starts: Tensor  # (texts + 1,) int32
+    longest: int  # tokens of a text
+
+
+def attend_packed(query: Tensor, key: Tensor, value: Tensor, packing: Packing, reach: int | None = None) -> Tensor:
+    """Return the attended values (tokens, heads, width of a head) of texts without padding, by torch's flash attention.
+
+    With *reach* a position sees those at most so many positions away.
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    near = {} if reach is None else {"window_size": (reach, reach)}
+    starts, longest = packing
+    attended: Tensor = varlen_attn(query, key, value, starts, starts, longest, longest, **near)  # type: ignore[assignment,arg-type]
+    return attended
+
+
+@cache
+def packed_attention_works(device: torch.device, dtype: torch.dtype, width: int, reach: int | None = None) -> bool:
+    """Return whether `attend_packed` works for heads of *width* here, and gives what `attend` gives.
+
+    torch has it from 2.10 on, with a *reach* later, for GPUs and in half precision.
+    """
+    if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
+        return False
+    states = torch.linspace(-1, 1, 5 * 2 * width, device=device).view(5, 2, width).to(dtype)
+    packing = Packing(torch.tensor([0, 2, 5], dtype=torch.int32, device=device), 3)
+    texts = [states[None, start:stop].transpose(1, 2) for start, stop in ((0, 2), (2, 5))]
+    tried = None if reach is None else 1  # of three positions, the outer ones do not see each other
+    try:
+        found = attend_packed(states, states, states, packing, tried)
+    except (ImportError, AttributeError, NotImplementedError, RuntimeError, TypeError):  # this torch or this GPU lacks it
+        return False
+    places = torch.arange(3, device=device)
+    near = None if tried is None else (places[:, None] - places).abs() <= tried
+    right = [attend(text, text, text, near if near is None else near[: text.shape[2], : text.shape[2]]) for text in texts]
+    return torch.allclose(found, torch.cat([one.transpose(1, 2)[0] for one in right]), rtol=0.02, atol=0.01)
+
+
 def exporting() -> bool:
     """Return whether torch records a program, e.g. for OpenVINO, instead of computing; it fits texts of any length."""
     return bool(torch.compiler.is_compiling())
@@ -48,6 +91,7 @@ class RealTokens:
         self.real = None if mask is None else mask.bool()
         # A program that torch exports for other runtimes has no numbers of tokens that depend on values.
         self.places = None if self.real is None or exporting() else self.real.flatten().nonzero().squeeze(1)
+        self._packing: Packing | None = None
 
     def packed(self, padded: Tensor) -> Tensor:
         """Return the values (tokens, ...) of the real tokens of *padded* (texts, length, ...)."""
@@ -60,6 +104,21 @@ class RealTokens:
             whole = packed.new_zeros(self.texts * self.length, *packed.shape[1:])
             packed = whole.index_copy_(0, self.places, packed)
         return packed.view(self.texts, self.length, *packed.shape[1:])
+
+    def packing(self, device: torch.device) -> Packing:
+        """Return where the texts are without padding."""
+        if self._packing is None:
+            if self.real is None:
+                starts = torch.arange(0, self.texts * self.length + 1, self.length, dtype=torch.int32, device=device)
+            else:
+                starts = functional.pad(self.real.sum(1, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0))
+            self._packing = Packing(starts, self.length)
+        return self._packing
+
+    def positions(self, device: torch.device) -> Tensor:
+        """Return the position of each real token in its text (tokens,)."""
+        places = torch.arange(self.texts * self.length, device=device) if self.places is None else self.places
+        return places % self.length
 
     def seen(self) -> Tensor | None:
         """Return the mask of attention to all real positions, (texts, 1, length, length); None if nothing is padded."""
@@ -83,8 +142,12 @@ class Rotation(NamedTuple):
         angles = torch.arange(length, device=frequencies.device, dtype=torch.float32)[:, None, None] * frequencies
         return cls(angles.cos(), angles.sin())
 
+    def at(self, positions: Tensor) -> "Rotation":
+        """Return the rotation of other *positions*, which are below the length."""
+        return Rotation(self.cosines[positions], self.sines[positions])
+
     def turned(self, states: Tensor) -> Tensor:
-        """Return *states* (texts, length, heads, width of a head), turned."""
+        """Return *states* (..., positions, heads, width of a head), turned."""
         # As in transformers, tables are rounded to the type of the states, and products are in float32.
         cosines, sines = (table.to(states.dtype).float() for table in self)
         first, second = states.float().chunk(2, dim=-1)
@@ -92,8 +155,9 @@ class Rotation(NamedTuple):
             return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1).to(states.dtype)
         turned = torch.empty_like(states, dtype=torch.float32)
         half = first.shape[-1]
-        torch.mul(first, cosines, out=turned[..., :half]).addcmul_(second, sines, value=-1)
-        torch.mul(second, cosines, out=turned[..., half:]).addcmul_(first, sines)
+        # Each product is rounded, as in transformers: `addcmul_` rounds a product and its sum once, which gives other bits.
+        torch.mul(first, cosines, out=turned[..., :half]).sub_(second * sines)
+        torch.mul(second, cosines, out=turned[..., half:]).add_(first * sines)
         return turned.to(states.dtype)
 
 
@@ -152,6 +216,13 @@ class Context(NamedTuple):
 
     def attended(self, inputs: Tensor, heads: int) -> Tensor:
         """Return the attended states (tokens, width) for query, key and value in *inputs* (tokens, 3 x width)."""
+        reach, device = None if self.window is None else self.window.reach, inputs.device
+        width = inputs.shape[1] // (3 * heads)
+        if packed_attention_works(device, inputs.dtype, width, reach):
+            packed = inputs.view(-1, 3 * heads, width)
+            turned = self.rotation.at(self.tokens.positions(device)).turned(packed[:, : 2 * heads])
+            query, key = turned.chunk(2, dim=1)
+            return attend_packed(query, key, packed[:, 2 * heads :], self.tokens.packing(device), reach).flatten(1)
         states = self.tokens.padded(inputs).view(
             self.tokens.texts, self.tokens.length, 3 * heads, -1
         )  # (texts, length, 3 x heads, width of a head)

@@ -5,8 +5,7 @@ The models compute in float32, bit for bit, what the classes of transformers com
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +13,17 @@ from torch.nn import functional
 
 from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
-from lexbench.models.native._attention import Logits, States, attend
-
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
-    *("max_position_embeddings", "type_vocab_size"),
+from lexbench.models.native._attention import (
+    Logits,
+    Packing,
+    RealTokens,
+    States,
+    attend,
+    attend_packed,
+    packed_attention_works,
 )
+from lexbench.models.native._layers import Sizes, sizes_of
+
 _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; with None the setting may be missing
     "hidden_act": ("gelu",),
     "position_embedding_type": ("absolute", None),
@@ -35,15 +39,9 @@ _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; wit
 
 
 @dataclass(frozen=True)
-class BertConfig:
+class BertConfig(Sizes):
     """The configuration, with the names of transformers."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
     type_vocab_size: int
     layer_norm_eps: float
     tie_word_embeddings: bool
@@ -64,48 +62,6 @@ class _Embeddings(nn.Module):
         states = self.word_embeddings(ids) + segments
         normed: Tensor = self.LayerNorm(states + self.position_embeddings.weight[: ids.shape[1]])
         return normed
-
-
-class Packing(NamedTuple):
-    """Where the texts are in states (tokens, width) that have no padding."""
-
-    starts: Tensor  # (texts + 1,) int32
-    longest: int  # tokens of a text
-
-
-def attend_packed(query: Tensor, key: Tensor, value: Tensor, packing: Packing) -> Tensor:
-    """Return the attended values (tokens, heads, width of a head) of texts without padding, by torch's flash attention."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    attended: Tensor = varlen_attn(
-        query,
-        key,
-        value,
-        packing.starts,
-        packing.starts,
-        packing.longest,
-        packing.longest,  # type: ignore[assignment]
-    )
-    return attended
-
-
-@cache
-def packed_attention_works(device: torch.device, dtype: torch.dtype, width: int) -> bool:
-    """Return whether `attend_packed` works for heads of *width* here, and gives what `attend` gives.
-
-    torch has it from 2.10 on, for GPUs and in half precision.
-    """
-    if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
-        return False
-    states = torch.linspace(-1, 1, 5 * 2 * width, device=device).view(5, 2, width).to(dtype)
-    packing = Packing(torch.tensor([0, 2, 5], dtype=torch.int32, device=device), 3)
-    texts = [states[None, start:stop].transpose(1, 2) for start, stop in ((0, 2), (2, 5))]
-    try:
-        found = attend_packed(states, states, states, packing)
-    except (ImportError, AttributeError, NotImplementedError, RuntimeError, TypeError):  # this torch or this GPU lacks it
-        return False
-    right = torch.cat([attend(text, text, text, None).transpose(1, 2)[0] for text in texts])
-    return torch.allclose(found, right, rtol=0.02, atol=0.01)
 
 
 class _SelfAttention(nn.Module):
@@ -242,14 +198,13 @@ class Bert(nn.Module):
 
     def _packed(self, ids: Tensor, real: Tensor, types: Tensor | None) -> Tensor:
         """Return the last states (texts, length, width), computed without padding, where they are 0."""
-        lengths = real.sum(1, dtype=torch.int32)
-        packing = Packing(functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0)), ids.shape[1])
-        positions = real.flatten().nonzero().squeeze(1)
-        states: Tensor = self.embeddings(ids, types).flatten(0, 1).index_select(0, positions)
+        tokens = RealTokens(ids.shape, real)
+        packing = tokens.packing(ids.device)
+        states = tokens.packed(self.embeddings(ids, types))
         layers: Any = self.encoder["layer"]
         for layer in layers:
             states = layer(states, packing)
-        return states.new_zeros(real.numel(), states.shape[1]).index_copy_(0, positions, states).view(*ids.shape, -1)
+        return tokens.padded(states)
 
 
 class _Transform(_Normed):
@@ -323,11 +278,12 @@ def configuration(config: Mapping[str, Any]) -> BertConfig | None:
 
     None for another kind of model, or if a setting is missing or unusual: then transformers loads it, or raises an error.
     """
-    sizes: dict[str, Any] = {name: config.get(name) for name in _SIZES}
+    sizes = sizes_of(config, "type_vocab_size")
     epsilon: Any = config.get("layer_norm_eps")
     tied = config.get("tie_word_embeddings", True)
-    clear = all(type(size) is int and size > 0 for size in sizes.values()) and type(epsilon) is float and type(tied) is bool
-    if not clear or config.get("model_type") != "bert" or any(config.get(name) not in usual for name, usual in _USUAL.items()):
+    if sizes is None or type(epsilon) is not float or type(tied) is not bool:
+        return None
+    if config.get("model_type") != "bert" or any(config.get(name) not in usual for name, usual in _USUAL.items()):
         return None
     if config["hidden_size"] % config["num_attention_heads"]:
         return None

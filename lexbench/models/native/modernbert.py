@@ -1,7 +1,7 @@
 """ModernBERT (B. Warner et al., arXiv 2412.13663): rotary positions, local attention in most layers, gated feed-forward layers.
 
-Padding is left out of everything but attention, which long texts compute window by window. The models compute what the classes
-of transformers compute, up to rounding; modules and tensors have the same names.
+Padding is left out of everything but attention, which long texts compute window by window. In float32 the models compute, bit
+for bit, what the classes of transformers compute, but for these windows; modules and tensors have the same names.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,8 @@ from torch.nn import functional
 from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
+from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform, sizes_of
 
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
-    "max_position_embeddings",
-)
 _FLAGS = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")  # false if they are missing
 _LAYERS = {"full_attention": False, "sliding_attention": True}  # the two types of layers: whether attention is local
 _THETAS = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", 10_000.0)}
@@ -32,15 +29,9 @@ _EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
-class ModernBertConfig:
+class ModernBertConfig(Sizes):
     """The configuration, mostly with the names of transformers."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
     attention_bias: bool
     mlp_bias: bool
     norm_bias: bool
@@ -59,8 +50,8 @@ def configuration(config: Mapping[str, Any]) -> ModernBertConfig | None:
 
     None for another kind of model, or if a setting is senseless or unusual: then transformers loads it, or raises an error.
     """
-    sizes: dict[str, Any] = {name: config.get(name) for name in _SIZES}
-    flags = {name: config.get(name, False) for name in _FLAGS}
+    sizes = sizes_of(config)
+    flags: dict[str, Any] = {name: config.get(name, False) for name in _FLAGS}
     flags |= {name: config.get(name, True) for name in ("decoder_bias", "tie_word_embeddings")}
     window, epsilon = config.get("local_attention", _WINDOW), config.get("norm_eps", _EPSILON)
     local, thetas = _local_layers(config), _thetas(config)
@@ -68,12 +59,19 @@ def configuration(config: Mapping[str, Any]) -> ModernBertConfig | None:
         config.get("model_type") == "modernbert"
         and all(config.get(name, "gelu") == "gelu" for name in ("hidden_activation", "classifier_activation"))
         and config.get("quantization_config") is None
-        and all(type(size) is int and size > 0 for size in (*sizes.values(), window))
+        and type(window) is int
+        and window > 0
         and all(type(flag) is bool for flag in flags.values())
         and type(epsilon) is float
         and config.get("sliding_window") in (None, window // 2)
     )
-    if not usual or local is None or thetas is None or config["hidden_size"] % (2 * config["num_attention_heads"]):
+    if (
+        not usual
+        or sizes is None
+        or local is None
+        or thetas is None
+        or config["hidden_size"] % (2 * config["num_attention_heads"])
+    ):
         return None
     return ModernBertConfig(**sizes, **flags, norm_eps=epsilon, reach=window // 2, local=local, thetas=thetas)
 
@@ -150,27 +148,19 @@ class Layer(nn.Module):
 
     def in_int8(self) -> "Int8Layer":
         """Return the same layer with linear layers in int8."""
-        return Int8Layer(self)
+        return Int8Layer(
+            (self.attn.Wqkv, self.attn.Wo, self.mlp.Wi, self.mlp.Wo), (self.attn_norm, self.mlp_norm), self.attn.heads
+        )
 
 
-class Int8Layer(nn.Module):
-    """A layer with linear layers in int8. Attention stays in floats."""
-
-    def __init__(self, layer: Layer) -> None:
-        super().__init__()
-        from lexbench.models.int8 import Int8Linear  # it compiles loops, so only models in int8 import it
-
-        linears = (layer.attn.Wqkv, layer.attn.Wo, layer.mlp.Wi, layer.mlp.Wo)
-        self.inputs, self.attended, self.hidden, self.output = (Int8Linear(one.weight, one.bias) for one in linears)
-        self.heads, self.attn_norm, self.mlp_norm = layer.attn.heads, layer.attn_norm, layer.mlp_norm
+class Int8Layer(RotaryInt8Layer):
+    """A layer in int8."""
 
     def forward(self, states: Tensor, context: Context) -> Tensor:
         """Return the next states (tokens, width)."""
-        from lexbench.models.int8 import attention_dtype, quantised_states
+        from lexbench.models.int8 import quantised_states
 
-        inputs = self.inputs.product(quantised_states(self.attn_norm(states)))
-        gathered = context.attended(inputs.to(attention_dtype(context.tokens.length)), self.heads).float()
-        states = states + self.attended.product(quantised_states(gathered))
+        states = states + self.attended.product(self.gathered(self.attn_norm(states), context))
         hidden = self.hidden.quantised_geglu(quantised_states(self.mlp_norm(states)))
         return states + self.output.product(hidden)
 
@@ -206,19 +196,6 @@ class ModernBert(nn.Module):
         return States(tokens.padded(self.final_norm(states)))
 
 
-class _Head(nn.Module):
-    """The head up to the output projection, or up to the classifier."""
-
-    def __init__(self, config: ModernBertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
-        self.norm = _norm(config)
-
-    def forward(self, states: Tensor) -> Tensor:
-        normed: Tensor = self.norm(functional.gelu(self.dense(states)))
-        return normed
-
-
 class ModernBertForMaskedLM(nn.Module):
     """Body and head. Encoders call its parts; it has no `forward`."""
 
@@ -226,7 +203,8 @@ class ModernBertForMaskedLM(nn.Module):
         super().__init__()
         self.config = config
         self.model = ModernBert(config)
-        self.head = _Head(config)
+        dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
+        self.head = Transform(dense, _norm(config))
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=config.decoder_bias)
 
     @property
@@ -288,5 +266,5 @@ ARCHITECTURE = Architecture(
     ModernBert,
     ModernBertForMaskedLM,
     classifier,
-    settings=(*_SIZES, *_FLAGS, *_OBEYED, *_IGNORED),
+    settings=(*SIZES, *_FLAGS, *_OBEYED, *_IGNORED),
 )

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, RealTokens, Rotation, States, frequencies
+from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform
 
-_SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; with None the setting may be missing
     "model_type": ("new",),
     "hidden_act": ("gelu",),
@@ -33,15 +33,9 @@ _IGNORED = (  # dropout, initial weights, and how their code computes
 
 
 @dataclass(frozen=True)
-class NewConfig:
+class NewConfig(Sizes):
     """The configuration, with the names of its authors."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int
     type_vocab_size: int
     layer_norm_eps: float
     rope_theta: float
@@ -61,7 +55,7 @@ def unusual(config: Mapping[str, Any]) -> str:
         if config.get(name) not in accepted:
             return f"{name} = {config.get(name)!r}"
     values = _values(config)
-    for name in (*_SIZES, "max_position_embeddings"):
+    for name in SIZES:
         if type(values[name]) is not int or values[name] < 1:
             return f"{name} = {values[name]!r}"
     for name, kind in (
@@ -79,7 +73,7 @@ def unusual(config: Mapping[str, Any]) -> str:
 
 def _values(config: Mapping[str, Any]) -> dict[str, Any]:
     theta = config.get("rope_theta", (config.get("rope_parameters") or {}).get("rope_theta"))
-    found = {name: config.get(name) for name in (*_SIZES, "max_position_embeddings", "type_vocab_size", "layer_norm_eps")}
+    found = {name: config.get(name) for name in (*SIZES, "type_vocab_size", "layer_norm_eps")}
     return found | {
         "rope_theta": float(theta) if type(theta) is int else theta,
         "tie_word_embeddings": config.get("tie_word_embeddings", True),
@@ -148,29 +142,20 @@ class Layer(nn.Module):
 
     def in_int8(self) -> "Int8Layer":
         """Return the same layer with linear layers in int8."""
-        return Int8Layer(self)
+        linears = (self.attention.qkv_proj, self.attention.o_proj, self.mlp.up_gate_proj, self.mlp.down_proj)
+        return Int8Layer(linears, (self.attn_ln, self.mlp_ln), self.attention.heads)
 
 
-class Int8Layer(nn.Module):
-    """A layer with linear layers in int8. Attention stays in floats."""
-
-    def __init__(self, layer: Layer) -> None:
-        super().__init__()
-        from lexbench.models.int8 import Int8Linear  # it compiles loops, so only models in int8 import it
-
-        linears = (layer.attention.qkv_proj, layer.attention.o_proj, layer.mlp.up_gate_proj, layer.mlp.down_proj)
-        self.inputs, self.attended, self.hidden, self.output = (Int8Linear(one.weight, one.bias) for one in linears)
-        self.heads, self.attn_ln, self.mlp_ln = layer.attention.heads, layer.attn_ln, layer.mlp_ln
+class Int8Layer(RotaryInt8Layer):
+    """A layer in int8."""
 
     def forward(self, states: Tensor, context: Context) -> Tensor:
         """Return the next states (tokens, width)."""
-        from lexbench.models.int8 import attention_dtype, quantised_states
+        from lexbench.models.int8 import quantised_states
 
-        inputs = self.inputs.product(quantised_states(states))
-        gathered = context.attended(inputs.to(attention_dtype(context.tokens.length)), self.heads).float()
-        states = self.attended.normalised(quantised_states(gathered), states, self.attn_ln)
+        states = self.attended.normalised(self.gathered(states, context), states, self.attn_norm)
         hidden = self.hidden.quantised_geglu(quantised_states(states), gate_first=True)
-        return self.output.normalised(hidden, states, self.mlp_ln)
+        return self.output.normalised(hidden, states, self.mlp_norm)
 
 
 class New(nn.Module):
@@ -207,18 +192,6 @@ class _Head(nn.Module):
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
 
 
-class _Transform(nn.Module):
-    """The head up to the output projection."""
-
-    def __init__(self, head: _Head) -> None:
-        super().__init__()
-        self.dense, self.norm = head.dense, head.norm
-
-    def forward(self, states: Tensor) -> Tensor:
-        normed: Tensor = self.norm(functional.gelu(self.dense(states)))
-        return normed
-
-
 class NewForMaskedLM(nn.Module):
     """Body and head. Encoders call its parts; it has no `forward`."""
 
@@ -236,7 +209,7 @@ class NewForMaskedLM(nn.Module):
     @property
     def transform(self) -> nn.Module:
         """The head up to the output projection."""
-        return _Transform(self.lm_head)
+        return Transform(self.lm_head.dense, self.lm_head.norm)
 
     def get_output_embeddings(self) -> nn.Linear:
         """Return the output projection."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lexbench.answer import Answer
-from lexbench.datasets.location import find_dataset
+from lexbench.datasets.location import typed_id
 from lexbench.errors import CommandError, UnknownName
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board
@@ -102,17 +102,19 @@ class Leaderboard(Answer):
         """The main table in LaTeX. Raises UnknownName if there are several suites; see `copy`."""
         return self.copy("latex")
 
-    def copy(self, form: str, *, suite: str = "", dataset: str = "", baseline: str = "") -> str:
+    def copy(self, form: str, *, suite: str = "", dataset: str = "", split: str | None = None, baseline: str = "") -> str:
         """Return one table as latex, markdown or csv: the main one of *suite*, or all measures on one *dataset*.
 
-        In LaTeX, systems that differ significantly from *baseline* are marked. *dataset* may be a folder.
+        In LaTeX and Markdown, each figure that differs significantly from that of *baseline* is marked. *dataset* may be a
+        folder, of which *split* chooses the judgements. Raises CommandError for a baseline in CSV, which has no marks.
         """
         if form not in copies.FORMATS:
             raise UnknownName("format of a table", form, copies.FORMATS)
-        if dataset and Path(dataset).is_dir():  # of the user; results name it by its contract
-            dataset = find_dataset(dataset)[0].id
+        dataset = typed_id(f"{dataset}#{split}" if split else dataset)
+        if baseline and form == "csv":
+            raise CommandError(f"CSV has no marks for what differs from {baseline}; choose latex or markdown")
         shown = board(self.results, self.published or "none")
-        return copies.FORMATS[form](copies.view(shown, suite, dataset, baseline))
+        return copies.FORMATS[form](copies.view(shown, suite, dataset, baseline, self.results))
 
     def pages(self, folder: str | Path | None = None) -> dict[Path, str]:
         """Return the texts of the files of *folder* (default: that of the results) by path."""

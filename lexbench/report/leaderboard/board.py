@@ -30,7 +30,7 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     seeds: tuple[str, ...] = ()  # the trainings whose mean it is
     who: tuple[str, ...] = ()  # who ran it, in merged results
     family: str
-    bound: bool = False  # an upper bound: shown, never ranked
+    aside: str = ""  # why it is shown, but never ranked: it is an upper bound, or was not measured
     base: int | None = None  # the system whose row it shares: the same with more terms, or one with the same figures
     k: int = 0  # terms kept per document; 0 for all
 
@@ -154,7 +154,7 @@ def systems_of(results: Results) -> tuple[BoardSystem, ...]:
                 seeds=tuple(next((one.seeds.systems for one in row if one.seeds), ())),
                 who=tuple(dict.fromkeys(filter(None, people[name]))),
                 family=family(first.recipe),
-                bound=any(result.bound for result in row),
+                aside=next((result.aside for result in row if result.aside), ""),
                 base=base if base != at and kept[at][0] else same if same != at else None,
                 k=kept[at][0],
             )
@@ -168,7 +168,7 @@ def _all_figures(row: Sequence[Result]) -> object:
     Systems that agree in these, and in speed, share a row.
     """
     facts = sorted(
-        (one.dataset, sorted(one.sizes.items()), sorted(one.per_query.items()), one.bound, repr(one.exposure)) for one in row
+        (one.dataset, sorted(one.sizes.items()), sorted(one.per_query.items()), one.aside, repr(one.exposure)) for one in row
     )
     return repr(facts) if all("index" in one.sizes for one in row) else object()
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
-from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.analysis.significance import randomisation
 from lexbench.errors import UnknownName, visible
-from lexbench.report.grid import MISSING, Grid, Row, Value
-from lexbench.report.leaderboard.board import Board, Panel, Section
+from lexbench.report.grid import MISSING, Column, Grid, Row, Value
+from lexbench.report.leaderboard.board import Board, Section
+from lexbench.results import Results
 from lexbench.table import escape
 
 _LATEX = str.maketrans({
@@ -30,14 +32,17 @@ class View(NamedTuple):
     grid: Grid
     label: str
     expressions: Mapping[str, str] = {}  # what names stand for
+    headline: str = ""  # the measure of the ranks
     baseline: str = ""
-    starred: frozenset[int] = frozenset()  # positions of systems that differ significantly from the baseline
+    starred: frozenset[tuple[int, int]] = frozenset()  # systems and columns that differ significantly from the baseline
+    untested: tuple[str, ...] = ()  # the names of columns without stars, whatever differs
 
 
-def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -> View:
+def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "", results: Results | None = None) -> View:
     """Return the table of *suite* ("" if there is only one): the main table, or all measures on one *dataset*.
 
-    Published scores are in it as the board has them. Raises UnknownName for a suite, dataset or baseline that is not there.
+    Published scores are in it as the board has them. A *baseline* takes the *results* of the board: each measure is tested.
+    Raises UnknownName for a suite, dataset or baseline that is not there.
     """
     by_id = {section.id: section for section in board.suites}
     section = by_id.get(suite) if suite else board.suites[0] if len(by_id) == 1 else None
@@ -52,16 +57,48 @@ def view(board: Board, suite: str = "", dataset: str = "", baseline: str = "") -
     if baseline and baseline not in places:
         raise UnknownName("system of this table", baseline, [row.name for row in own.rows])
     expressions = {one.label: one.expression for one in section.systems if one.expression}
-    pairs = _significant_pairs(panels[dataset]) if dataset else section.better
-    starred = {at for pair in pairs if places.get(baseline) in pair for at in pair} - {places.get(baseline)}
     title = f"{grid.title}." if section.name in grid.title else f"{section.name}: {grid.title}."
-    return View(
-        msgspec.structs.replace(grid, title=title),
-        f"tab:{section.id}",
-        expressions,
-        baseline,
-        frozenset(starred & {*places.values()}),
-    )
+    shown = View(msgspec.structs.replace(grid, title=title), f"tab:{section.id}", expressions, section.headline, baseline)
+    return _with_stars(shown, section, results.select(suite=section.id), places[baseline]) if baseline and results else shown
+
+
+def _with_stars(table: View, section: Section, results: Results, baseline: int) -> View:
+    """Return the table with the significant differences from the system at position *baseline*, in each column of a measure.
+
+    In a column of means over datasets, the means are tested.
+    """
+    starred: set[tuple[int, int]] = set()
+    untested = []
+    for at, column in enumerate(table.grid.columns):
+        mean = not column.measures and column.ranked
+        better = section.better if mean else _significant_pairs(section, results, column)
+        if better is not None:
+            starred |= {(other, at) for pair in better if baseline in pair for other in pair if other != baseline}
+        elif column.measures:
+            untested.append(column.name)
+    return table._replace(starred=frozenset(starred), untested=tuple(untested))
+
+
+def _significant_pairs(section: Section, results: Results, column: Column) -> list[tuple[int, int]] | None:
+    """Return the positions of every two systems that differ in the measure of a column; None if it is not tested.
+
+    p is corrected by Holm over all pairs. Variants, upper bounds and systems without the measure are left out.
+    """
+    if not column.ranked or not column.measures:
+        return None
+    columns = [(results.column(dataset), measure) for dataset, measure in column.measures]
+    tested = [
+        at
+        for at, system in enumerate(section.systems)
+        if system.base is None and not system.aside
+        and all(system.label in of and measure in of[system.label].per_query for of, measure in columns)
+    ]  # fmt: skip
+    names = [section.systems[at].label for at in tested]
+    values = [np.array([of[name].per_query[measure] for name in names], np.float64) for of, measure in columns]
+    if len(tested) < 2:  # noqa: PLR2004 - a pair
+        return []
+    better = randomisation.ranking(randomisation.stratified(values)).better
+    return [(tested[one], tested[other]) for one, other in np.argwhere(better).tolist()]
 
 
 def main_grid(section: Section, grid: Grid) -> Grid:
@@ -86,27 +123,16 @@ def _with_published(grid: Grid, published: Grid) -> Grid:
     return msgspec.structs.replace(grid, rows=(*grid.rows, *rows))
 
 
-def _significant_pairs(panel: Panel) -> list[tuple[int, int]]:
-    """Return the positions of every two systems whose corrected p is below .05."""
-    return [
-        (panel.compared[at], panel.compared[at + 1 + after])
-        for at, row in enumerate(panel.p)  # has p of system *at* and each later one
-        for after, p in enumerate(row)
-        if p < LEVEL
-    ]
-
-
 def latex(table: View) -> str:
     """Return a booktabs table: best bold, second underlined, published rows with a dagger below a rule.
 
     A star marks systems that differ significantly from the baseline. A table wider than the line is scaled down.
     """
     grid, marks = table.grid, table.grid.marks()
-    at = max((n for n, one in enumerate(grid.columns) if one.ranked), key=lambda n: (grid.columns[n].keep, -n), default=-1)
 
     def write(row: Row, column: int, mark: int) -> str:
         text = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")[mark].format(_tex(row.values[column].text))
-        return text + r"\rlap{$^{*}$}" * (column == at and not row.published and row.system in table.starred)
+        return text + r"\rlap{$^{*}$}" * (not row.published and (row.system, column) in table.starred)
 
     def line(row: Row, mark: Sequence[int]) -> str:
         name = _tex(row.name) + r"$^{\dagger}$" * row.published
@@ -132,9 +158,10 @@ def caption(table: View) -> str:
     if any(mark for row in table.grid.marks() for mark in row):
         parts.append("Best in bold, second underlined, among the systems measured here.")
     if any(one.name == "rank" for one in table.grid.columns):
-        parts.append("Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.")
-    if table.starred:
-        parts.append(f"*: significantly different from {table.baseline}, by the same tests.")
+        by = f" by {table.headline}" if table.headline else ""
+        parts.append(f"Rank{by}: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.")
+    if table.baseline:
+        parts.append(_meaning_of_stars(table))
     if any(row.published for row in table.grid.rows):
         parts.append("†: published scores, not measured here.")
     shown = {cell.text for row in table.grid.rows for cell in row.values}
@@ -146,13 +173,21 @@ def caption(table: View) -> str:
     return " ".join(parts)
 
 
+def _meaning_of_stars(table: View) -> str:
+    stars = f"*: significantly different from {table.baseline} in this measure" if table.starred else (
+        f"No figure is significantly different from that of {table.baseline}"
+    )  # fmt: skip
+    untested = f"; {' and '.join(table.untested)}: not tested" if table.untested else ""
+    return f"{stars} (paired randomisation tests at .05, Holm-corrected over all pairs, each measure by itself{untested})."
+
+
 def _tex(text: str) -> str:
     plain = re.sub("-(?=-)", "-{}", visible(text)).translate(_LATEX).replace("-\\{\\}", "-{}")  # LaTeX would join -- to a dash
     return plain.replace("†", r"$\dagger$")
 
 
 def markdown(table: View) -> str:
-    """Return a table in GitHub's Markdown with the same marks. The rank is the first column."""
+    """Return a table in GitHub's Markdown with the same marks and stars. The rank is the first column."""
     grid = table.grid
     ranked = bool(grid.columns) and grid.columns[0].name == "rank"
     heads = [escape(" ".join(f"{one.name} {one.about}".split())) for one in grid.columns]
@@ -163,9 +198,12 @@ def markdown(table: View) -> str:
     for row, marks in zip(grid.rows, grid.marks(), strict=True):
         cells = [
             ("{}", "**{}**", "<ins>{}</ins>")[mark].format(escape(one.text))
-            for one, mark in zip(row.values, marks, strict=True)
+            + r" \*" * (not row.published and (row.system, at) in table.starred)
+            for at, (one, mark) in enumerate(zip(row.values, marks, strict=True))
         ]
         lines.append(_line([*cells[:ranked], "† " * row.published + escape(row.name), *cells[ranked:]]))
+    if table.baseline:
+        lines += ["", escape(_meaning_of_stars(table))]
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.cautions import cautions
 from lexbench.contracts import Contract, find_contract
@@ -65,7 +65,7 @@ def panel_of(
         },
         notes=(
             *defects,
-            *(Note("judged share", line) for line in judged_gaps(present)),
+            *(Note("judged share", line) for line in (*judged_levels(present, headline), *judged_gaps(present))),
             *notes(present),
             *power_notes(dataset, values),
             *_doubted(dataset, [one.system for one in tested.values()], values, ranking),
@@ -74,11 +74,11 @@ def panel_of(
 
 
 def testable(headline: str, systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> dict[int, Result]:
-    """Return the results that are tested, by the position of their system. Variants and upper bounds are not."""
+    """Return the results that are tested, by the position of their system. Variants and those aside are not."""
     return {
         at: result
         for at, result in enumerate(results)
-        if result and headline in result.per_query and systems[at].base is None and not systems[at].bound
+        if result and headline in result.per_query and systems[at].base is None and not systems[at].aside
     }
 
 
@@ -184,7 +184,7 @@ def plots_of(
         for n, result in scored.items()
         if result.sizes.get("index") and result.counts.documents
     }
-    bounds = {n: "an upper bound, not ranked" if systems[n].bound else "" for n in scored}
+    bounds = {n: f"{systems[n].aside}, not ranked" if systems[n].aside else "" for n in scored}
     plots = [
         _plot("index", ("Index size", "index bytes per document (log)", headline), sizes, effects, bounds, levels, lower=True)
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lexbench import catalog
-from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
@@ -145,11 +145,11 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         )
     datasets = [name for name in suite.datasets if name in results.datasets]
 
-    # The best systems first, upper bounds last.
+    # The best systems first; upper bounds and those that were not measured last.
     def standing(name: str) -> tuple[bool, int, float, str]:
         row = results.row(name)
         scores = {dataset: one.means[suite.headline] for dataset, one in row.items() if suite.headline in one.means}
-        return any(one.bound for one in row.values()), *_standing(scores, datasets), name
+        return any(one.aside for one in row.values()), *_standing(scores, datasets), name
 
     ours = results.select(systems=sorted(results.systems, key=standing))
     systems = systems_of(ours)
@@ -269,8 +269,13 @@ def _tied(result: Result, headline: str) -> float:
     return width if width > WIDE_TIE else 0.0
 
 
+def _said_nothing(result: Result, _headline: str) -> float:
+    return bool(result.unmeasured)
+
+
 # The text of a note, how strongly it applies to a result (0: not at all), and the format of that number.
 _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
+    ("Not measured and not ranked, because the lists say nothing about the system: {count} ({worst})", _said_nothing, ".0f"),
     ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.bound, ".0f"),
     (
         "Signs of a result made from the judgements: {count}, e.g. {worst}; see its notes on the page",
@@ -279,7 +284,7 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
     ),
     (
         "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
-        lambda one, _: one.counts.missing / one.counts.queries,
+        lambda one, _: 0.0 if one.unmeasured else one.counts.missing / one.counts.queries,
         ".1%",
     ),
     (
@@ -307,7 +312,7 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
     lines += _code_notes(results)
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
-    lines += [note.partition(". ")[0] for note in list(judged_gaps(results))[:1]]
+    lines += [note.partition(". ")[0] for note in [*judged_levels(results, headline), *judged_gaps(results)][:1]]
     tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
     last = [text for text in tests if text]
     return [*lines[: _NOTES - len(last)], *last]

@@ -16,15 +16,15 @@ function viewOf(suite, grid, rows) {
   const kept = grid.columns.map((_, at) => at).filter((at) => fitting.some((row) => !row.published && textOf(row.values[at]) !== MISSING));
   const columns = kept.map((at) => grid.columns[at]);
   const shown = fitting.map((row) => ({ ...row, notation: row.published ? "" : row.system.notation ?? "", values: kept.map((at) => row.values[at]) }));
-  return { columns, rows: shown, marks: marksOf({ columns }, shown), title: `${grid.title.includes(suite.name) ? "" : `${suite.name}: `}${grid.title}.`, label: `tab:${suite.id}` };
+  return { columns, rows: shown, marks: marksOf({ columns }, shown), title: `${grid.title.includes(suite.name) ? "" : `${suite.name}: `}${grid.title}.`, label: `tab:${suite.id}`, headline: suite.headline };
 }
 
-function captionOf({ title, columns, rows, marks }) {
+function captionOf({ title, headline, columns, rows, marks }) {
   const texts = rows.flatMap((row) => row.values.map(textOf));
   return [
     title,
     marks.flat().some(Boolean) && "Best in bold, second underlined, among the systems measured here.",
-    columns.some((column) => column.name === "rank") && "Rank: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.",
+    columns.some((column) => column.name === "rank") && `Rank by ${headline}: what paired randomisation tests at .05 leave possible, Holm-corrected over all pairs.`,
     rows.some((row) => row.published) && "†: published scores, not measured here.",
     texts.some((text) => text.includes("~")) && "~: timing not ranked.",
     texts.includes("‡") && "‡: trained on documents of the datasets.",

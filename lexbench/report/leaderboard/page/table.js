@@ -37,7 +37,7 @@ function gridTable(grid, rows, { caption, name, sort, empty = "no system" }) {
     button.addEventListener("click", () => sort.set(at, now ? -sort.direction : at < 0 || grid.columns[at].name === "rank" ? 1 : -1));
     return html("th", { scope: "col", class: at < 0 && "text", "aria-sort": now && (sort.direction > 0 ? "ascending" : "descending") }, button);
   };
-  const body = rows.map((row, line) => html("tr", { class: row.published ? "published" : row.ranked === false ? "bound" : row.variant ? "variant" : null }, name(row),
+  const body = rows.map((row, line) => html("tr", { class: row.published ? "published" : row.ranked === false ? "unranked" : row.variant ? "variant" : null }, name(row),
     ...row.values.map((one, at) => {
       const text = textOf(one);
       const mark = marks[line][at];
@@ -79,7 +79,7 @@ function fitted(grid, table, label) {
 function nameOf(row, unfold) {
   const { system } = row;
   const people = system?.who?.length && `by ${system.who.join(", ")}`;
-  const tags = [system?.bound && "upper bound, not ranked", row.published && "not measured here", people].filter(Boolean);
+  const tags = [system?.aside && `${system.aside}, not ranked`, row.published && "not measured here", people].filter(Boolean);
   const name = system?.notation ? html("details", { class: "named" }, html("summary", {}, row.name), systemName(system.notation)) : systemName(row.name);
   return html("th", { scope: "row" }, html("div", { class: "system" }, html("span", {}, name, ...tags.map((tag) => html("span", { class: "tag" }, tag)), unfold ?? null)));
 }

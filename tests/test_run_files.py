@@ -1,0 +1,227 @@
+"""Run files are systems: they are compared by judgements alone, and every command finds them afterwards."""
+
+import csv
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+from pytrec_eval import RelevanceEvaluator
+from tiny import answer, ended, enter, lines, write, write_files, write_rows
+
+import lexbench
+from lexbench.errors import CommandError, InvalidFile, UnknownName
+from lexbench.trec.runs import read_run, read_runs
+
+ENTRIES = {  # two runs of three queries
+    "A": {"q1": {"d1": 3.0, "d2": 2.0, "d3": 1.0}, "q2": {"d2": 2.5, "d1": 1.5}, "q3": {"d3": 1.0}},
+    "B": {"q1": {"d2": 9.0, "d1": 8.0}, "q2": {"d1": 7.5, "d2": 2.5}, "q3": {"d3": 2.0, "d1": 1.0}},
+}
+GRADES = {"q1": {"d1": 2, "d2": 1}, "q2": {"d2": 1}, "q3": {"d1": 1, "d3": 0}}
+QRELS = "".join(f"{query} 0 {document} {grade}\n" for query, of in GRADES.items() for document, grade in of.items())
+
+
+def rows(name):
+    """Return the rows of a run: query, document, score, rank."""
+    return [
+        (query, document, score, rank)
+        for query, scored in ENTRIES[name].items()
+        for rank, (document, score) in enumerate(scored.items(), start=1)
+    ]
+
+
+def trec(name, tag=None):
+    """Return the lines of a TREC run."""
+    return "".join(f"{query} Q0 {document} {rank} {score} {tag or name}\n" for query, document, score, rank in rows(name))
+
+
+def tables(name):
+    """Return the text of a run by the name of its file."""
+    named = [{"qid": query, "docno": document, "score": score} for query, document, score, _ in rows(name)]
+    return {
+        f"{name}.run": trec(name),
+        f"{name}.run.gz": trec(name),
+        f"{name}.tsv": "".join(f"{query}\t{document}\t{rank}\n" for query, document, _, rank in rows(name)),
+        f"{name}.out": "".join(f"{query} {document} {score}\n" for query, document, score, _ in rows(name)),
+        f"{name}.csv": "query_id,doc_id,score\n" + "".join(f"{query},{doc},{score}\n" for query, doc, score, _ in rows(name)),
+        f"{name}.res.tsv": "topic\tdocument\trank\n"
+        + "".join(f"{query}\t{doc}\t{rank}\n" for query, doc, _, rank in rows(name)),
+        f"{name}.txt": "qid\tdocid\tsimilarity\n"
+        + "".join(f"{query}\t{doc}\t{score}\n" for query, doc, score, _ in rows(name)),
+        f"{name}.jsonl.gz": lines(named),
+        f"{name}.json": json.dumps(ENTRIES[name]),
+    }
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make the current folder, with runs in every format and judgements, and an empty store."""
+    enter(tmp_path, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "100")
+    write_files(tmp_path, {"Q": QRELS, **tables("A"), **tables("B"), "both.run.gz": trec("A") + trec("B")})
+    for name in ENTRIES:
+        write_rows(
+            tmp_path / f"{name}.parquet",
+            [dict(zip(("q", "query_id", "doc_id"), (0, *row[:2]), strict=True)) | {"score": row[2]} for row in rows(name)],
+        )
+    return tmp_path
+
+
+def expected(measure="ndcg_cut_10"):
+    """Return the values of both runs by query, by trec_eval."""
+    evaluator = RelevanceEvaluator(GRADES, {measure})
+    return {name: [evaluator.evaluate(ENTRIES[name])[query][measure] for query in sorted(GRADES)] for name in ENTRIES}
+
+
+def means(found):
+    """Return the means of a comparison in JSON, by system."""
+    return {score["system"]: score["mean"] for score in found["datasets"][0]["scores"]}
+
+
+@pytest.mark.parametrize("ending", [*(name[1:] for name in tables("A")), ".parquet"])
+def test_two_run_files_and_judgements_are_enough(place, capsys, ending):
+    """No corpus is needed, and every format gives trec_eval's values."""
+    found = answer(capsys, "compare", f"A{ending}", f"B{ending}", "--qrels", "Q", "--json")
+
+    assert means(found) == {name: pytest.approx(np.mean(values)) for name, values in expected().items()}
+    differences = np.subtract(expected()["B"], expected()["A"])
+    assert found["datasets"][0]["differences"][0]["difference"] == pytest.approx(differences.mean())
+    assert found["datasets"][0]["queries"] == 3
+
+
+def test_several_runs_in_one_file_are_several_systems(place, capsys):
+    """Their tags are their names; FILE#TAG is one of them."""
+    found = answer(capsys, "compare", "both.run.gz", "--qrels", "Q", "--json")
+    assert means(found) == means(answer(capsys, "compare", "A.run", "B.run", "--qrels", "Q", "--json"))
+    assert list(read_runs(place / "both.run.gz")) == ["A", "B"]
+    chosen = answer(capsys, "score", "both.run.gz#B", "--qrels", "Q", "-m", "nDCG@10", "--json")
+    assert chosen["means"]["nDCG@10"] == pytest.approx(np.mean(expected()["B"]))
+    with pytest.raises(InvalidFile, match=re.escape("both.run.gz has 2 runs, by their tags A, B; choose one: ")):
+        read_run(place / "both.run.gz")
+    with pytest.raises(UnknownName, match=r"no run in .*both.run.gz: 'C'"):
+        read_run(place / "both.run.gz#C")
+
+
+def test_a_column_of_a_table_separates_runs(place):
+    """Like a tag: a column called run or system."""
+    text = "system,qid,docno,score\n" + "".join(f"{name},{q},{d},{s}\n" for name in ENTRIES for q, d, s, _ in rows(name))
+    (place / "all.csv").write_text(text)
+    found = read_runs(place / "all.csv")
+    assert list(found) == ["A", "B"]
+    assert found["B"].scores.tolist() == [score for *_, score, _ in rows("B")]
+
+
+def test_runs_in_memory_are_compared(place):
+    """Mappings, data frames and paths, with judgements as a mapping or a file; names are the keys."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{"qid": q, "docno": d, "score": s} for q, d, s, _ in rows("B")])
+    for runs in ({"A": ENTRIES["A"], "B": ENTRIES["B"]}, {"A": "A.run.gz", "B": frame}, ["A.csv", place / "B.run"]):
+        for qrels in (GRADES, "Q"):
+            found = lexbench.compare(runs, qrels=qrels, measures="nDCG@10")
+            assert {score.system: score.mean for score in found.datasets[0].scores} == {
+                name: pytest.approx(np.mean(values)) for name, values in expected().items()
+            }
+    assert lexbench.compare("A.run", "B.run", qrels="Q", queries={"q1": "red car"}).query_changes[0].text in ("red car", None)
+
+
+def test_texts_and_moved_documents_are_shown(place, capsys):
+    """Judgements are enough for the document that moved; a file of queries has their texts."""
+    (place / "topics.tsv").write_text("q1\tred car\nq2\tblue sky\nq3\tfox\nq4\tnot judged\n")
+    printed = ended(capsys, 0, "compare", "A.run", "B.run", "--qrels", "Q", "--queries", "topics.tsv").out
+    assert "q2: blue sky" in printed
+    assert "1 → 2" in printed
+    assert "add --queries FILE" in ended(capsys, 0, "compare", "A.run", "B.run", "--qrels", "Q").out
+    (place / "other.tsv").write_text("77\tred car\n")
+    message = "no judged query is in other.tsv; its ids look like '77', those of the judgements like 'q1'"
+    assert message in ended(capsys, 2, "compare", "A.run", "B.run", "--qrels", "Q", "--queries", "other.tsv").err
+
+
+def test_a_run_is_compared_with_a_system_of_the_store(place, capsys):
+    """By the judgements and rules of the dataset; a file whose name is that of a system keeps its path."""
+    documents = {f"d{number}": text for number, text in enumerate(["a", "red car", "blue sky", "fox"])}
+    judged = [(query, document, grade) for query, of in GRADES.items() for document, grade in of.items()]
+    write(place / "own", documents, {"q1": "red car", "q2": "blue sky", "q3": "fox"}, judged)
+    ended(capsys, 0, "run", "own", "-r", "bm25")
+    (place / "bm25.run").write_text(trec("A"))
+    found = answer(capsys, "compare", "bm25", "bm25.run", "-d", "own", "--json")
+    assert found["systems"] == ["bm25", "bm25.run"]
+    assert means(found)["bm25.run"] == pytest.approx(np.mean(expected()["A"]))
+    named = answer(capsys, "compare", "bm25", "mine = bm25.run", "-d", "own", "--json")
+    assert named["systems"] == ["bm25", "mine"]
+
+
+def test_a_stored_run_file_is_found_by_every_command(place, capsys):
+    """`run` needs no corpus for run files. Then names and paths work in score, compare, its lists, pool, exports and board."""
+    ended(capsys, 0, "run", "Q", "-r", "A.run", "-r", "b = both.run.gz#B", "--results", "board")
+
+    assert answer(capsys, "score", "b", "-d", "Q", "-m", "nDCG@10", "--json")["means"]["nDCG@10"] == pytest.approx(
+        np.mean(expected()["B"])
+    )
+    assert means(answer(capsys, "compare", "b", "A.run", "-d", "Q", "--json"))["b"] == pytest.approx(np.mean(expected()["B"]))
+    assert "b " in ended(capsys, 0, "compare", "--lists", "A.run", "b", "-d", "Q").out
+    assert {row["system"] for row in answer(capsys, "judge", "pool", "A.run", "b", "-d", "Q", "--json")} >= {"b"}
+    ended(capsys, 0, "export", "trec", "out", "-r", "b", "-d", "Q")
+    (file,) = (place / "out").glob("*.trec")
+    assert read_run(file).scores.tolist() == read_runs(place / "both.run.gz")["B"].scores.tolist()
+    ended(capsys, 0, "export", "csv", "values", "-r", "b")
+    (file,) = (place / "values").iterdir()
+    assert [row["query"] for row in csv.DictReader(file.read_text().splitlines())] == ["q1", "q2", "q3"]
+    ended(capsys, 0, "leaderboard", "--results", "board")
+    assert "does not show its terms" in ended(capsys, 3, "explain", "qid:q1", "-r", "b", "-d", "Q").err
+    failed = ended(capsys, 1, "run", "Q", "-r", "bm25").err
+    assert "has judgements, and no documents are beside it; only run files are scored without them" in failed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["A.run", "B.run"], "A.run is a run; name its judgements with --qrels FILE, or its dataset with -d"),
+        (
+            ["bm25", "bm25(k1=2)", "--qrels", "Q"],
+            "--qrels FILE goes with run files, and none of these is one: bm25, bm25(k1=2)",
+        ),
+        (["A.run", "--qrels", "Q"], "a comparison takes two systems or more; there is only A"),
+        (["A.run", "nothere.run", "--qrels", "Q"], "nothere.run"),
+        (
+            ["x = both.run.gz", "A.run", "--qrels", "Q"],
+            "'x' would be the name of 2 runs; give each its own: 'x = both.run.gz#A'",
+        ),
+        (["A.run", "B.run", "--qrels", "Q", "--lists"], "--qrels compares scores, not lists"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(place, capsys, words, message):
+    """It says what to type."""
+    with pytest.raises(AssertionError, match="lexbench") as ends:
+        ended(capsys, 0, "compare", *words)
+    assert message in str(ends.value)
+
+
+def test_equal_names_in_two_folders_are_told_apart(place, capsys):
+    """Two files called A.run are shown by what was typed."""
+    write_files(place, {"new/A.run": trec("B")})
+    assert answer(capsys, "compare", "A.run", "new/A.run", "--qrels", "Q", "--json")["systems"] == ["A.run", "new/A.run"]
+
+
+def test_missing_queries_and_grades_are_said(place, capsys):
+    """A run that lacks queries scores 0 on them, which the comparison says; so it does from which grade RR counts."""
+    (place / "short.run").write_text("q1 Q0 d1 1 2 x\n")
+    printed = " ".join(ended(capsys, 0, "compare", "A.run", "short.run", "--qrels", "Q", "-m", "RR@10").out.split())
+    assert "short on Q: 2 of 3 queries have no document, and score 0" in printed
+    assert "Q: the grades are 0, 1, 2, and RR@10 counts a document as relevant from grade 1" in printed
+
+
+def test_a_system_must_be_one(place):
+    """Anything else is refused by its type."""
+    with pytest.raises(CommandError, match="int is no system; give names, run files, or runs by name"):
+        lexbench.compare("A.run", 3, qrels="Q")
+
+
+def test_a_third_column_that_falls_is_a_score(place):
+    """Ranks count from 1; a score falls; what is neither is refused."""
+    (place / "three").write_text("q1 d1 0.5\nq1 d2 0.5\nq1 d3 -1\n")
+    assert read_run(place / "three").scores.tolist() == [0.5, 0.5, -1.0]
+    (place / "three").write_text("q1 d1 1\nq1 d2 3\n")
+    with pytest.raises(InvalidFile, match=r"not the rank .* and not a score that falls"):
+        read_run(place / "three")
+    assert gzip.decompress((place / "A.run.gz").read_bytes()).decode() == trec("A")
