@@ -10,11 +10,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import samples
 from robustness.honest_results import suite
 from tiny import ended
 
 from lexbench.errors import LexbenchError
-from lexbench.results import file_name
+from lexbench.results import VectorSizes, file_name
+from lexbench.runner.origin_checks import contradictory_origin
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.artifact_folder import digest
 
@@ -344,6 +346,13 @@ def test_the_honest_results_are_accepted(board):
 def test_random_honest_suites_are_accepted(tmp_path, number):
     """Results of random systems, measures and collections, some with continuous grades, raise no alarm."""
     assert suite(number, tmp_path, timed=False, light=True) >= 3
+
+
+@pytest.mark.parametrize(("size", "fault"), [(1536.0, False), (384.0, False), (48.0, False), (1.0, True), (4000.0, True)])
+def test_dense_vectors_may_be_codes(size, fault):
+    """Of 384 dimensions, a document has 1,536 bytes, 384 as int8 and 48 as bits; nothing is smaller or larger."""
+    vectors = VectorSizes(dimensions=384, vectors=1.0, bytes_per_document=size)
+    assert bool(list(contradictory_origin(samples.result("x", vectors=vectors)))) is fault
 
 
 def test_a_board_is_scored_again(board, tmp_path, capsys):

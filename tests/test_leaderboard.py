@@ -22,10 +22,12 @@ from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import family, shareable, systems_of
+from lexbench.report.leaderboard.markdown import markdown as as_markdown
+from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Entry, Exposure, Results, SystemResults, Tie, file_name, load, merged, write_results
+from lexbench.results import Counts, Entry, Exposure, Note, Results, SystemResults, Tie, file_name, load, merged, write_results
 from lexbench.suites import suite as suite_named
 from lexbench.table import escape
 
@@ -383,6 +385,17 @@ def test_the_board_tells_codes_apart():
     both = [samples.result("mine", [0.5, 0.5], dataset, recipe=recipe) for dataset, recipe in datasets]
     (section,) = board(Results(Entry(one, "beir") for one in both)).suites
     assert "Results of several versions of one code, which are several systems: mine; run them again" in section.notes
+
+
+def test_no_page_has_control_characters_of_names():
+    """Signs that turn text around or control a terminal are shown by their codes, in Markdown and in the page."""
+    hostile = "a\u202eb\x1b[31m\x07\x9b"
+    named = samples.result(hostile, notes=[Note("model", hostile)], expression=f'bm25(k1="{hostile}")')
+    shown = board(Results([Entry(named, "pydoc"), Entry(samples.result("bm25"), "pydoc")]))
+
+    for text in (html(shown), as_markdown(shown)):
+        assert not set(text) & {"\u202e", "\x1b", "\x07", "\x9b"}
+        assert "u202eb" in text
 
 
 # ---- two people's results of one recipe --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from lexbench import catalog, registry
+from lexbench.artifacts.describe import describe
 from lexbench.contracts import Contract
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import parse as parse_measure
@@ -17,7 +18,7 @@ from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
 from lexbench.plugins import CHOSEN_WEIGHTS, Model
 from lexbench.results import EXPOSURES, KEPT, Result, kept_ids
 from lexbench.runner.exposure import SEEN, least_exposure
-from lexbench.runner.systems import describe, retrievers
+from lexbench.runner.systems import retrievers
 from lexbench.runner.timing_checks import in_the_future
 
 _INSERTED = {"transforms/collection_idf", "transforms/quantize"}  # by the harness, if the encoder or engine needs them
@@ -59,17 +60,19 @@ def _faults_of_sizes(result: Result) -> Iterator[str]:
     """Yield sizes and counts of work that are no sizes of this index, or contradict each other."""
     documents, vectors, work = result.counts.documents, result.vectors, result.work
     index = result.sizes.get("index")
-    one_byte_each = result.recipe.get("plugin") in ("retrievers/bm25", "retrievers/bm25_lucene", "retrievers/encoded")
-    if one_byte_each and index is not None and index < (documents or 0):
+    one_bit_each = result.recipe.get("plugin") in ("retrievers/bm25", "retrievers/bm25_lucene", "retrievers/encoded")
+    if one_bit_each and index is not None and 8 * index < (documents or 0):
         yield f"its index has {index:,} bytes for {documents:,} documents"
-    for spread in filter(None, (vectors and vectors.terms, work and work.query_terms, work and work.postings)):
+    spreads = [vectors.terms] if vectors else []
+    for spread in [*spreads, *([work.query_terms, work.postings] if work else [])]:
         known = [spread[name] for name in ("p50", "p95", "max") if name in spread]
         if known != sorted(known) or not 0 <= spread.get("mean", 0) <= spread.get("max", spread.get("mean", 0)):
             yield "its counts of terms or postings are out of order"
-    if vectors:  # 3 bytes per term, 4 per dimension: see `Vectors`
-        size = 3 * vectors.terms.get("mean", 0) if vectors.terms else 4 * vectors.dimensions * vectors.vectors
-        if vectors.bytes_per_document <= 0 or (size and abs(vectors.bytes_per_document - size) > 1):
-            yield f"its vectors have {vectors.bytes_per_document:,.1f} bytes per document, and their sizes give {size:,.1f}"
+    if vectors:  # 3 bytes per term; 4 per dimension, or a bit and more of codes: see `VectorSizes`
+        most = 3 * vectors.terms.get("mean", 0) if vectors.terms else 4 * vectors.dimensions * vectors.vectors
+        least = most if vectors.terms else most / 32
+        if not least - 1 <= vectors.bytes_per_document <= most + 1:
+            yield f"its vectors have {vectors.bytes_per_document:,.1f} bytes per document, and their sizes give {most:,.1f}"
     if work and work.flops is not None and documents and "mean" in work.postings:
         flops = work.postings["mean"] / documents
         if abs(work.flops - flops) > _ROUNDING * max(1.0, flops):

@@ -244,7 +244,8 @@ def _first_ranks(scored: Sequence[_Scored], rel: float | None, cutoff: float) ->
     """Return the threshold, the first ranks (queries,) and the cutoff of RR at *rel*, or any; rank 0: none within it."""
     for one in scored:
         if one.kind == "RR" and rel in (None, one.rel) and one.cutoff >= cutoff:
-            return one.rel, np.round(np.divide(1, one.values, out=np.zeros_like(one.values), where=one.values > 0)), one.cutoff
+            ranks = np.divide(1, one.values, out=np.zeros_like(one.values), where=one.values > 0)
+            return one.rel, np.asarray(np.round(ranks), np.float64), one.cutoff
     return None
 
 
@@ -253,7 +254,7 @@ def _no_precision(one: _Scored, scored: Sequence[_Scored], relevant: Values) -> 
 
     One relevant document has the precision 1/rank; of two, the second has 2/rank.
     """
-    wrong = (relevant == 1) & ~_is_reciprocal(one.values)
+    wrong: NDArray[np.bool_] = (relevant == 1) & ~_is_reciprocal(one.values)
     if (first := _first_ranks(scored, one.rel, 1)) is None:
         return wrong
     _, ranks, cutoff = first
@@ -265,7 +266,8 @@ def _no_precision(one: _Scored, scored: Sequence[_Scored], relevant: Values) -> 
     wrong |= (relevant > 0) & (sums > most + _CLOSE * relevant)
     first_part = np.divide(1, ranks, out=np.zeros_like(ranks), where=ranks > 0)
     wrong |= known & (sums < first_part - _CLOSE * relevant)
-    return wrong | (known & (relevant == 2) & ~_is_reciprocal((sums - first_part) / 2))  # noqa: PLR2004 - see above
+    wrong |= known & (relevant == 2) & ~_is_reciprocal((sums - first_part) / 2)  # noqa: PLR2004 - see above
+    return wrong
 
 
 def _is_reciprocal(values: Values) -> NDArray[np.bool_]:

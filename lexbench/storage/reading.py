@@ -125,7 +125,7 @@ def utf8(text: str) -> bytes:
 def read_toml(path: Path, model: type[Table]) -> Table:
     """Read a TOML file as *model*. Raises InvalidFile with the file and the place, e.g. `$.datasets[1].exclude_self`."""
     try:
-        return _decoded(path.read_bytes(), model)
+        return cast("Table", _decoded(path.read_bytes(), model))
     except (msgspec.DecodeError, ValueError) as error:  # tomllib raises ValueError
         raise InvalidFile(f"{path}: {error}") from None
     except RecursionError:
@@ -133,5 +133,5 @@ def read_toml(path: Path, model: type[Table]) -> Table:
 
 
 @lru_cache(maxsize=1024)  # commands that check many results read the files of the catalogue many times
-def _decoded(content: bytes, model: type[Table]) -> Table:
+def _decoded(content: bytes, model: type[Any]) -> Any:
     return msgspec.toml.decode(content, type=model)

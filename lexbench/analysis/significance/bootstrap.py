@@ -61,7 +61,8 @@ def _studentised(
 ) -> NDArray[np.float64]:
     """Return the intervals (rows, 2) of the weighted mean of the means of *strata*, one array (rows, queries) per dataset."""
     rows = len(strata[0])
-    seeds = [SEED] if len(strata) == 1 else np.random.SeedSequence(SEED).spawn(len(strata))
+    spawned = np.random.SeedSequence(SEED).spawn(len(strata))
+    seeds: Sequence[int | np.random.SeedSequence] = [SEED] if len(strata) == 1 else spawned
     observed, drawn = np.zeros(rows), np.zeros((resamples, rows))
     variance, of_drawn = np.zeros(rows), np.zeros((resamples, rows))  # of the mean
     for values, share, seed in zip(strata, shares, seeds, strict=True):
