@@ -63,9 +63,13 @@ if TYPE_CHECKING:
         measures,
         model,
         models,
+        per_query,
         plan,
+        plot,
+        plugin,
         probe,
         ranks,
+        report,
         result,
         results,
         run,
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
         training_plan,
         verify,
         watch,
+        what_is,
     )
     from lexbench.collecting.collect import Collected
     from lexbench.errors import LexbenchError
@@ -103,6 +108,8 @@ if TYPE_CHECKING:
     )
     from lexbench.probing.answer import Probe
     from lexbench.progress import Progress
+    from lexbench.report.change import Report
+    from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.results import Failure, Note, Result, Results
     from lexbench.timing.protocol import Settings as TimingSettings
@@ -111,21 +118,22 @@ if TYPE_CHECKING:
 __all__ = [
     "Accepted", "Answer", "Audit", "Collected", "Comparison", "Corpus", "Document", "Encoder", "EncoderSpeed", "Engine",
     "Executor", "Explanation", "Failure", "GateReport", "Hits", "Index", "Judge", "Judgements", "Kind", "Leaderboard",
-    "LexbenchError", "ListComparison", "Measure", "MultiVectors", "Note", "PoolTest", "Probe", "Progress", "Query", "Ranks",
-    "Reranker", "Rescoring", "Result", "Results", "Retriever", "Searcher", "SeenInTraining", "Source", "TimingSettings",
-    "Transform", "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists", "dataset", "datasets",
-    "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate", "gate_init",
-    "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool", "keep_traceback",
-    "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models", "plan", "probe",
-    "ranks", "result", "results", "run", "score", "speed", "store_check", "store_list", "store_pull", "store_push",
-    "store_remove", "store_root", "suite", "suites", "summary", "systems", "train", "training_plan", "verify", "watch",
+    "LexbenchError", "ListComparison", "Measure", "MultiVectors", "Note", "Picture", "PoolTest", "Probe", "Progress",
+    "Query", "Ranks", "Report", "Reranker", "Rescoring", "Result", "Results", "Retriever", "Searcher", "SeenInTraining",
+    "Source", "TimingSettings", "Transform", "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists",
+    "dataset", "datasets", "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure",
+    "gate", "gate_init", "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool",
+    "keep_traceback", "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models",
+    "per_query", "plan", "plot", "plugin", "probe", "ranks", "report", "result", "results", "run", "score", "speed",
+    "store_check", "store_list", "store_pull", "store_push", "store_remove", "store_root", "suite", "suites", "summary",
+    "systems", "train", "training_plan", "verify", "watch", "what_is",
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first
     "errors", "progress", "answer", "api", "types", "plugins", "results", "analysis.ranks", "analysis.compare.tables",
     "analysis.list_similarity", "analysis.judgements", "analysis.seen_in_training", "analysis.explain",
-    "analysis.verify.verdicts", "analysis.verify.rescoring", "analysis.audit", "analysis.gate.gates", "report.leaderboard",
-    "collecting.collect", "probing.answer", "analysis.encoder_speed",
+    "analysis.verify.verdicts", "analysis.verify.rescoring", "analysis.audit", "analysis.gate.gates", "report.change",
+    "report.figures", "report.leaderboard", "collecting.collect", "probing.answer", "analysis.encoder_speed",
 )  # fmt: skip
 _OTHERS = {"TimingSettings": ("timing.protocol", "Settings")}  # names that their module calls otherwise
 

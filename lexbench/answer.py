@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from lexbench.errors import require, visible
+from lexbench.errors import one_line, require, shortened, visible
 from lexbench.table import Table
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+_SHORT = 90  # characters of an answer in one line
 _WIDTH = 100  # columns of an answer as text
 _GAP = 2  # characters between columns: an invisible divider and the padding
 _NAMES = 0.45  # the largest share of the width for the first column of a split table; longer names wrap
@@ -54,6 +55,14 @@ class Answer:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    def __repr__(self) -> str:
+        """Return the kind of answer with its first line, or with the size of its first table, in short."""
+        first = next(iter(self.head()), "")
+        if not first:
+            tables = self.tables()
+            first = f"{tables[0].title or ', '.join(tables[0].header)}: {len(tables[0].rows)} rows" if tables else "empty"
+        return f"<{type(self).__name__}: {shortened(one_line(first), _SHORT)}>"
 
     def __str__(self) -> str:
         """Return the tables and lines as the terminal prints them, 100 columns wide."""

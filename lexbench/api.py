@@ -5,8 +5,9 @@
     prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
     help loads nothing heavy.
 
-Settings that many functions share: *store* is a folder instead of $LEXBENCH_STORE, *progress* receives the steps of the work
-and the notes; without one, notes are Python warnings.
+Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
+or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
+$LEXBENCH_STORE. *progress* receives the steps of the work and the notes; without one, notes are Python warnings.
 """
 
 import warnings
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lexbench.contracts import MEASURES
 from lexbench.errors import CommandError
-from lexbench.progress import Progress
+from lexbench.progress import Plain, Progress
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from lexbench.interop.formats import Format
     from lexbench.lexmae.training.command import Trained, TrainingPlan
     from lexbench.probing.answer import Probe
+    from lexbench.report.change import Report
     from lexbench.report.dataset import DatasetPage
+    from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.report.run import Summary
     from lexbench.report.score import Score
@@ -55,14 +58,17 @@ FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
 GATE_FILE = Path("lexbench-gate.toml")
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 def _progress(progress: Progress | None) -> Progress:
-    """Return *progress*, or one that turns notes into Python warnings."""
-    return progress or _Warnings()
+    """Return *progress*, or one that writes what takes long on stderr and turns notes into Python warnings."""
+    return progress or _Shown(_EVERY)
 
 
-class _Warnings(Progress):
+class _Shown(Plain):
+    """Progress of programs and notebooks."""
+
     def note(self, line: str) -> None:
         warnings.warn(line, stacklevel=3)
 
@@ -101,28 +107,32 @@ def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
     return (parse_columns(columns) if columns else {}) if isinstance(columns, str) else columns
 
 
-def _in_split(data: Any, split: str | None) -> Any:
-    """Return *data* with the split of its judgements: an id or folder as "NAME#SPLIT". Without a *split*, return *data*."""
+def _in_split(data: Any, split: str | None, columns: "str | Mapping[str, str]" = "") -> Any:
+    """Return *data* with the split of its judgements, an id or folder as "NAME#SPLIT", and stated columns of its tables."""
+    from lexbench.datasets.location import Typed
     from lexbench.runner.plan import kind_of as kind
 
-    if not split:
+    stated = _columns(columns)
+    if not split and not stated:
         return data
+    said = f"--split {split} chooses the judgements" if split else "--columns names columns of the tables"
     if data is None:
-        raise CommandError(f"--split {split} chooses the judgements of a dataset; name it with -d")
+        raise CommandError(f"{said} of a dataset; name it with -d")
     if isinstance(data, str | Path):
         if isinstance(data, str) and data and kind(data) == "suite":
-            raise CommandError(f"--split {split} chooses judgements of one dataset, and {data} is a suite")
-        return f"{data}#{split}"
+            raise CommandError(f"{said} of one dataset, and {data} is a suite")
+        name = f"{data}#{split}" if split else str(data)
+        return Typed(name, stated) if stated else name
     if not isinstance(data, Mapping):
-        raise CommandError(f"split {split!r} chooses the judgements of a folder or a mapping, not of {type(data).__name__}")
-    return {**data, "split": split}
+        raise CommandError(f"{said} of a folder or a mapping, not of {type(data).__name__}")
+    return {**data, **({"split": split} if split else {}), **({"columns": stated} if stated else {})}
 
 
-def _in_splits(datasets: Sequence[str], split: str | None) -> list[str]:
-    """Return *datasets* with the split of their judgements."""
-    if split and not datasets:
-        _in_split(None, split)  # raises
-    return [_in_split(name, split) for name in datasets]
+def _in_splits(datasets: Sequence[str], split: str | None, columns: "str | Mapping[str, str]" = "") -> list[str]:
+    """Return *datasets* with the split of their judgements and stated columns."""
+    if not datasets:
+        _in_split(None, split, columns)  # raises if one is stated
+    return [_in_split(name, split, columns) for name in datasets]
 
 
 def _path(value: "str | Path | None") -> Path | None:
@@ -166,7 +176,8 @@ def run(
     In Python, *data* may also be in memory: {'corpus': {id: text}, 'queries': {id: text}, 'qrels': {query id: {document id:
     grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
     may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
-    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier. A mapping gives systems names. With
+    system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
+    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. With
     *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
@@ -262,6 +273,7 @@ def encode(
     *,
     datasets: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     part: "str | None" = None,
     on: str | None = None,
     store: "str | Path | None" = None,
@@ -279,7 +291,7 @@ def encode(
 
     number = numbered_part(part) if part else (0, 1)
     place = _store(store, progress)
-    planned = plan_of(data, _defined(systems, place), datasets, split=split)
+    planned = plan_of(data, _defined(systems, place), datasets, split=split, columns=_columns(columns))
     return encode_plan(planned, place, number, _progress(progress), executor(on))
 
 
@@ -359,6 +371,7 @@ def score(
     *,
     qrels: Any = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measures: Sequence[str] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
@@ -381,7 +394,14 @@ def score(
 
     place = _store(store, progress)
     return score_run(
-        run, _in_split(dataset, split), qrels, measures, precision, place, max_passage=max_passage, slices=_path(slices)
+        run,
+        _in_split(dataset, split, columns),
+        qrels,
+        measures,
+        precision,
+        place,
+        max_passage=max_passage,
+        slices=_path(slices),
     )
 
 
@@ -414,6 +434,23 @@ def lists(results: "Results", system: str, dataset: str) -> dict[str, dict[str, 
     return lists_behind(results, system, dataset, _store(None, None))
 
 
+def per_query(results: "Results", measure: str | None = None, dataset: str | None = None) -> "Tables":
+    """Return the values of each query: its dataset, id and text, and a column per system.
+
+    *measure* is by default the first that all systems have, *dataset* all of them. Texts are shown if the data are here.
+    """
+    from lexbench.report.listings import query_values
+
+    return query_values(results, measure, dataset, results.session.store or _store(None, None))
+
+
+def plot(results: "Results", cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
+    """Return a figure of effectiveness over index size or speed, which a notebook shows. Needs matplotlib."""
+    from lexbench.report.figures import picture
+
+    return picture(results, cost, dataset)
+
+
 def compare(
     *systems: "str | Path | Results | Mapping[str, Any] | Sequence[Any]",
     qrels: Any = None,
@@ -423,8 +460,10 @@ def compare(
     measures: "str | Sequence[str]" = (),
     margin: float | None = None,
     queries: "int | str | Path | Mapping[str, str]" = CHANGES,
+    worst: bool = False,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     slices: "str | Path | None" = None,
+    columns: "str | Mapping[str, str]" = "",
     claims: "str | Sequence[str]" = (),
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -435,11 +474,11 @@ def compare(
     or folders of results, which stand for all systems in them. Nothing is run. Names are looked up in the given files first,
     then in the folder *results*, or else in the store. Each of *measures* is tested; p is corrected for all systems and
     datasets by one measure. With *seeds* several trainings count as one system: 'nano = nano42, nano43, nano44'. With a
-    *margin*, it is tested that no system is worse by more.
+    *margin*, it is tested that no system is worse by more. *queries* is how many of the most changed queries are shown, or
+    with *worst*, of those that lost most, with the documents that moved; or a file with the texts of queries.
 
     Systems may also be run files in any format, e.g. A.run.gz, or A.run#TAG for one of several runs in a file. They are scored
-    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *queries* is how many of
-    the queries that changed most are shown, or a file with the texts of queries. *claims* are checked:
+    by the judgements in *qrels*, or by those of the one dataset that is named; no corpus is needed. *claims* are checked:
     'B nDCG@10 0.412' finds the definitions that give the value, 'B > A nDCG@10' tests the difference and says how many queries
     would settle it.
 
@@ -450,42 +489,91 @@ def compare(
     from lexbench.analysis.compare.comparison import compare as compare_systems
     from lexbench.analysis.compare.run_files import given_runs, given_systems
     from lexbench.analysis.slices import read_slices
-    from lexbench.errors import UnknownName
     from lexbench.results import Results
 
-    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
     given = given_systems([one for one in systems if not isinstance(one, Results)])
-    names, chosen = list(given), _in_splits(datasets, split)
-    if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
-        if unknown := [name for name in names if name not in container.systems]:
-            raise UnknownName("system in these results:", unknown[0], container.systems)
-        names += [name for name in container.systems if name not in names]
-    place = container.session.store if container is not None and container.session.store and not store else None
-    if container is None and isinstance(results, str | Path):
-        where: Any = _existing(results)
-    else:
-        where = container
-    asked = [measures] if isinstance(measures, str) else measures
+    chosen, asked = _in_splits(datasets, split, columns), [measures] if isinstance(measures, str) else measures
+    container = [one for one in systems[:1] if isinstance(one, Results)]
+    names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
     texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
     return compare_systems(
         names,
-        store=place or _store(store, progress),
-        results=where,
-        datasets=chosen,
+        **settings,
         measures=asked,
         margin=margin,
         queries=queries if isinstance(queries, int) else CHANGES,
-        seeds=_groups(seeds),
+        side="lost" if worst else "both",
         slices=read_slices(Path(slices)) if slices else None,
         runs=given_runs(given, chosen, qrels, asked, texts, claims=bool(claims)),
         claims=[claims] if isinstance(claims, str) else claims,
     )
 
 
+def _compared(
+    systems: "Sequence[str | Results]", results: Any, datasets: Sequence[str], *, seeds: Any, store: Any,
+    progress: Progress | None,
+) -> tuple[list[str], dict[str, Any]]:  # fmt: skip
+    """Return the names of compared *systems*, and where their results are found, as settings of a comparison."""
+    from lexbench.errors import UnknownName
+    from lexbench.results import Results
+
+    container = next((one for one in (*systems[:1], results) if isinstance(one, Results)), None)
+    names = [one for one in systems if not isinstance(one, Results)]
+    if container is not None and len(names) < 2 and not seeds:  # noqa: PLR2004 - a comparison takes two
+        if unknown := [name for name in names if name not in container.systems]:
+            raise UnknownName("system in these results:", unknown[0], container.systems)
+        names += [name for name in container.systems if name not in names]
+    place = container.session.store if container is not None and container.session.store and not store else None
+    where: Any = _existing(results) if container is None and isinstance(results, str | Path) else container
+    return names, {
+        "store": place or _store(store, progress),
+        "results": where,
+        "datasets": datasets,
+        "seeds": _groups(seeds),
+    }
+
+
+def report(
+    *systems: "str | Results",
+    results: "Results | str | Path | None" = None,
+    datasets: Sequence[str] = (),
+    split: str | None = None,
+    measure: str | None = None,
+    queries: int = 5,
+    seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
+    columns: "str | Mapping[str, str]" = "",
+    markdown: "str | Path | None" = None,
+    html: "str | Path | None" = None,
+    store: "str | Path | None" = None,
+    progress: Progress | None = None,
+) -> "Report":
+    """Answer on one page whether to change from one system to another.
+
+    The first of *systems* is the one in use; they are named as for `lexbench compare`, and nothing is run. The report has the
+    verdict in one sentence, all measures, latency and sizes, the share of judged documents, and as many *queries* that lose
+    and gain most, with their texts and the documents that moved. *markdown* and *html* are files to write it to as well.
+
+    In Python, the first argument, or *results*, may be `Results`, as for `lexbench.compare`.
+    """
+    from lexbench.analysis.compare.comparison import compared
+    from lexbench.report.change import report_of
+    from lexbench.storage import atomic
+
+    chosen = _in_splits(datasets, split, columns)
+    names, settings = _compared(systems, results, chosen, seeds=seeds, store=store, progress=progress)
+    found = report_of(compared(names, **settings, measures=[measure] if measure else (), queries=0), queries)
+    if markdown:
+        atomic.write_text(Path(markdown), found.markdown)
+    if html:
+        atomic.write_text(Path(html), found.html)
+    return found
+
+
 def compare_lists(
     *systems: Any,
     dataset: str | None = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     depths: Sequence[int] = LIST_DEPTHS,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -499,7 +587,7 @@ def compare_lists(
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.location import find_dataset
 
-    contract = find_dataset(_in_split(dataset, split))[0] if dataset or split else None
+    contract = find_dataset(_in_split(dataset, split, columns))[0] if dataset or split or columns else None
     runs = named_runs(systems, _store(store, progress), contract)
     return list_similarities(runs, depths, contract.id if contract else "")
 
@@ -546,6 +634,7 @@ def gate_init(
     measure: str = "nDCG@10",
     margin: float = 0.02,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     name: str | None = None,
     path: "str | Path" = GATE_FILE,
     store: "str | Path | None" = None,
@@ -560,7 +649,14 @@ def gate_init(
 
     place = _store(store, progress)
     called = name or Path(dataset.replace("/test", "")).name or "retrieval"
-    made = Gate(name=called, dataset=_in_split(dataset, split), system=_defined(system, place), measure=measure, margin=margin)
+    made = Gate(
+        name=called,
+        dataset=_in_split(dataset, split),
+        columns=dict(_columns(columns)),
+        system=_defined(system, place),
+        measure=measure,
+        margin=margin,
+    )
     return init_gate(Path(path), made, place, _progress(progress))
 
 
@@ -580,6 +676,7 @@ def explain(
     *,
     documents: Sequence[str] = (),
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     top: int = 3,
     terms: int = 15,
     store: "str | Path | None" = None,
@@ -599,7 +696,13 @@ def explain(
 
     place = _store(store, progress)
     found = explain_query(
-        query, _defined(system, place), _in_split(dataset, split), documents, top, store=place, progress=_progress(progress)
+        query,
+        _defined(system, place),
+        _in_split(dataset, split, columns),
+        documents,
+        top,
+        store=place,
+        progress=_progress(progress),
     )
     return replace(found, most=terms)
 
@@ -610,6 +713,7 @@ def verify(
     *,
     rescore: bool = False,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -636,14 +740,15 @@ def verify(
             raise CommandError("rescore takes a folder of results alone: all results in it are scored again")
         return rescored(_existing(name))
     place = _store(store, progress)
-    name = name if isinstance(name, Results) and not split else _in_split(name, split)
+    name = name if isinstance(name, Results) and not (split or columns) else _in_split(name, split, columns)
     found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)
     return verify_results(chosen_systems(_defined(systems, place), found), published_scores(), place)
 
 
 def exposure(
-    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None
-) -> "SeenInTraining":
+    systems: Sequence[str] = (), texts: "Sequence[str | Path]" = (), datasets: Sequence[str] = (), split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
+) -> "SeenInTraining":  # fmt: skip
     """Show which test data systems had seen in training.
 
     Shows what *systems* had seen of *datasets* (default: all) in training, and how much of a dataset is among the *texts*
@@ -657,7 +762,9 @@ def exposure(
         raise CommandError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise CommandError("a FOLDER of texts is compared with datasets: give -d ID")
-    return look_up(_defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split))
+    return look_up(
+        _defined(list(systems), _store(None, None)), [Path(folder) for folder in texts], _in_splits(datasets, split, columns)
+    )
 
 
 def audit(path: "str | Path | Results", measure: str | None = None) -> "Audit":
@@ -928,6 +1035,20 @@ def model(name: str) -> "Facts":
     return listings.model(name)
 
 
+def plugin(name: str) -> "Facts":
+    """Return a plug-in by name, e.g. bm25 or impact: its kind, what it does, and its settings with their defaults."""
+    from lexbench.report import listings
+
+    return listings.plugin(name)
+
+
+def what_is(name: str) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    from lexbench.report import listings
+
+    return listings.what_is(name, _store(None, None))
+
+
 def machine() -> "Facts":
     """Return this machine: what decides speeds, and the versions of packages."""
     from lexbench.report import listings
@@ -1033,6 +1154,7 @@ def judge(
     *,
     depth: int = 10,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     unjudged: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -1052,7 +1174,7 @@ def judge(
     from lexbench.runner import judging
 
     model, place = judging.judge(judge), _store(store, progress)
-    opened = open_dataset(*find_dataset(_in_split(dataset, split)))
+    opened = open_dataset(*find_dataset(_in_split(dataset, split, columns)))
     runs = named_runs(systems, place, opened.contract)
     known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
     wanted = judging.documents_to_judge(runs, opened.qrels.query_ids, depth, known)
@@ -1069,6 +1191,7 @@ def judge_pool(
     *,
     qrels: "str | Path | None" = None,
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     measure: str = "nDCG@10",
     contributors: Sequence[str] = (),
     depth: int | None = None,
@@ -1082,7 +1205,9 @@ def judge_pool(
     """
     from lexbench.analysis.judgements import test_pool
 
-    return test_pool(systems, _in_split(dataset, split), _path(qrels), measure, contributors, depth, _store(store, progress))
+    return test_pool(
+        systems, _in_split(dataset, split, columns), _path(qrels), measure, contributors, depth, _store(store, progress)
+    )
 
 
 def judge_page(folder: "str | Path", *, name: str = "judge-1", port: int = 0) -> "JudgingPage":
@@ -1115,6 +1240,7 @@ def speed(
     batch: Sequence[int] = (),
     dataset: str = "pydoc/test",
     split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     sample: int = 256,
     documents: int = 1_000_000,
     price: float | None = None,
@@ -1138,7 +1264,7 @@ def speed(
         devices=devices,
         threads=threads,
         batch=batch,
-        dataset=_in_split(dataset, split),
+        dataset=_in_split(dataset, split, columns),
         sample=sample,
         documents=documents,
         price=price,

@@ -15,10 +15,15 @@ A message is one line: what was wrong, what exists, what to type next. `lexbench
 from files and users pass through `visible` before they are shown in messages and tables, and long ones through `shortened`.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import TypeVar
 
+from lexbench.synonyms import nearest
+
+# On Linux, PyPI has only the build for CUDA, which is over 1 GB.
+CPU_BUILD = "without a GPU type before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
 _LISTED = 12  # names in one message; of more names, so many are examples:
 _EXAMPLES = 3
 _ECHOED = 80  # characters of what was typed, in a message
@@ -57,9 +62,22 @@ def echoed(text: str) -> str:
 
 
 class LexbenchError(Exception):
-    """It ran, and the answer is no."""
+    """It ran, and the answer is no.
+
+    `meant` is a part of what the user typed, and what to type for it; the command line offers the whole command.
+    """
 
     exit_code = 1
+    meant: tuple[str, str] | None = None
+
+
+E = TypeVar("E", bound=LexbenchError)
+
+
+def with_meaning(error: E, typed: str, meant: str) -> E:
+    """Return *error* with what to type in place of the part *typed*."""
+    error.meant = (typed, meant)
+    return error
 
 
 class CommandError(LexbenchError):
@@ -85,13 +103,15 @@ class CannotStart(LexbenchError):
 class UnknownName(CannotStart):
     """A name is unknown; the message lists known names, the nearest first."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
-        known = sorted(known)
-        near = get_close_matches(name, known, n=3, cutoff=0.6) or [one for one in known if name and name in one][:3]
-        if not known:
-            hint = "there is none yet"
-        elif near:
+    def __init__(self, what: str, name: str, known: Iterable[str], see: str = "", meant: str = "") -> None:
+        """Take what the name should be, and the known names; *meant* is the likely one, if the caller knows it."""
+        known, self.name = sorted(known), name
+        near = [meant] if meant else nearest(name, known)
+        if near:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
+            self.meant, see = (name, near[0]), ""
+        elif not known:
+            hint = "there is none yet"
         elif len(known) <= _LISTED or not see:
             hint = f"there is: {', '.join(known)}"
         else:
@@ -103,7 +123,15 @@ class MissingExtra(CannotStart):
     """A package that belongs to an optional extra is not installed."""
 
     def __init__(self, user: str, package: str, extra: str) -> None:
-        super().__init__(f"{user} needs the package '{package}', which is not installed; type: pip install 'lexbench[{extra}]'")
+        super().__init__(
+            f"{user} needs the package '{package}', which is not installed; type: {install_advice(extra, [package])}"
+        )
+
+
+def install_advice(extra: str, missing: Iterable[str]) -> str:
+    """Return what to type to install the *missing* packages of an extra; for torch on Linux also how to get its small build."""
+    hint = f"; {CPU_BUILD}" if "torch" in missing and sys.platform == "linux" else ""
+    return f"pip install 'lexbench{f'[{extra}]' if extra else ''}'{hint}"
 
 
 class MissingData(CannotStart):

@@ -20,7 +20,7 @@ from os.path import expanduser
 from shlex import quote
 from typing import TypeAlias
 
-from lexbench.errors import NotationError, echoed
+from lexbench.errors import NotationError, echoed, with_meaning
 
 _LONGEST = 10_000  # characters
 _OPERATORS = 200  # outside strings; each is a level of Python's syntax tree, like each bracket
@@ -162,8 +162,9 @@ def _opened(text: str) -> Iterator[int]:
 def _expression(node: ast.expr, text: str) -> Expression:
     stages = _stages(node)
     engine = None
-    if isinstance(stages[-1], ast.BinOp):  # `a|b@c`: Python binds @ tighter, so it stands in the last stage
-        stages[-1], engine = stages[-1].left, _call(stages[-1].right, text)
+    last = stages[-1]
+    if isinstance(last, ast.BinOp) and isinstance(last.op, ast.MatMult):  # `a|b@c`: @ binds tighter, so it is in the last stage
+        stages[-1], engine = last.left, _call(last.right, text)
     head, *transforms = (_call(stage, text) for stage in stages)
     return Expression(head, tuple(transforms), engine)
 
@@ -178,8 +179,9 @@ def _call(node: ast.expr, text: str) -> Call:
     if isinstance(node, ast.Name):
         return Call(node.id)
     if isinstance(node, ast.Tuple) and len(node.elts) > 1:
-        several = " ".join(f"-r {quote(ast.unparse(item))}" for item in node.elts)
-        raise NotationError(f"{echoed(text)} is {len(node.elts)} systems; give each its own -r: {several}")
+        several = " ".join(f"-r {quote(str(_expression(item, text)))}" for item in node.elts)
+        error = NotationError(f"{echoed(text)} is {len(node.elts)} systems; give each its own -r: {several}")
+        raise with_meaning(error, text, several.removeprefix("-r "))
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         what = f"{echoed(ast.unparse(node))} in {echoed(text)}"
         raise NotationError(f"{what} is not a name with settings; write it like bm25(k1=0.9)")

@@ -14,12 +14,15 @@ from importlib.resources import files
 from types import ModuleType, NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from lexbench.errors import CannotStart, CommandError, UnknownName, require
+from lexbench.errors import CannotStart, CommandError, UnknownName, require, with_meaning
 from lexbench.notation import Call, Expression, Value
 from lexbench.storage import environment
 
 _GROUPS = ("encoders", "engines", "executors", "judges", "measures", "rerankers", "retrievers", "sources", "transforms")
 PACKAGES: Mapping[str, str] = {group: f"lexbench.{group}" for group in _GROUPS} | {"sources": "lexbench.datasets.sources"}
+
+
+_PLAIN = (bool, int, float, str, NoneType)
 
 
 def runtime(default: Any) -> Any:
@@ -194,7 +197,8 @@ def _converted(value: Value, annotation: Any, setting: str) -> Any:
         is_number = isinstance(value, str) and bool({int, float} & set(types)) and value.replace(".", "", 1).isdigit()
         hint = f"; write it without quotes: {setting.replace('…', str(value))}" if is_number else ""
         known = " or ".join("None" if kind is NoneType else kind.__name__ for kind in types)
-        raise CommandError(f"{setting} takes {known}, not {value!r}{hint}")
+        error = CommandError(f"{setting} takes {known}, not {value!r}{hint}")
+        raise with_meaning(error, f'"{value}"', str(value)) if is_number else error
     return value
 
 
@@ -205,6 +209,15 @@ def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
     values = {item.name: getattr(plugin, item.name) for item in counted}
     unchanged = {item.name for item in counted if "optional" in item.metadata and values[item.name] == item.default}
     return {name: value for name, value in values.items() if name not in unchanged}
+
+
+def defaults(plugin: type[Any]) -> dict[str, Any]:
+    """Return the settings of a plug-in with their defaults; a setting that must be given has "…"."""
+    return {
+        item.name: "…" if item.default is MISSING else item.default if isinstance(item.default, _PLAIN) else str(item.default)
+        for item in (fields(plugin) if is_dataclass(plugin) else ())
+        if item.init
+    }
 
 
 def summary(group: str, name: str) -> str:

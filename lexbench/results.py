@@ -4,12 +4,14 @@ A result says what was scored, under which rules, how it was made, and where it 
 with a default, or raise `schema`. A folder of results (`--results`) has one file per system and suite:
 
     FOLDER/results/<suite>/<system>.json
+    FOLDER/queries/<suite>/<dataset>.json    of the user's own data: the texts of the queries, for the pages
 """
 
 import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from statistics import stdev
@@ -28,9 +30,10 @@ from lexbench.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from lexbench import Comparison, Ranks
+    from lexbench import Comparison, Explanation, Picture, Ranks, Report
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
@@ -218,6 +221,24 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True):
         return stdev(self.means[measure])
 
 
+class QueryTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What people read instead of ids: the queries of a user's dataset, and the beginnings of their relevant documents.
+
+    A folder of results has it in `queries/<suite>/<dataset>.json`, so its pages need neither the data nor the store.
+    """
+
+    schema: int = 1
+    dataset: str
+    digests: dict[str, str]  # of the queries and judgements
+    texts: dict[str, str]  # by query
+    relevant: dict[str, dict[str, float]]  # by query: the grades of relevant documents
+    documents: dict[str, str] = {}  # by id
+
+    def belongs_to(self, result: "Result") -> bool:
+        """Whether a result was scored with these queries and judgements."""
+        return self.dataset == result.dataset and self.digests.items() <= result.digests.items()
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about one system on one dataset."""
 
@@ -242,6 +263,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     vectors: VectorSizes | None = None  # of encoders' vectors
     work: SearchWork | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
+    tokenizers: dict[str, str] = {}  # SHA-256 of those that count for measures with a budget of tokens, by name
     exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     bound: bool = False  # an upper bound, e.g. with weights chosen on the test queries: shown, but no result
     notes: list[Note] = []
@@ -249,6 +271,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
     seeds: Seeds | None = None  # of a result over several trainings: see `lexbench.analysis.seeds`
+    # On data of the user: by query, the ranks of relevant documents among the first 100.
+    ranks: dict[str, dict[str, int]] = {}
 
     def __post_init__(self) -> None:
         """Refuse means that JSON cannot hold: NaN and infinity."""
@@ -303,6 +327,10 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
+def _no_texts() -> QueryTexts | None:
+    return None
+
+
 class Entry(NamedTuple):
     """One result, and what is known beside it."""
 
@@ -310,6 +338,7 @@ class Entry(NamedTuple):
     suite: str = ""  # that it was run in, or that its folder of results has it in
     run: "Path | Run | None" = None  # the artifact of its run in the store, or the run itself
     person: str = ""  # who ran it, in merged results
+    texts: Callable[[], QueryTexts | None] = _no_texts  # of its dataset, read when it is called
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -501,6 +530,10 @@ class Results(Answer):
         for suite in self.suites:
             of_suite = self.select(suite=suite)
             written += write_results(of_suite, suite or DATASETS, Path(folder), on_note)
+            for dataset in of_suite.datasets:
+                entry = next(one for one in of_suite.entries if one.result.dataset == dataset)
+                if (texts := entry.texts()) and texts.belongs_to(entry.result):
+                    save(texts, texts_file(Path(folder), suite or DATASETS, dataset))
         return written
 
     # ---- what the public functions of lexbench say about them
@@ -532,11 +565,48 @@ class Results(Answer):
 
         return lexbench.lists(self, system, dataset)
 
+    @property
+    def runs(self) -> "dict[tuple[str, str], dict[str, dict[str, float]]]":
+        """The ranked lists behind all results, by system and dataset: the score of each document by query, best first."""
+        return {(one.system, one.dataset): self.run(one.system, one.dataset) for one in self}
+
+    def per_query(self, measure: str | None = None, dataset: str | None = None) -> "pd.DataFrame":
+        """Return a data frame with a row per query, its id and text, and a column per system. See `lexbench.per_query`."""
+        import lexbench
+
+        return lexbench.per_query(self, measure, dataset).to_pandas()
+
+    def explain(self, query: str, system: str, dataset: str | None = None, **settings: Any) -> "Explanation":
+        """Show which terms of a query make a system's scores on *dataset*, by default the first. See `lexbench.explain`."""
+        import lexbench
+
+        name = dataset or next(iter(self.datasets), "")
+        result = self.one(system, name)
+        return lexbench.explain(query, result.expression or system, self.session.data.get(name, name), **settings)
+
+    def plot(self, cost: Literal["index", "speed"] = "index", dataset: str | None = None) -> "Picture":
+        """Return a figure of effectiveness over index size or speed. See `lexbench.plot`."""
+        import lexbench
+
+        return lexbench.plot(self, cost, dataset)
+
+    def to_markdown(self, dataset: str = "", published: Literal["none", "few", "all"] = "none") -> str:
+        """Return a table in GitHub's Markdown, like `lexbench leaderboard --copy markdown`. See `to_latex`."""
+        import lexbench
+
+        return lexbench.leaderboard(self, published=published).copy("markdown", dataset=dataset)
+
     def compare(self, *systems: str, **settings: Any) -> "Comparison":
         """Compare *systems* with the first of them; after one name, or none, all others follow. See `lexbench.compare`."""
         import lexbench
 
         return lexbench.compare(self, *systems, **settings)
+
+    def report(self, *systems: str, **settings: Any) -> "Report":
+        """Answer whether to change from the first of *systems* to another. See `lexbench.report`."""
+        import lexbench
+
+        return lexbench.report(self, *systems, **settings)
 
     def ranks(self, measure: str | None = None, **settings: Any) -> "Ranks":
         """Return the ranks that paired tests leave possible. See `lexbench.ranks`."""
@@ -732,6 +802,22 @@ def load(path: Path, kind: type[R]) -> R:
         if (schema := getattr(one, "schema", _SCHEMA)) != _SCHEMA:
             raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")
     return found
+
+
+def texts_file(folder: Path, suite: str, dataset: str) -> Path:
+    """Return the file with the texts of the queries of a dataset, in a folder of results."""
+    return folder / "queries" / suite / f"{file_name(dataset)}.json"
+
+
+def texts_reader(folder: Path, suite: str, result: Result) -> Callable[[], QueryTexts | None]:
+    """Return a function that reads the texts of the queries of *result* in a folder of results; None if they are not there."""
+
+    def read() -> QueryTexts | None:
+        path = texts_file(folder, suite, result.dataset)
+        texts = load(path, QueryTexts) if path.is_file() else None
+        return texts if texts and texts.belongs_to(result) else None
+
+    return cache(read)
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -88,6 +88,8 @@ def _vectors(returned: Any, columns: dict[str, int]) -> Any:
 
 def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
     """Return the vectors of texts that come one by one, or None if their form is unknown."""
+    if all(hasattr(row, "indices") and hasattr(row, "values") and not scipy.sparse.issparse(row) for row in rows):
+        rows = [dict(zip(map(int, row.indices), row.values, strict=True)) for row in rows]  # of fastembed and Qdrant
     if all(isinstance(row, Mapping) for row in rows):
         return _by_name(rows, columns)
     if all(scipy.sparse.issparse(row) for row in rows):

@@ -144,3 +144,12 @@ def test_a_comparison_shows_itself(tmp_path):
     assert ">B  lengths</td>" in compared._repr_html_()
     assert list(compared.to_pandas()["system"]) == ["bm25", "lengths"]
     assert "lengths" in found.to_latex()
+
+
+def test_a_comparison_has_the_queries_of_the_data_that_was_just_run(tmp_path):
+    """Queries that changed are shown with their texts, also of data in memory."""
+    data = {"corpus": {"d1": "red fox", "d2": "blue car"}, "queries": {"q": "red one"}, "qrels": {"q": {"d1": 1}}}
+    found = lexbench.run(data, {"bm25": "bm25", "wrong": lambda queries, k: {q: ["d2", "d1"] for q in queries}}, store=tmp_path)
+    shown = str(found.compare("bm25"))
+    assert "q: red one" in shown
+    assert "were not found" not in shown

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import tiny
 from tiny import answer, ended
@@ -26,6 +27,8 @@ from lexbench.retrievers.bm25 import BM25
 from lexbench.runner import jobs, plan
 from lexbench.runner.search import SystemRun, data_of, read_run
 from lexbench.runner.systems import system
+from lexbench.storage.artifact_folder import seal
+from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.storage.store import Store
 
@@ -179,12 +182,14 @@ def test_a_plan_counts_each_missing_artifact_once(tmp_path):
     """What is there costs nothing, and neither does what only making it would need."""
     shared, graph = Word("a"), Graph(Store(tmp_path))
     both = Word("d", Word("b", shared), Word("c", shared))
-    assert [(step.finished, step.bytes) for step in graph.plan([both, both])] == [(False, 100)] * 4
+    assert [(step.finished, step.bytes) for step in Graph(graph.store, dry=True).plan([both, both]).values()] == [
+        (False, 100)
+    ] * 4
     graph.open(both)
 
-    assert [(step.finished, step.bytes) for step in Graph(Store(tmp_path)).plan([both])] == [(True, 0)]
+    assert [(step.finished, step.bytes) for step in Graph(Store(tmp_path), dry=True).plan([both]).values()] == [(True, 0)]
     new = Word("e", both)
-    assert sum(step.bytes for step in Graph(Store(tmp_path)).plan([new])) == 100
+    assert sum(step.bytes for step in Graph(Store(tmp_path), dry=True).plan([new]).values()) == 100
 
 
 def test_a_retriever_names_its_parts(folder, tmp_path):
@@ -197,6 +202,35 @@ def test_a_retriever_names_its_parts(folder, tmp_path):
         data = data_of(open_dataset(*find_dataset(str(folder))))
         graph.open(Search(data.corpus, system(nested).retriever))
     assert len(list((tmp_path / "store" / "indexes").iterdir())) == 1
+
+
+def test_blocks_are_joined_in_order(tmp_path):
+    """The items that are left are done, in any number of turns, and their arrays come in the order of the items."""
+    for left in (3, 1):
+        blocks = list(Draft(tmp_path).blocks(range(7), 3, "x", "search", "queries"))
+        assert len(blocks) == left
+        for block in blocks[-2:]:
+            Draft(tmp_path).keep(block, {"docs": np.array([[one] * (1 + len(block.items)) for one in block.items])})
+    for block in Draft(tmp_path).blocks(range(7), 3, "x", "search", "queries"):
+        Draft(tmp_path).keep(block, {"docs": np.array([[one] for one in block.items])})
+    docs = Draft(tmp_path).joined(7, 3)["docs"]
+
+    assert docs[:, 0].tolist() == list(range(7))
+    assert docs[6].tolist() == [6, 6, -1, -1]
+    Draft(tmp_path).forget_blocks()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corpus_is_checked_whenever_it_is_opened(folder, tmp_path):
+    """A corpus that was kept under an older contract is another one now, although its run and result are there."""
+    (folder / "contract.toml").write_text(DROPPING)
+    planned = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@2"], 2)
+    (first,) = jobs.run(planned, Store(tmp_path / "store"))
+    (folder / "contract.toml").write_text(DROPPING.replace("documents = 6", "documents = 7"))
+    (second,) = jobs.run(plan.plan_dataset(str(folder), ["bm25"], ["nDCG@2"], 2), Store(tmp_path / "store"))
+
+    assert first.error is None
+    assert "documents: 7 expected, 6 found" in second.error
 
 
 # ---- self-matches ----------------------------------------------------------------------------------------------------------
@@ -438,6 +472,30 @@ def test_a_check_reads_everything_and_makes_results_again(folder, store, capsys)
     os.utime(file, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
     done = ended(capsys, 1, "store", "check", "--json").out
     assert "postings.bin has changed since it was written" in done
+
+
+def test_a_check_finds_results_that_come_out_differently(folder, store, capsys):
+    """A result that was changed together with its manifest is intact, and another one when it is made again."""
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")
+    (made,) = (store.root / "results").iterdir()
+    facts, result = Stored(made).facts, json.loads((made / "result.json").read_bytes())
+    result["per_query"]["nDCG@10"] = [1.0, 1.0]
+    (made / "manifest.json").unlink()
+    (made / "result.json").write_text(json.dumps(result))
+    seal(made, "results", facts)
+
+    assert "4 of 4 artifacts are intact" in ended(capsys, 0, "store", "check").out
+    checked = json.loads(ended(capsys, 1, "store", "check", "--recompute", "1", "--json").out)
+    assert [one["fault"] for one in checked["recomputed"]] == ["its values of nDCG@10 differ when it is made again"]
+
+
+def test_results_of_another_version_are_listed(folder, store, capsys):
+    """A result whose key facts have another form, e.g. of its run, is shown without what its run adds."""
+    ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")
+    (made,) = (store.root / "results").iterdir()
+    content = (made / "result.json").read_bytes()
+    store.produce("results", "other", {"run": "0123456789abcdef"}, lambda path: (path / "result.json").write_bytes(content))
+    assert len(answer(capsys, "list", "results", "--json")) == 1
 
 
 # ---- jobs that were not timed ----------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
         (["mine", "mine.toml", "--stage", 3], 2, "recipe tiny has no mine --stage 3; it has: pretrain, mine --stage 1"),
         (["pretrain", "mine.toml", "--set", "seed=-1"], 2, "lexbench: seed=-1: Expected `int` >= 0\n"),
         *((["pretrain", "mine.toml", "--set", f"pretrain.steps={value}"], 2, "steps") for value in IMPOSSIBLE),
-        (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'?"),
+        (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco' or"),
         (["all", "msmarco", "--set", "hardware.precision=fp32"], 3, "msmarco-passage/train/judged is not here"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
@@ -114,7 +114,7 @@ def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, e
     assert err.count("\n") == 1
     assert not (place / "out").exists()
     dry = run(capsys, "train", *arguments, "--dry-run")
-    assert (dry[0], dry[2]) == (exit_code, err)
+    assert (dry[0], dry[2].replace(" --dry-run", "")) == (exit_code, err)  # the same command is suggested, with the option
 
 
 def test_mining_prints_its_folder_and_the_next_command(place, capsys, monkeypatch):

@@ -215,12 +215,13 @@ def test_the_document_that_made_the_difference_is_named(runs, monkeypatch, capsy
 
     assert changed.text
     assert changed.value > changed.baseline_value
-    assert (changed.moved.document, changed.moved.grade) == (document, 2)
-    assert (changed.moved.baseline_rank, changed.moved.rank) == (10, 1)
+    moved = changed.moved[0]
+    assert (moved.document, moved.grade, moved.baseline_rank, moved.rank) == (document, 2, 10, 1)
+    assert moved.beginning
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
     out = ended(capsys, 0, "compare", *names, "--queries", "200").out
-    assert "10 → 1" in out
+    assert f"↳ {document} 10 → 1: " in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -237,7 +238,7 @@ def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, bre
 
     for words in (["first", "foreign"], ["first", "foreign", "--results", "board"]):
         changes = answer(capsys, "compare", *words, "--queries", "200", "--json")["query_changes"]
-        moved = next(change["moved"] for change in changes if change["query"] == query)
+        moved = next(change["moved"][0] for change in changes if change["query"] == query)
         assert (moved["document"], moved["baseline_rank"], moved["rank"]) == (document, 10, 1)
 
 

@@ -11,7 +11,7 @@ from workbench import needs_pyarrow
 import lexbench
 from lexbench import registry
 from lexbench.encoders.dense_vectors import DenseVectors
-from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.errors import CommandError, InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Document, Query
 from lexbench.vector_formats.lookup import read_dense
@@ -241,6 +241,14 @@ def test_arrays_in_memory_are_a_system(form, store, tmp_path):
     (result,) = lexbench.run(data, {"mine": first}, measures=["RR@10"])
 
     assert result.per_query["RR@10"] == [1 / 2, 1]  # q1 is nearest to d1, q2 to 10
+    named = {"documents": parts[0], "queries": parts[1], "similarity": "cosine"}
+    for given in (named, tuple(parts)):
+        (again,) = lexbench.run(data, {"mine": given}, measures=["RR@10"])
+        assert again.per_query == result.per_query
+    with pytest.raises(
+        CommandError, match=r"documents: whose vectors are these\? Give {id: vector}, or \(ids, array\), not ndarray"
+    ):
+        lexbench.run(data, {"mine": (np.ones((3, 2)), parts[1])})
     assert first.identity() == second.identity()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -127,7 +128,11 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
 
     report = json.loads(ended(capsys, 1, "gate", "--json").out)
     assert report["verdict"] == "fail"
-    assert [query["query"] for query in report["gates"][0]["worst_queries"]] == ["q07", "q08", "q13", "q02", "q03"]
+    queries = report["gates"][0]["worst_queries"]
+    assert [query["query"] for query in queries] == ["q07", "q08", "q13", "q02", "q03"]
+    moved = queries[0]["moved"][0]
+    assert moved["baseline_rank"] < (moved["rank"] or 1000)
+    assert f"↳ {moved['document']} {moved['baseline_rank']} → {moved['rank'] or '—'}: {moved['beginning']}" in markdown
 
 
 def test_update_prints_the_changes(gate_folder, capsys):
@@ -235,4 +240,5 @@ def test_pytest_fixture(tmp_path, bread):
     assert "CannotTell: test_it.test_search[nDCG@10]: cannot tell: nDCG@10 fell by 0.0234" in output
     assert "test_it.test_search[P@10]: fail: P@10 fell by " in output
     assert "  0.9000 → 0.1000  q" in output
+    assert re.search(r"\n    ↳ \S+ \d+ → (\d+|—): ", output)
     assert "test_it.test_search[R@100] has no baseline; accept the present scores: pytest --lexbench-update" in output

@@ -72,6 +72,28 @@ def test_a_server_that_drips_is_stopped(start):
         assert time.perf_counter() - begin < 2
 
 
+@pytest.mark.parametrize("start", [b"", HEAD, HEAD + b"Content-Length: 9\r\n\r\n"])
+def test_a_server_that_falls_silent_is_stopped(start):
+    """Nothing, or nothing after a part of the answer, ends after the deadline, too."""
+    release = threading.Event()
+
+    def answer(connection):
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(start)
+            release.wait(10)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=lambda: answer(listener.accept()[0]), daemon=True)
+        thread.start()
+        begin = time.perf_counter()
+        with pytest.raises(CannotStart, match=r"no complete answer in 0\.3 s"):
+            HttpClient(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3, retries=0).ask("GET", "/")
+        assert time.perf_counter() - begin < 2
+        release.set()
+        thread.join()
+
+
 def test_an_endless_answer_takes_no_memory():
     """An answer that does not end is refused at the limit."""
     with (

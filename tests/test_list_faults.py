@@ -222,6 +222,30 @@ def test_a_run_file_and_a_given_run_are_checked(bread, store, tmp_path, capsys):
     assert reason in ended(capsys, 1, "run", "dataset", bread, "-r", "bm25", "-r", file).err
 
 
+def test_runs_as_systems_claims_and_reports_are_checked(dead, bread, store, tmp_path, capsys):
+    """A run file with one list for all is not measured; no order and no report is made with it."""
+    qrels = bread / "qrels" / "test.tsv"
+    judged_documents = read_qrels(qrels)
+    for name, documents in (
+        ("good", lambda at: [f"b{(at * 7 + rank) % 80 + 1:02}" for rank in range(10)]),
+        ("same", lambda _: ONE),
+    ):
+        rows = [
+            f"{query} Q0 {document} {rank} {20 - rank} x"
+            for at, query in enumerate(judged_documents.query_ids)
+            for rank, document in enumerate(["b45", *documents(at)] if name == "same" else documents(at))
+        ]
+        (tmp_path / f"{name}.run").write_text("\n".join(rows) + "\n")
+    words = ["compare", tmp_path / "good.run", tmp_path / "same.run", "--qrels", qrels]
+    out = " ".join(ended(capsys, 0, *words).out.split())
+    assert "same on test.tsv: not measured: 16 of 16 queries got one and the same list" in out
+    assert (
+        "'A > B nDCG@10' cannot be checked: same was not measured" in ended(capsys, 3, *words, "--claim", "A > B nDCG@10").err
+    )
+    with pytest.raises(CannotStart, match="one was not measured on bread/test, so there is nothing to report: 16 of 16"):
+        lexbench.report(dead, "bm25", "one")
+
+
 def test_a_gate_accepts_no_dead_baseline(bread, store, tmp_path, capsys, monkeypatch):
     """Neither `gate init` nor `gate` nor `gate update` takes a system that answers nothing, or a baseline of zeros."""
     monkeypatch.chdir(tmp_path)

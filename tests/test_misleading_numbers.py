@@ -390,7 +390,7 @@ def test_a_split_is_obeyed_and_named(splits, capsys):
     [
         (["score", "x.run", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
         (["compare", "a", "b", "--split", "dev"], "--split dev chooses the judgements of a dataset; name it with -d"),
-        (["verify", "pydoc", "--split", "dev"], "--split dev chooses judgements of one dataset, and pydoc is a suite"),
+        (["verify", "pydoc", "--split", "dev"], "--split dev chooses the judgements of one dataset, and pydoc is a suite"),
         (["score", "x.run", "-d", "pydoc/test", "--split", "dev"], "--split chooses the judgements of a folder"),
         (["score", "bm25", "-d", "own", "--split", "tset"], "has no judgements of the split 'tset'"),
         (["show", "model", "minilm", "--split", "dev"], "--split chooses the judgements of a dataset, not of a model"),

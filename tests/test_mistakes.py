@@ -58,13 +58,12 @@ LONE = {
 }
 CANNOT_BE = {  # exit code 2
     # the command
-    "comapre a b": "no command 'comapre'; did you mean 'lexbench compare'?",
+    "comapre a b": "No such command 'comapre'; type: lexbench compare a b",
     "run suite pydoc --depth 0": "0 is not in the range",
     "run suite pydoc --time-k 10": "need --time",
     "run suite pydoc --time --time-single --time-threads 2": "which --time-single leaves out",
     "run suite pydoc --on 'processes(-1)'": "above 0",
     "list suites --results good": "list suites without it",
-    "list dtasets": "'dtasets' is not one of 'suites', 'datasets'",
     "export tre out": "'tre' is not one of",
     # systems
     "run suite pydoc -r ''": "a system is empty; write e.g. -r bm25",
@@ -74,7 +73,7 @@ CANNOT_BE = {  # exit code 2
     "run suite pydoc -r http://localhost:9/x": 'write: url("http://localhost:9/x")',
     "run suite pydoc -r good": "there is no model in good: it has no config.json",
     "run suite pydoc -r bm25,lexmae_nano": "is 2 systems; give each its own -r: -r bm25 -r lexmae_nano",
-    "run suite pydoc -r bm25 lexmae_nano": "type -r, -d or -m again before each value",
+    "run suite pydoc -r bm25 lexmae_nano": "type: lexbench run suite pydoc -r bm25 -r lexmae_nano",
     "run suite pydoc -r 'bm25(k1=\"1.2\")'": "write it without quotes: bm25(k1=1.2)",
     "run suite pydoc -r 'bm25(k1=1.2'": "'(' was never closed",
     "run suite pydoc -r 'bm25(k1=-1)'": "k1 is a number from 0 up",
@@ -159,12 +158,12 @@ CANNOT_BE = {  # exit code 2
     # measures
     "run suite pydoc -m R@5000": "raise --depth",
     "run suite beir --depth 10": "R@100 looks at 100 documents",
-    "run suite pydoc -m nDCG@ten": "measure 'nDCG@ten' is not valid; write it like nDCG@10",
+    "run suite pydoc -m nDCG@ten": "measure 'nDCG@ten' is not valid; did you mean 'nDCG@10'?",
     # data
     "run dataset several": "choose one: --split one",
     "run dataset hf:none": "'hf:none' names no dataset of the hub; write hf:ORG/NAME",
     # run files
-    "score good/queries.jsonl -d good": "convert it first: lexbench import table good/queries.jsonl NEW",
+    "score good/queries.jsonl -d good": "there is: _id, text; expected: query_id, doc_id, and score or rank",
     "score good.run": "give -d ID, --qrels FILE, or both",
     "score good.run --qrels good/queries.jsonl": "there is no column 'query-id'; there is: _id, text",
     "score good.run -d good --slices none.slices": "no slices",
@@ -175,7 +174,7 @@ CANNOT_BE = {  # exit code 2
     "score zip.run -d good": "unzip zip.run",
     "score returns.run -d good": "returns.run:1: a carriage return inside a line",
     # results
-    "compare bm25 good.run": "if it is a run, score it first: lexbench run dataset ID -r good.run",
+    "compare bm25 good.run": "good.run is a run; name its judgements with --qrels FILE, or its dataset with -d",
     "compare bm25 result.json": "result.json: Object missing required field",
     "compare bm25 deep.json": "deep.json: Expected `int`, got `str` - at `$.depth`",
     "compare a.json a.json": "takes two systems or more; there is only a",
@@ -211,9 +210,10 @@ CANNOT_BE = {  # exit code 2
     "collect nofolder": "'nofolder' does not exist",
 }
 NOT_THERE = {  # exit code 3
-    "run pydok": "did you mean 'pydoc'?",
+    "list dtasets": "no kind to list 'dtasets'; did you mean 'datasets'?",
+    "run pydok": "did you mean 'pydoc'",
     "run suite pydok": "did you mean 'pydoc'?",
-    "run dataset pydoc": "did you mean 'pydoc/dev' or 'pydoc/test'?",
+    "run dataset pydoc": "type: lexbench run dataset pydoc/test",
     "run suite nothing.toml": "no suite 'nothing.toml'",
     "run suite pydoc --results /proc/nope": "cannot write results to /proc/nope",
     "run suite pydoc --on proceses": "did you mean 'processes'?",
@@ -234,11 +234,11 @@ NOT_THERE = {  # exit code 3
     "run suite pydoc -r 'run_file(path=\"gone.run\")' --dry-run": "no run file gone.run",
     'run suite pydoc -r \'lexmae("x", posittions="all")\'': "did you mean 'positions'",
     "run suite pydoc -r ar2@flat": "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only",
-    "run suite pydoc -m nDGC@10": "did you mean 'nDCG'",
+    "run suite pydoc -m nDGC@10": "did you mean 'nDCG@10'",
     "run dataset ./goof": "no dataset or folder './goof'; did you mean './good'?",
     "run several/testing": "no suite, dataset or folder 'several/testing'; did you mean 'several",
     "run ./zzzzzzzz/qq": "no suite, dataset or folder './zzzzzzzz/qq'; there is: ./board, ./empty, ./good, ./mteb",
-    "run yyyyyy": ", e.g. beir, beir/arguana, beir/climate-fever; see: lexbench list suites, or datasets",
+    "run yyyyyy": ", e.g. beir, beir/arguana, beir/climate-fever; see: lexbench list datasets",
     "run dataset scifact": "did you mean 'beir/scifact/test'",
     "run dataset hf:nobody/nothing": "LEXBENCH_OFFLINE forbids to fetch it" if HUB else "type: pip install 'lexbench[",
     "show dataset ./nofolder": "no dataset or folder './nofolder'",
@@ -246,7 +246,7 @@ NOT_THERE = {  # exit code 3
     "score nothing.run -d good": "is neither a run file nor a system that was run on good",
     "compare bm25 nothing": "no result in the store of 'bm25'; there is none yet",
     "compare bm25 empty": "no result files in empty; write some: lexbench run suite pydoc --results empty",
-    "compare a.json elsewhere.json -d own": "c has no result on own; it has: other",
+    "compare a.json elsewhere.json -d own": "no result of c on 'own'; there is: other",
     "compare a.json elsewhere.json": "no dataset has results of all systems",
     "compare a.json corpus.json": "are not comparable on own: they have different corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
     "compare a.json queries.json": "they have different query ids",

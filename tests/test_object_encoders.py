@@ -2,6 +2,7 @@
 
 import enum
 from functools import partial
+from inspect import Parameter, Signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -118,6 +119,11 @@ STATED = {
     "a method with settings": lambda: partial(Places("cosine").encode, batch_size=3),
     "a method similarity of matrices": lambda: Computes(lambda a, b: unit_length(a) @ unit_length(b).T),
     "a method similarity of vectors": lambda: Computes(cosine),
+    **{
+        f"the attribute {name}": lambda name=name: SimpleNamespace(encode=places, **{name: "cos_sim"})
+        for name in ("similarity_function", "similarity_metric", "score_function", "distance_metric")
+    },
+    "Chroma's default space": lambda: SimpleNamespace(encode=places, default_space=lambda: "cosine"),
     "sparse vectors": lambda: Places("cosine", sparse.csr_array),
     "a vector per token": lambda: Places("cosine", lambda rows: [row[None] for row in rows]),
 }
@@ -376,7 +382,59 @@ def flagged(texts, is_doc=False):
     return as_role(texts, "document" if is_doc else "query")
 
 
+class Chroma:
+    """Chroma's EmbeddingFunction: its call encodes documents, `embed_query` a list of queries."""
+
+    def __call__(self, input):  # noqa: A002 - the name is theirs
+        """Encode documents."""
+        return as_role(input, "document").tolist()
+
+    def embed_query(self, input):  # noqa: A002
+        """Encode queries."""
+        return as_role(input, "query").tolist()
+
+
+def pair(document, query):
+    """Return an object with two methods of these names, each of a list."""
+    methods = {name: staticmethod(partial(as_role, role=role)) for name, role in ((document, "document"), (query, "query"))}
+    return type("Pair", (), methods)()
+
+
+class WithParameter:
+    """An object whose `encode` has one parameter more, with a default."""
+
+    def __init__(self, name, values, default):
+        self.name, self.values, self.default = name, values, default
+        parameters = [Parameter(one, Parameter.POSITIONAL_OR_KEYWORD) for one in ("self", "texts")]
+        parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        self.encode = self._encode
+        type(self)._encode.__signature__ = Signature(parameters)
+
+    def _encode(self, texts, **given):
+        return as_role(texts, self.values[given.get(self.name, self.default)])
+
+
+OF_FLAG = {True: "query", False: "document"}
+UNUSUAL = {  # the name of a parameter, what its values mean, and its default
+    "mode": ({"query": "query", "document": "document"}, "document"),
+    "text_kind": ({"query": "query", "passage": "document"}, "passage"),
+    "side": ({"search_query": "query", "search_document": "document"}, "search_document"),
+    "as_query": (OF_FLAG, False),
+    "queries": (OF_FLAG, False),
+    "for_documents": ({True: "document", False: "query"}, True),
+}
+PAIRS = (
+    ("encode_documents", "encode_queries"),
+    ("encode_passages", "encode_queries"),
+    ("encode_passage", "encode_query"),
+    ("encode_corpus", "encode_query"),
+    ("embed_documents", "embed_queries"),
+    ("embed_passages", "embed_queries"),
+)
+
 OBJECTS = {
+    "Chroma": (Chroma(), "documents by its call, queries by embed_query, which takes a list"),
+    **{f"{one} and {two}": (pair(one, two), f"documents by {one}, queries by {two}") for one, two in PAIRS},
     "sentence-transformers": (SentenceTransformers(), ""),
     "PyLate": (PyLate(), "documents by encode(is_query=False), queries by encode(is_query=True)"),
     "PyLate with any settings": (PyLateWithAny(), "documents by encode(is_query=False), queries by encode(is_query=True)"),
@@ -410,6 +468,50 @@ def test_objects_are_called_as_their_signatures_ask(name):
         assert rows[:, column].tolist() == [1, 1]
         assert rows[:, 1 - column].tolist() == [0, 0]
     assert any(line.startswith(said) for line in encoder.notes()) if said else len(encoder.notes()) == 1
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_parameters_that_tell_the_roles_apart_are_found_by_their_values(name):
+    """A switch with a role in its name, and any parameter whose default is a role, whatever it is called."""
+    values, default = UNUSUAL[name]
+    encoder = adapted(WithParameter(name, values, default))
+    assert encoder.encode_query(["red"]).tolist() == [[1, 0]]
+    assert encoder.encode_document(["red"]).tolist() == [[0, 1]]
+    assert any(f"({name}=" in line for line in encoder.notes())
+
+
+def test_an_instruction_that_nobody_gives_is_noted():
+    """GritLM's `encode` takes an instruction for queries, which is empty unless somebody gives it."""
+
+    class GritLM:
+        def encode(self, sentences, batch_size=256, max_length=512, instruction=""):
+            return as_role(sentences, "query" if instruction else "document")
+
+    assert adapted(GritLM()).notes() == ["queries by encode without instruction=…; to give it, write a function"]
+
+
+def test_codes_whose_type_got_lost_are_noted():
+    """Whole numbers alone, as in a list of int8 codes, are strange; short vectors and other numbers are not."""
+    note = "its vectors have whole numbers alone, as codes have: int8 codes and packed bits are no vectors"
+
+    def lists(texts):
+        return [[-3, 127, 0, 5, 9, -128, 1, 2] for _ in texts]
+
+    assert adapted(lists).notes() == [note]
+    for numbers in ([1.0, 3.0], [0.5, *range(8)], [0, 1] * 8, [-1, 1] * 8, [300, *range(8)]):
+        assert adapted(lambda texts, numbers=numbers: [numbers for _ in texts]).notes() == []
+
+
+def test_sparse_vectors_of_indices_and_values_are_taken():
+    """Objects of fastembed and Qdrant have indices, which may be any numbers, and values."""
+    rows = [
+        SimpleNamespace(indices=np.array([7, 2_000_000_000]), values=np.array([0.5, 2])),
+        SimpleNamespace(indices=[7], values=[3]),
+    ]
+    columns = {}
+    found = converted(rows, 2, columns)
+    assert [found[0, columns["7"]], found[0, columns["2000000000"]], found[1, columns["7"]]] == [0.5, 2, 3]
+    assert found.nnz == 3
 
 
 def unknown_values(texts, input_type=None):

@@ -596,7 +596,7 @@ def test_objects_are_timed_in_this_process(tmp_path):
 
 def test_a_program_is_timed_with_its_round_trip(tmp_path):
     """A program is timed in a fresh process like other systems; a flag says that the round trip is included."""
-    expression = script(tmp_path, "answer(json.loads(line)['qid'], [['d1', 1]])", timeout=60.0)
+    expression = script(tmp_path, "answer(json.loads(line)['qid'], [['d1', 1]])", timeout="60.0, revision='1'")
     settings = msgspec.structs.replace(SETTINGS, offline=False)
     (result,) = lexbench.run(DATA, [expression], store=tmp_path / "store", time=settings)
 

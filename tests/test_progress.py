@@ -7,6 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from lexbench import progress as progress_module
 from lexbench.cli import _progress
 
 
@@ -14,7 +15,7 @@ from lexbench.cli import _progress
 def clock(monkeypatch):
     """Let the test set the time."""
     now = [100.0]
-    monkeypatch.setattr(_progress, "clock", lambda: now[0])
+    monkeypatch.setattr(progress_module, "clock", lambda: now[0])
     return now
 
 

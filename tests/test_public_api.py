@@ -22,7 +22,8 @@ from lexbench.results import Entry, Results
 FUNCTIONS = {
     "run suite": "run", "run dataset": "run", "encode suite": "encode", "encode dataset": "encode", "watch": "watch",
     **dict.fromkeys(("train pretrain", "train imitate", "train mine", "train finetune", "train all"), "train"),
-    "score": "score", "compare": "compare", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
+    "score": "score", "compare": "compare",
+    "report": "report", "gate": "gate", "gate init": "gate_init", "gate update": "gate_update",
     "explain": "explain", "verify": "verify", "exposure": "exposure", "audit board": "audit", "audit suite": "audit_suite",
     "leaderboard": "leaderboard", "export": "export", "import": "import_",
     "store list": "store_list", "store remove": "store_remove", "store check": "store_check",
@@ -33,7 +34,7 @@ FUNCTIONS = {
 SEVERAL = {"list", "show"}
 # Options that are no parameters: they choose what is printed, or another function.
 SHOWN = {
-    "as_json": "every", "help": "every", "dry_run": "plan, training_plan", "per_query": "Score.per_query",
+    "as_json": "every", "help": "every", "dry_run": "plan, training_plan", "per_query": "Score.query_table",
     "fail_if_worse": "Comparison.worse", "lists": "compare_lists", "depths": "compare_lists", "form": "Leaderboard.copy",
     "suite": "Leaderboard.copy", "baseline": "Leaderboard.copy", "check": "Leaderboard.stale",
     "plot": "Probe.plot",
@@ -66,7 +67,7 @@ def test_every_command_is_a_function():
     assert set(FUNCTIONS.values()) <= set(lexbench.__all__)
     for kind in ("suites", "datasets", "models", "systems", "results"):
         assert callable(getattr(lexbench, kind))
-    for what in ("suite", "dataset", "model", "result", "machine"):
+    for what in ("suite", "dataset", "model", "plugin", "result", "machine"):
         assert callable(getattr(lexbench, what))
 
 
@@ -247,3 +248,42 @@ def test_a_dataset_shows_its_parts(tmp_path):
     assert (shown.queries, shown.qrels) == ({"q1": "red"}, {"q1": {"d1": 1}})
     assert "id: cars" in str(shown)
     assert json.loads(json.dumps(shown.document()))["id"] == shown.contract.id == "cars"
+
+
+def test_results_answer_in_a_notebook(tmp_path):
+    """Results give values with texts, lists, terms, a table and a figure, each in one word, and show themselves in one line."""
+    pytest.importorskip("pandas", reason="it is in the extra pandas")
+    documents = {"d1": "a red fox", "d2": "a red car", "d3": "a car"}
+    folder = write(tmp_path / "cars", documents, {"q1": "red", "q2": "car"}, [("q1", "d1", 1), ("q2", "d3", 1)])
+    found = lexbench.run(folder, ["bm25", "flat = bm25(b=0.0)"], measures=["nDCG@10", "RR@10"], store=tmp_path / "store")
+
+    frame = found.per_query()
+    assert list(frame.columns) == ["dataset", "query", "text", "measure", "bm25", "flat"]
+    assert frame["text"].tolist() == ["red", "car"]
+    assert frame["bm25"].tolist() == found.one("bm25", "cars").per_query["nDCG@10"]
+    assert found.runs["bm25", "cars"] == found.run("bm25", "cars")
+    assert "term" in found.explain("red", "flat", store=tmp_path / "store").to_pandas().columns
+    assert "| bm25 |" in found.to_markdown()
+    assert all(len(repr(one)) < 120 and "\n" not in repr(one) for one in (found, found.compare(), found.report(), frame_of()))
+    if find_spec("matplotlib"):
+        picture = found.plot()
+        assert picture._repr_svg_().startswith("<?xml")
+        with pytest.raises(LexbenchError, match="no figure of speed"):
+            found.plot("speed")
+
+
+def frame_of():
+    """Return an answer without a head."""
+    return lexbench.measures()
+
+
+def test_long_work_shows_progress_without_being_asked(capsys, monkeypatch):
+    """A step that takes long gets lines on stderr, and notes stay Python warnings."""
+    shown = importlib.import_module("lexbench.api")._progress(None)
+    shown.start("bm25 on cars", "search", 10, "queries")
+    monkeypatch.setattr("lexbench.progress.clock", lambda: 1e9)
+    shown.advance(5)
+    with pytest.warns(UserWarning, match="careful"):
+        shown.note("careful")
+
+    assert capsys.readouterr().err.startswith("bm25 on cars: search: 5/10 queries")

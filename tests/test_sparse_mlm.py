@@ -14,6 +14,7 @@ import pytest
 import torch
 import transformers
 
+from lexbench.encoders.inference_free import InferenceFree
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.models.int8 import int8_works
@@ -261,3 +262,27 @@ def test_a_note_about_an_emulated_dtype_comes_before_the_work(folder, tmp_path):
     assert "of float32's time" not in done.stderr
     assert notes[0][0].startswith("sparse_mlm on bread: ")
     assert [note[1:] for note in notes] == list(zip(("bfloat16", "float16", "bfloat16"), typed, strict=True))
+
+
+def test_without_expansion_a_query_has_its_own_tokens_alone(tmp_path):
+    """The weights are those of the whole query, of its tokens but special ones; documents stay expanded (SpladeLexical)."""
+    folder = checkpoints.masked_lm(tmp_path / "model")
+    texts = ["sparse neural retrieval", "the term the weight", "", "unheard"]
+    settings = {"dense_ok": True, "query_length": 32, "document_length": 32, "device": "cpu"}
+    whole, lexical = (SparseMLM(str(folder), **settings, query_expansion=given) for given in (True, False))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    own = np.zeros((len(texts), len(tokenizer)), bool)
+    for row, text in enumerate(texts):
+        own[row, tokenizer(text, add_special_tokens=False)["input_ids"]] = True
+    expected = np.where(own, whole.encode_query(texts).toarray(), 0)
+    found = lexical.encode_query(texts)
+    assert np.array_equal(found.toarray(), expected)
+    assert found.has_sorted_indices
+    assert np.count_nonzero(expected) < whole.encode_query(texts).nnz
+    assert np.array_equal(lexical.encode_document(texts).toarray(), whole.encode_document(texts).toarray())
+    summed = SparseMLM(str(folder), **settings, query_expansion=False, pooling="sum").encode_query(texts)
+    assert set(summed.indices) <= set(np.nonzero(own)[1])
+    with pytest.raises(CommandError, match="means are of no token; leave one out"):
+        SparseMLM(str(folder), **settings, query_expansion=False, means=True)
+    with pytest.raises(CommandError, match="queries have no terms but their tokens"):
+        InferenceFree(str(folder), query_expansion=False)

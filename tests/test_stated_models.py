@@ -18,7 +18,7 @@ from lexbench.encoders.static_embedding import StaticEmbedding
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.stated_settings import expression_of_folder
 from lexbench.runner.systems import system
-from lexbench.testing.retrievers import artifacts
+from lexbench.testing.retrievers import Bench
 
 library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
 from sentence_transformers.base.modules import Dense, Normalize, Router, Transformer  # noqa: E402
@@ -54,10 +54,10 @@ def place(tmp_path_factory):
 def scores(given, path):
     """Return the scores (queries, documents) of exact search; a document that is not found has 0."""
     plugin = system(given).retriever
-    context = artifacts(path, {f"d{number}": text for number, text in enumerate(DOCUMENTS)})
-    searcher = plugin.open(context.index(plugin))
+    bench = Bench(path, {f"d{number}": text for number, text in enumerate(DOCUMENTS)})
+    searcher = bench.searcher(plugin)
     hits = searcher.search(searcher.encode(QUERIES), len(DOCUMENTS))
-    order = [int(name[1:]) for name in context.corpus.doc_ids.astype(str)]
+    order = [int(name[1:]) for name in bench.corpus.doc_ids.astype(str)]
     found = np.zeros((len(QUERIES), len(DOCUMENTS)))
     for row, (docs, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
         for doc, value in zip(docs.tolist(), values.tolist(), strict=True):
@@ -177,6 +177,19 @@ def test_lengths_of_queries_and_documents(place, tmp_path):
     assert check(library.SentenceTransformer(modules=[first, of.Pooling(32)], device="cpu"), tmp_path).startswith("dense(")
     settings = system(expression_of_folder(tmp_path / "saved")).retriever.encoder
     assert (settings.query_length, settings.document_length) == (10, 20)
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
+def test_texts_are_cut_on_the_side_that_the_tokenizer_states(place, tmp_path, file):
+    """Either file may say that the beginning is cut off."""
+    pooled(place, length=8).save(str(tmp_path / "saved"), create_model_card=False)
+    left = {"direction": "Left", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    change = {"truncation": left} if file == "tokenizer.json" else {"truncation_side": "left"}
+    content = json.loads((tmp_path / "saved" / file).read_text())
+    (tmp_path / "saved" / file).write_text(json.dumps(content | change))
+    model = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    ours = system(expression_of_folder(tmp_path / "saved")).retriever.encoder.encode_document(DOCUMENTS)
+    np.testing.assert_allclose(ours, model.encode_document(DOCUMENTS, normalize_embeddings=True), rtol=1e-4, atol=1e-5)
 
 
 def towers(place):

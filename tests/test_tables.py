@@ -6,7 +6,8 @@ from rich.console import Console
 
 from lexbench.answer import render
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Exposure, SearchWork, VectorSizes
+from lexbench.report.timings import timing_tables
+from lexbench.results import Exposure, Latency, SearchWork, VectorSizes
 from lexbench.table import Table, heading
 
 
@@ -154,3 +155,29 @@ def test_the_default_suite_fits_a_hundred_columns():
     assert shown(Table("T", ("system", "a"), (("n" * 90, "0.1234"),)), 100)[-1] == "n" * 90 + "  0.1234"
     lines = shown(Table("T", ("system", *"abcdefg"), (("sparse_mlm(model=m)@impact", *("0.1234",) * 7),)), 78)
     assert [line.split()[0] for line in lines[3:]] == ["sparse_mlm(model=m)", "@impact"]
+
+
+def test_noisy_timings_have_four_lines_of_notes():
+    """However many systems, processes and reasons there are, a table of latencies has at most four lines of notes."""
+    latency = Latency(p50=0.01, mean=0.01)
+    facts = {
+        "flags": ["noisy"], "first_pass": {"e2e": Latency(p50=0.02, mean=0.02)},
+        "stages": dict.fromkeys(("encode_query", "search", "e2e"), latency),
+    }  # fmt: skip
+    noisy = [
+        samples.timing(
+            100 + at,
+            notes=[f"the load was {at}.{number} on 2 cores" for number in range(6)],
+            qps_range={"e2e": (90, 110 + at)},
+            **facts,
+        )
+        for at in range(4)
+    ]
+    (latencies,) = timing_tables([result(f"system{at}", timings=[one]) for at, one in enumerate(noisy)])
+
+    assert len(latencies.notes) == 4
+    assert "system3: 90 to 113 e2e QPS over 1; the first pass takes up to 2 times a later one (system0)" in latencies.notes[1]
+    assert latencies.notes[2] == (
+        "system0: the load was 0.0 on 2 cores and 5 more reasons, system1: the load was 1.0 on 2 cores and 5 more reasons "
+        "and 2 more; noisy: not ranked; all reasons: --json"
+    )

@@ -17,7 +17,7 @@ from lexbench.contracts import Protocol, Relevance, all_contracts
 from lexbench.errors import CommandError
 from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import Encoder
-from lexbench.report.leaderboard import pages
+from lexbench.report.leaderboard import pages, sections
 from lexbench.results import write_results
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
@@ -385,7 +385,7 @@ def test_an_upper_bound_is_never_the_best(place, monkeypatch):
     """The leaderboard marks the best of the other systems, and shows the bound with its note."""
     made = {f'ensemble(weights="{rule}")': place.result(both(rule)) for rule in ("tuned", "oracle")}
     results = [msgspec.structs.replace(one, system=name) for name, one in made.items()]
-    monkeypatch.setattr("lexbench.report.leaderboard.sections.suite_of_results", lambda *_: suite_of("nDCG@10"))
+    monkeypatch.setattr(sections, "suite_of_results", lambda *_: suite_of("nDCG@10"))
     write_results(results, "s", place.folder / "board")
     text = pages(place.folder / "board")[place.folder / "board" / "README.md"]
 

@@ -92,16 +92,21 @@ def test_bits_are_found_by_hamming_distance(data, tmp_path, k):
 
 
 def test_bits_are_those_of_faiss(data, tmp_path):
-    """Distances are those of IndexBinaryFlat, and of every distance it finds as many documents."""
+    """Distances are those of IndexBinaryFlat, and so are the documents, but for those as far as the last one."""
     faiss = pytest.importorskip("faiss", reason="it is in the extra faiss")
     documents, queries = data
     index, ready = built(Flat(), [Binary()], documents, tmp_path / "index")
     asked = ready.as_queries(queries)
     other = faiss.IndexBinaryFlat(8 * asked.values.shape[1])
     other.add(np.packbits(documents > 0, axis=1))
-    distances, _ = other.search(asked.values, 50)
+    distances, found = other.search(asked.values, 50)
 
-    assert np.array_equal((WIDTH - index.search(asked, 50).scores) / 2, distances)
+    hits = index.search(asked, 50)
+    assert np.array_equal((WIDTH - hits.scores) / 2, distances)
+    near = distances < distances[:, -1:]
+    for ours, theirs, nearer in zip(hits.docs, found, near, strict=True):
+        assert nearer.sum() > 20
+        assert set(ours[nearer]) == set(theirs[nearer])
 
 
 # ---- int8 ------------------------------------------------------------------------------------------------------------------

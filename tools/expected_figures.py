@@ -5,9 +5,9 @@ as their sources print them: system, variant, dataset, measure, value, source, p
 and figures that the catalogue already has, are left out.
 """
 
+import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,7 +131,12 @@ def _line(place: tuple[Any, ...], own: list[Record]) -> str:
 
 def main() -> None:
     """Write every file, and print the number of its figures."""
-    found = list(dict.fromkeys(records(Path(sys.argv[1]))))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="figures as their sources print them, as JSON")
+    file = parser.parse_args().file
+    if not file.is_file():
+        parser.error(f"there is no file {file}")
+    found = list(dict.fromkeys(records(file)))
     for name, begins in _FILES.items():
         own = [record for record in found if record.dataset.startswith(begins)]
         atomic.write_text(FOLDER / f"{name}.toml", text(own))

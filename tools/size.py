@@ -3,9 +3,9 @@
 python tools/size.py . ../older-checkout
 """
 
+import argparse
 import ast
 import re
-import sys
 from pathlib import Path
 
 
@@ -54,7 +54,11 @@ def figures(root: Path) -> dict[str, int]:
 
 def main() -> None:
     """Print the table, one column for each checkout."""
-    checkouts = [Path(argument).resolve() for argument in sys.argv[1:] or ["."]]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkouts", type=Path, nargs="*", default=[Path()], help="folders; default: the current one")
+    checkouts = [path.resolve() for path in parser.parse_args().checkouts]
+    if missing := [path for path in checkouts if not (path / "lexbench" / "plugins.py").is_file()]:
+        parser.error(f"{missing[0]} is no checkout of lexbench")
     columns = [figures(root) for root in checkouts]
     print("| |", " | ".join(root.name for root in checkouts), "|\n| :-- |" + " --: |" * len(checkouts))
     for name in columns[0]:

@@ -67,7 +67,7 @@ class ExplainedDocument(NamedTuple):
         return sum(term.contribution for term in self.terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation(Answer):
     """The terms of a query in a system, and how much they add to the scores of documents."""
 

@@ -67,7 +67,8 @@ def merge_seeds(results: Results, groups: Mapping[str, Sequence[str]]) -> Result
             if lacking := [name for name in names if name not in place_of]:
                 raise CannotStart(f"{lacking[0]} has no result on {dataset}, unlike other seeds of {group}")
             places = [place_of[name] for name in names]
-            one = Entry(as_one(group, [shown[at].result for at in places]), shown[places[0]].suite)
+            first = shown[places[0]]
+            one = Entry(as_one(group, [shown[at].result for at in places]), first.suite, texts=first.texts)
             shown = [one if at == places[0] else entry for at, entry in enumerate(shown) if at not in places[1:]]
     return Results(shown, failures=results.failures, session=results.session)
 

@@ -13,7 +13,7 @@ from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName, with_meaning
 from lexbench.notation import split_name
 from lexbench.results import Entry, Result, Results, Session, with_measures
 from lexbench.retrievers.run_file import RunFile
@@ -26,11 +26,12 @@ from lexbench.runner.soundness import read_folder, read_stored, refusal, violati
 from lexbench.runner.systems import named_systems, system
 from lexbench.storage.artifact_folder import DESCRIPTIONS, digest
 from lexbench.storage.code import CODE
-from lexbench.storage.node import Stored, references
+from lexbench.storage.node import REFERENCE, Stored, references
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.suites import of_datasets
 from lexbench.suites import suite as suite_named
+from lexbench.synonyms import nearest
 from lexbench.timing.stored_timings import timings_of_run
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
@@ -135,7 +136,7 @@ def distinct_datasets(results: Sequence[Result], store: Store) -> list[str]:
     ambiguous = {dataset for (dataset, _), found in data.items() if len(found) > 1}
     places = [store.place(result.digests) if result.dataset in ambiguous else None for result in results]
     return [
-        f"{result.dataset} ({folder_of(place) if place else 'data ' + digest(result.digests)[:8]})"
+        f"{result.dataset} ({folder_of(place.judgements) if place else 'data ' + digest(result.digests)[:8]})"
         if result.dataset in ambiguous
         else result.dataset
         for result, place in zip(results, places, strict=True)
@@ -161,7 +162,7 @@ def newest_means(results: Results, store: Store) -> dict[tuple[str, str, str], f
 
 def _artifact(store: Store, name: Any, only: Sequence[str] = ()) -> Stored | None:
     """Return the artifact with that kind and key if it is there and undamaged; *only* names the files to check."""
-    if not isinstance(name, str):
+    if not (isinstance(name, str) and REFERENCE.fullmatch(name)):  # of a run file, or written by another version
         return None
     kind, key = name.split("/")
     folder = next((store.root / kind).glob(f"*-{key}"), None)
@@ -205,7 +206,10 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
         else:
             known = sorted(stored.systems)
             there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {quote(contract.id)}"
-            raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            error = MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
+            files = [str(one) for one in Path(name).parent.glob("*") if one.is_file()]
+            near = nearest(name, [*files, *known], 1)
+            raise with_meaning(error, name, near[0]) if near else error
     return runs
 
 

@@ -54,6 +54,7 @@ class Graph:
     store: Store
     progress: Progress = field(default_factory=Progress)
     executor: Executor | None = field(default_factory=named_executor)  # encodes corpora; None: the one that suits the encoder
+    dry: bool = False  # whether it only plans
     _known: dict[int, _Known] = field(default_factory=dict, repr=False)
     _recoded: set[str] = field(default_factory=set, repr=False)  # plug-ins of which a note has said that their code has changed
     _session: Session | None = field(default=None, repr=False)
@@ -102,8 +103,11 @@ class Graph:
         return {name: self.identity(part) for name, part in parts.items()}
 
     def identity(self, node: Node[Any]) -> Any:
-        """Return what stands for *node* in the key facts of others: its content, its kind and key, or those of its parts."""
-        if node.named_by_content:
+        """Return what stands for *node* in the key facts of others: its content, its kind and key, or those of its parts.
+
+        While its content is unknown in a dry graph, its kind and key stand for it: no artifact has these key facts.
+        """
+        if node.named_by_content and not (self.dry and not self._is_there(node)):
             return self.open(node).fingerprint
         return f"{node.kind}/{self.key(node)}" if node.kind else self._identities(self.parts(node))
 
@@ -187,60 +191,23 @@ class Graph:
 
     # ---- planning
 
-    def plan(self, nodes: Iterable[Node[Any]]) -> list[Step]:
-        """Return every artifact that *nodes* need, each once, and whether it is there; parts first. Nothing is made."""
-        planner = _Planner(self)
+    def plan(self, nodes: Iterable[Node[Any]]) -> dict[str, Step]:
+        """Return every artifact that *nodes* need, by what stands for it, and whether it is there; parts first.
+
+        Nothing is made if the graph is *dry*. What only making an artifact needs is left out if it is there.
+        """
+        steps: dict[str, Step] = {}
         for node in nodes:
-            planner.add(node)
-        return list(planner.steps.values())
-
-
-@dataclass
-class _Planner:
-    """Looks for artifacts without making any."""
-
-    graph: Graph
-    steps: dict[str, Step] = field(default_factory=dict)
-    _standing: dict[int, tuple[Any, bool]] = field(default_factory=dict)
-
-    def add(self, node: Node[Any]) -> None:
-        """Add the steps of *node*; those of its parts come first. What only making it needs is left out if it is there."""
-        parts = self.graph.parts(node)
-        there = bool(node.kind) and self._is_there(node)
-        for name in node.reads() if there else parts:
-            self.add(parts[name])
-        if node.kind:
-            step = Step(node.kind, node.label(), there, 0 if there else int(node.bytes_needed()))
-            self.steps.setdefault(self.standing(node)[0], step)
-
-    def standing(self, node: Node[Any]) -> tuple[Any, bool]:
-        """Return what stands for *node* in the key facts of others, and whether that is final: a corpus has to be there."""
-        if id(node) not in self._standing:
-            self._standing[id(node)] = self._found(node)
-        return self._standing[id(node)]
-
-    def _found(self, node: Node[Any]) -> tuple[Any, bool]:
-        parts = self.graph.parts(node)
-        if not node.kind:
-            return {name: self.standing(part)[0] for name, part in parts.items()}, self._are_final(parts)
-        if not node.named_by_content:
-            return f"{node.kind}/{digest(self._facts(node))}", self._are_final(parts)
-        if self._is_there(node):
-            return self.graph.open(node).fingerprint, True
-        return f"{node.kind}/{digest(self._facts(node))}", False
-
-    def _are_final(self, parts: Mapping[str, Node[Any]]) -> bool:
-        return all(self.standing(part)[1] for part in parts.values())
-
-    def _facts(self, node: Node[Any]) -> KeyFacts:
-        parts = self.graph.parts(node)
-        if self._are_final(parts):
-            return self.graph.key_facts(node)
-        return {**self.graph.own_facts(node), **{name: self.standing(part)[0] for name, part in parts.items()}}
+            parts, there = self.parts(node), bool(node.kind) and self._is_there(node)
+            needed = self.plan(parts[name] for name in (node.reads() if there else parts))
+            steps |= {name: step for name, step in needed.items() if name not in steps}
+            if node.kind:
+                step = Step(node.kind, node.label(), there, 0 if there else int(node.bytes_needed()))
+                steps.setdefault(str(self.identity(node)), step)
+        return steps
 
     def _is_there(self, node: Node[Any]) -> bool:
-        final = self._are_final(self.graph.parts(node)) and self.graph.is_lasting(node)
-        return final and self.graph.store.finished(node.kind, self._facts(node)) is not None
+        return self.is_lasting(node) and self.store.finished(node.kind, self.key_facts(node)) is not None
 
 
 def _without_references(facts: Any) -> Any:

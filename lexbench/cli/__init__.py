@@ -7,28 +7,31 @@ becomes one line on stderr.
 """
 
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
 from shlex import join
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 import lexbench
+from lexbench.cli._corrections import corrected
 from lexbench.cli._output import answering
 from lexbench.errors import CannotStart, CommandError, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "score"),
-    "Compare": ("compare", "gate", "explain", "verify", "exposure", "audit"),
+    "Compare": ("compare", "report", "gate", "explain", "verify", "exposure", "audit"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "collect", "judge"),
     "Machine": ("doctor", "probe", "speed"),
@@ -42,24 +45,21 @@ class Commands(click.Group):
     """A click group that finds commands among the modules of this package and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, one per module."""
+        """Return the names of all commands: one per module, and those of other packages."""
         del ctx
-        modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
-        return sorted(name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_"))
+        return sorted({*_own(), *_of_packages()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
-        if cmd_name not in self.list_commands(ctx):
+        del ctx
+        if cmd_name in _own():
+            command = import_module(f"{__name__}.{_module(cmd_name)}").command
+        elif cmd_name in (others := _of_packages()):
+            command = _loaded(others[cmd_name])
+        else:
             return None
-        command = import_module(f"{__name__}.{_module(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the command that was typed. Raises UsageError for an unknown one, with the likely one."""
-        if args[0] not in self.list_commands(ctx) and (near := get_close_matches(args[0], self.list_commands(ctx), n=1)):
-            raise click.UsageError(f"no command {args[0]!r}; did you mean 'lexbench {near[0]}'?", ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by group, each with the first line of its module. The modules are read, not imported."""
@@ -72,12 +72,37 @@ class Commands(click.Group):
                     formatter.write_dl(rows)
 
 
+@cache
+def _own() -> list[str]:
+    """Return the names of lexbench's commands, one per module of this package."""
+    modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
+    return [name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_")]
+
+
+def _of_packages() -> dict[str, EntryPoint]:
+    """Return the commands of other packages, their entry points in `lexbench.commands`. Those of lexbench come first."""
+    return {entry.name: entry for entry in entry_points(group="lexbench.commands") if entry.name not in _own()}
+
+
+def _loaded(entry: EntryPoint) -> click.Command:
+    """Return the command of another package. Raises CannotStart, in one line, if it does not load or is none."""
+    try:
+        command = entry.load()
+    except Exception as error:  # a mistake in another package should give one line, no traceback
+        raise CannotStart(f"command {entry.name!r} ({entry.value}) does not load: {type(error).__name__}: {error}") from error
+    if not isinstance(command, click.Command):
+        raise CannotStart(f"command {entry.name!r} ({entry.value}) is no command of click")
+    return command
+
+
 def _module(name: str) -> str:
     """Return the module of a command: its name, with a trailing _ if that is a Python keyword (e.g. `import_`)."""
     return f"{name}_" if iskeyword(name) else name
 
 
 def _first_line(name: str) -> str:
+    if name not in _own():
+        return f"of {_of_packages()[name].value}"
     source = files(__name__).joinpath(f"{_module(name)}.py").read_text(encoding="utf-8")
     return source.partition("\n")[0].strip('"').rstrip(".")
 
@@ -139,8 +164,10 @@ def code(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
-    """Return the message for *error* and the exit code."""
+    """Return the message for *error*, with the command that was probably meant, and the exit code."""
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
     exit_code = getattr(error, "exit_code", LexbenchError.exit_code)
+    meant = corrected(error, words)
     match error:
         case LexbenchError():
             line = str(error)
@@ -149,12 +176,7 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
         case _Terminated():
             line = _resume_message("terminated", arguments)
         case click.ClickException():
-            context = getattr(error, "ctx", None)
-            see = f"; see: {context.command_path} --help" if context else ""
-            line = error.format_message().rstrip(".")
-            if "unexpected extra argument" in line:  # usually a second system behind one -r
-                line += "; type -r, -d or -m again before each value"
-            line += see
+            line = _usage_message(error, known=bool(meant))
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
             line = f"{where}{error.strerror or error}"
@@ -162,9 +184,17 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
             line = "not enough memory"
         case _:
             line = _unexpected(error)
-    if [*(sys.argv[1:] if arguments is None else arguments)][:1] == ["gate"] and exit_code in _VERDICTS:
+    if words[:1] == ["gate"] and exit_code in _VERDICTS:
         exit_code = CannotStart.exit_code
-    return f"lexbench: {line}", exit_code
+    return f"lexbench: {line}" + (f"; type: {join(['lexbench', *meant])}" if meant else ""), exit_code
+
+
+def _usage_message(error: click.ClickException, *, known: bool) -> str:
+    """Return the message for a malformed command line; if what was meant is *known*, without click's guess."""
+    line, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if known:
+        return re.sub(r"\.? \(?Did you mean .*$", "", line)
+    return line + (f"; see: {context.command_path} --help" if context else "")
 
 
 def _use_streams() -> None:

@@ -81,6 +81,12 @@ def dataset_option(text: str, **settings: Any) -> Callable[[F], F]:
     return click.option("-d", "--dataset", metavar="ID|FOLDER", help=text, **settings)
 
 
+def columns_option(function: F) -> F:
+    """Add `--columns`, which names the columns of a user's tables."""
+    text = "Columns of the tables, e.g. id=package,title=summary,text=description,queries.id=number,qrels.grade=clicks."
+    return click.option("--columns", default="", metavar="TEXT", help=text)(function)
+
+
 def split_option(function: F) -> F:
     """Add `--split`."""
     text = "Which judgements of a FOLDER, e.g. dev; default: test, or the only ones."

@@ -8,6 +8,7 @@ import lexbench
 from lexbench.cli._options import (
     COUNT,
     EXISTING_FILE,
+    columns_option,
     datasets_option,
     described,
     json_option,
@@ -41,9 +42,11 @@ class _QueriesOrFile(click.ParamType[Any]):
 @click.option("--qrels", type=EXISTING_FILE, help="Judgements of the run files; with -d under the rules of that dataset.")
 @click.option("--queries", type=_QueriesOrFile(), default=5, metavar="N|FILE",
               help="How many of the most changed queries to show (default: 5), or a file with their texts.")  # fmt: skip
+@click.option("--worst", is_flag=True, help="Show the queries that lost most, not those that changed most.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if one is worse, or was not measured.")
 @seeds_option
 @slices_option("Also compare on the groups of queries in this file.")
+@columns_option
 @click.option(
     "--claim", "claims", multiple=True, metavar="CLAIM", help="Check 'B nDCG@10 0.412' or 'B > A nDCG@10'; repeatable."
 )
@@ -55,6 +58,7 @@ def command(
     depths: tuple[int, ...],
     *,
     split: str | None,
+    columns: str,
     lists: bool,
     fail_if_worse: bool,
     as_json: bool,
@@ -67,10 +71,10 @@ def command(
         if lists:
             dataset = _of_lists(fail_if_worse=fail_if_worse, **options)
             of_lists = lexbench.compare_lists(
-                *systems, dataset=dataset, split=split, depths=depths or (10, 100), progress=progress
+                *systems, dataset=dataset, split=split, columns=columns, depths=depths or (10, 100), progress=progress
             )
         else:
-            found = lexbench.compare(*systems, split=split, progress=progress, **options)
+            found = lexbench.compare(*systems, split=split, columns=columns, progress=progress, **options)
     if lists:
         print_answer(of_lists, as_json=as_json)
         return

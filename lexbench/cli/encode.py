@@ -6,6 +6,7 @@ import click
 
 import lexbench
 from lexbench.cli._options import (
+    columns_option,
     datasets_option,
     described,
     executor_option,
@@ -22,6 +23,7 @@ _SETTINGS = together(  # of both commands
     click.option("--part", metavar="I/N", help="Encode only part I (from 0) of N, e.g. on one of N machines."),
     executor_option,
     split_option,
+    columns_option,
     json_option,
 )
 

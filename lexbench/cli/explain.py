@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, dataset_option, described, json_option, split_option, system_option
+from lexbench.cli._options import COUNT, columns_option, dataset_option, described, json_option, split_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -16,6 +16,7 @@ from lexbench.cli._progress import shown
 @system_option("E.g. bm25 or splade_v3@impact.", multiple=False, required=True)
 @dataset_option("The source of the documents, and of queries by id; see: lexbench list datasets.")
 @split_option
+@columns_option
 @click.option("--document", "documents", multiple=True, metavar="ID", help="Explain it, not the best; repeatable.")
 @click.option("-k", "--top", type=COUNT, default=3, show_default=True, help="How many of the best documents.")
 @click.option("--terms", type=COUNT, default=15, show_default=True, help="Terms to show; --json has all.")

@@ -5,7 +5,15 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import EXISTING_FOLDER, datasets_option, described, json_option, split_option, system_option
+from lexbench.cli._options import (
+    EXISTING_FOLDER,
+    columns_option,
+    datasets_option,
+    described,
+    json_option,
+    split_option,
+    system_option,
+)
 from lexbench.cli._output import print_answer
 
 
@@ -14,6 +22,7 @@ from lexbench.cli._output import print_answer
 @system_option("A system whose models to look up; repeatable.")
 @datasets_option("Only this dataset; repeatable. Default with -r: all.")
 @split_option
+@columns_option
 @json_option
 def command(*, as_json: bool, **options: Any) -> None:
     """Look up exposure; the help is that of `lexbench.exposure`."""

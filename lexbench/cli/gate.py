@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import FILE, dataset_option, described, json_option, split_option, system_option
+from lexbench.cli._options import FILE, columns_option, dataset_option, described, json_option, split_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -48,6 +48,7 @@ def command(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
 @command.command(help=described(lexbench.gate_init), short_help="Add a gate, and accept the present scores as its baseline.")
 @dataset_option("The queries and judgements.", required=True)
 @split_option
+@columns_option
 @system_option("What is tested: an expression, or module:function.", multiple=False, required=True)
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE", help="From 0 to 1.")
 @click.option("--margin", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,

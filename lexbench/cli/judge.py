@@ -10,6 +10,7 @@ from lexbench.cli._options import (
     EXISTING_FILE,
     EXISTING_FOLDER,
     FILE,
+    columns_option,
     dataset_option,
     described,
     json_option,
@@ -41,6 +42,7 @@ def page(**options: Any) -> None:
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset; SYSTEMs must have been run on it.", required=True)
 @split_option
+@columns_option
 @click.option("--judge", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
 @click.option("--output", required=True, type=FILE, help="The qrels file to write.")
 @click.option("-k", "depth", type=COUNT, default=10, show_default=True, help="Documents of each list.")
@@ -57,6 +59,7 @@ def documents(*, as_json: bool, **options: Any) -> None:
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @dataset_option("The dataset with the judgements and rules; SYSTEMs must have been run on it.")
 @split_option
+@columns_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file instead of a dataset, without rules.")
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
 @click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="A contributor; repeatable.")

@@ -62,8 +62,7 @@ def suite(data: str, **options: Any) -> None:
 @_SYSTEMS
 @_options.measures_option(_options.DEFAULT_MEASURES)
 @_options.split_option
-@click.option("--columns", default="", metavar="TEXT", help="Columns of the tables, e.g. id=package,title=summary,"
-              "text=description,queries.id=number,qrels.grade=clicks.")  # fmt: skip
+@_options.columns_option
 @_SETTINGS
 def dataset(data: str, **options: Any) -> None:
     """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.

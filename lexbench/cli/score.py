@@ -8,6 +8,7 @@ import lexbench
 from lexbench.cli._options import (
     DEFAULT_MEASURES,
     EXISTING_FILE,
+    columns_option,
     dataset_option,
     described,
     json_option,
@@ -23,6 +24,7 @@ from lexbench.cli._progress import shown
 @click.argument("run", metavar="RUN|SYSTEM")
 @dataset_option("Its judgements and rules count; see: lexbench list datasets, or your own folder.")
 @split_option
+@columns_option
 @click.option("--qrels", type=EXISTING_FILE, help="A qrels file: without rules, or with -d under the rules of that dataset.")
 @measures_option(DEFAULT_MEASURES)
 @click.option("--scores", "precision", type=click.Choice(("double", "float32")), default="double", show_default=True,
@@ -37,7 +39,7 @@ def command(*, per_query: bool, as_json: bool, **options: Any) -> None:
     with shown() as progress:
         scored = lexbench.score(progress=progress, **options)
     if per_query and not as_json:
-        print_tables([scored.per_query()])
+        print_tables([scored.query_table()])
     else:
         print_answer(scored, as_json=as_json)
     for line in scored.unmeasured:

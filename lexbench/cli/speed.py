@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, described, json_option, split_option
+from lexbench.cli._options import COUNT, columns_option, described, json_option, split_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -20,6 +20,7 @@ from lexbench.cli._progress import shown
 @click.option("--batch", type=COUNT, multiple=True, help="Tokens computed at once; repeatable. Default: what suits the device.")
 @click.option("-d", "--dataset", default="pydoc/test", show_default=True, metavar="ID|FOLDER", help="Texts and judgements.")
 @split_option
+@columns_option
 @click.option("--sample", default=256, show_default=True, type=COUNT, help="Documents to encode, the first of the dataset.")
 @click.option("--documents", default=1_000_000, show_default=True, type=COUNT, help="Your documents: for hours and costs.")
 @click.option("--price", type=click.FloatRange(min=0), help="Costs of this machine per hour.")

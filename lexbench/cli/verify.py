@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import described, json_option, results_option, split_option, system_option
+from lexbench.cli._options import columns_option, described, json_option, results_option, split_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -14,6 +14,7 @@ from lexbench.cli._progress import shown
 @click.argument("name", metavar="SUITE|DATASET|FOLDER")
 @system_option("Only this system; repeatable.")
 @split_option
+@columns_option
 @results_option
 @click.option("--rescore", is_flag=True, help="Score a FOLDER of results again, from the documents that they keep.")
 @json_option

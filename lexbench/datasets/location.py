@@ -5,12 +5,12 @@ Behind a folder or a name of the hub may stand the split of the judgements: "FOL
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import msgspec
 
@@ -20,9 +20,11 @@ from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_fo
 from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
-from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
+from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
+from lexbench.storage.store import RememberedPlace
+from lexbench.synonyms import nearest
 
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
 CONTRACT = "contract.toml"  # in a folder with its own contract
@@ -33,6 +35,19 @@ class Located(NamedTuple):
 
     contract: Contract
     source: Source
+
+
+class Typed(str):
+    """A dataset as a user types it, with the columns that are stated beside it."""
+
+    __slots__ = ("columns",)
+    columns: Mapping[str, str]
+
+    def __new__(cls, name: str, columns: Mapping[str, str]) -> Self:
+        """Take the name or path; `find_dataset` reads the rest."""
+        made = super().__new__(cls, name)
+        made.columns = columns
+        return made
 
 
 def find_source(contract: Contract) -> Source:
@@ -69,11 +84,12 @@ def find_dataset(
     *data* is an id, a folder, a file of judgements, "hf:ORG/NAME", "ir_datasets:ID", or a dataset in memory. `find_source`
     finds the source of an id; a folder with the name of an id is typed ./ID. Data without an id get the default contract.
     *split* chooses the judgements of a folder or of data in memory. *columns* names columns of its tables (see
-    `lexbench.datasets.stated_columns`). Raises UnknownName or CommandError if *data* is none of these.
+    `lexbench.datasets.stated_columns`). `Typed` names have them. Raises UnknownName or CommandError if *data* is none of these.
     """
+    columns = data.columns if isinstance(data, Typed) else columns
     stated_columns(columns)
     if not isinstance(data, str | Path):
-        return _in_memory(data, split, columns)
+        return data if _is_located(data) else _in_memory(data, split, columns)
     name = str(data)
     if name.startswith(PREFIX):
         return _find_hub(f"{name}#{split}" if split else name)
@@ -92,8 +108,14 @@ def find_dataset(
     if contract is None and name.startswith(LIBRARY):
         return _in_memory({"name": name.removeprefix(LIBRARY), "dataset": ir_datasets.load(name.removeprefix(LIBRARY))})
     if contract is None:
-        raise UnknownName("dataset or folder", name, alternatives(name, all_contracts()), see="lexbench list datasets")
+        known = alternatives(name, all_contracts())
+        raise UnknownName("dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
     return contract, None
+
+
+def _is_located(data: Any) -> TypeGuard[tuple[Contract, Source | None]]:
+    """Whether *data* is what `find_dataset` has returned."""
+    return isinstance(data, tuple) and bool(data) and isinstance(data[0], Contract)
 
 
 class Place(NamedTuple):
@@ -133,6 +155,14 @@ def alternatives(name: str, ids: Iterable[str]) -> list[str]:
     return folders if name.startswith((".", "/", "~")) else [*ids, *folders]
 
 
+def only_dataset(name: str, known: Sequence[str]) -> str:
+    """Return the only folder with documents among *known*, if *name* is a path and like none of them; else ""."""
+    if nearest(name, known, 1) or not name.startswith((".", "/", "~")):
+        return ""
+    found = [one for one in known if Path(one).is_dir() and find_tables(Path(one), "documents")]
+    return found[0] if len(found) == 1 else ""
+
+
 def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
     """Return data in memory as a dataset, under the default contract. Raises CommandError if it is none."""
     parts = parts_of(data)
@@ -146,9 +176,9 @@ def _in_memory(data: Any, split: str | None = None, columns: Mapping[str, str] =
     return Located(contract, Memory(contract, parts))
 
 
-def find_again(dataset: str, place: Path | None) -> tuple[Contract, Source | None]:
-    """Return the dataset of a result: from *place*, where the store remembers its judgements, or else by its id."""
-    return find_folder(place) if place else (contract_of(dataset), None)
+def find_again(dataset: str, place: RememberedPlace | None) -> tuple[Contract, Source | None]:
+    """Return the dataset of a result: from *place*, where the store remembers it, or else by its id."""
+    return find_folder(place.judgements, columns=place.columns) if place else (contract_of(dataset), None)
 
 
 def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str] = MappingProxyType({})) -> Located:
@@ -162,6 +192,9 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     path = path.resolve()
     if path.is_file():
         file, path = path, folder_of(path)
+        if file in [one for kind in ("documents", "queries") for files in find_tables(path, kind).values() for one in files]:
+            error = CommandError(f"{file} has documents or queries, no judgements; give its folder: {path}")
+            raise with_meaning(error, file.name, "")
         if not any(find_tables(folder, "documents") for folder in (path, path.parent)):
             alone = _default_contract(file.name, "test", SourceFacts(loader="files"), several=False)
             return Located(alone, JudgementsAlone(alone, file))

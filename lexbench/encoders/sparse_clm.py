@@ -59,7 +59,8 @@ class SparseCLM(SparseMLM):
         return model_files(folder, CAUSAL_LMS)
 
     def _query_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        return self._causal_vectors(model, self._without_prompt(model, batch, self.asked_prompt))
+        batch = self._without_prompt(model, batch, self.asked_prompt)
+        return self._own_terms(model, batch, self._causal_vectors(model, batch))
 
     def _vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
         return self._causal_vectors(model, self._without_prompt(model, batch, self.document_prompt))

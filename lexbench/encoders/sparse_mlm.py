@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from scipy import sparse
 
 from lexbench.encoders._parts import first_columns, joined, last_columns
@@ -57,7 +58,8 @@ class SparseMLM(PromptedSparse):
     *means* adds a second output of the same pass behind the terms: the mean of the last states, a dense vector of length 1. The
     retriever `with_means` sets it, and searches both.
     *pooling* "sum" adds up the weights of positions (the first SPLADE). *query_terms* keeps only the largest weights of a
-    query. *similarity* "cosine" makes vectors of length 1.
+    query. Without *query_expansion* a query has no terms but its own tokens (SPLADE-Lexical). *similarity* "cosine" makes
+    vectors of length 1.
     """
 
     query_length: int = at_search(256)
@@ -75,6 +77,7 @@ class SparseMLM(PromptedSparse):
     means: bool = optional(False)
     pooling: str = optional("max")
     query_terms: int = optional_at_search(0)
+    query_expansion: bool = optional_at_search(True)
     similarity: str = optional("dot")
     dense_ok: bool = runtime(False)
 
@@ -102,6 +105,8 @@ class SparseMLM(PromptedSparse):
         rules = self.logit_shift, self.position_top_k, self.vocab_fold, self.means, self.pool_prompts
         if self.pooling == "sum" and rules != (0, 0, "none", False, True):
             raise CommandError(f'{self.plugin}(pooling="sum") goes with an activation and no other rule of logits or prompts')
+        if self.means and not self.query_expansion:
+            raise CommandError(f"{self.plugin}(means=True, query_expansion=False): means are of no token; leave one out")
         if not 0 <= self.query_idf < inf:
             raise CommandError(f"{self.plugin}(query_idf={self.query_idf:g}): give a number above 0, or 0 for none")
 
@@ -161,13 +166,21 @@ class SparseMLM(PromptedSparse):
     def _query_vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
         if self.pooling == "sum":
-            return self._summed(model, batch)
+            return self._own_terms(model, batch, self._summed(model, batch))
         whole = self.query_counts == "whole"
         batch = self._without_prompt(model, batch, self.asked_prompt)
         vectors: sparse.csr_array = model.vectors(
             batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms, with_means=self.means
         )
-        return vectors
+        return self._own_terms(model, batch, vectors)
+
+    def _own_terms(self, model: Any, batch: Batch, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return the *vectors* (n, terms) of queries; without `query_expansion` only with terms that are their tokens."""
+        if self.query_expansion:
+            return vectors
+        rows, columns = np.nonzero(batch.pools & ~np.isin(batch.ids, model.specials))
+        tokens = sparse.csr_array((np.ones(len(rows), bool), (rows, batch.ids[rows, columns])), shape=vectors.shape)
+        return sparse.csr_array(vectors.multiply(tokens))
 
     def _rules(self) -> "Rules":
         from lexbench.encoders._torch_models import Rules

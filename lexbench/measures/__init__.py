@@ -8,9 +8,18 @@ from lexbench.measures._external import External
 from lexbench.measures._notation import cutoff, parse, parse_native, with_threshold
 from lexbench.measures._scores import incomplete_report, score, tie_report
 from lexbench.plugins import Measure
-from lexbench.trec.judged_run import JudgedRun
+from lexbench.trec.judged_run import JudgedRun, Tokens
 
 __all__ = [
-    "External", "JudgedRun", "Measure", "cutoff", "incomplete_report", "parse", "parse_native", "score", "tie_report",
+    "External",
+    "JudgedRun",
+    "Measure",
+    "Tokens",
+    "cutoff",
+    "incomplete_report",
+    "parse",
+    "parse_native",
+    "score",
+    "tie_report",
     "with_threshold",
 ]  # fmt: skip

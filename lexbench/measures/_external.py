@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CannotStart, NotationError
+from lexbench.errors import CannotStart, LexbenchError, NotationError
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -96,8 +96,14 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tupl
         grades[query_id][doc_id] = grade if best[query_id] >= 0 else 0
     texts = {_theirs(measure): str(measure) for measure in measures}
     values: dict[str, dict[str, float]] = {text: {} for text in texts.values()}
-    for metric in library().iter_calc(list(texts), grades, ranked):
-        values[texts[metric.measure]][metric.query_id] = metric.value
+    try:
+        for metric in library().iter_calc(list(texts), grades, ranked):
+            values[texts[metric.measure]][metric.query_id] = metric.value
+    except (
+        Exception
+    ) as error:  # any failure of another package becomes one line, e.g. Accuracy divides by no irrelevant document
+        why = f"{type(error).__name__}: {error}"
+        raise LexbenchError(f"ir-measures cannot compute {' or '.join(texts.values())} of these lists: {why}") from error
     return {text: _scores(measure, values[text], qrels) for measure, text in texts.items()}
 
 

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias, cast
 
 from lexbench import registry
 from lexbench.contracts import Contract
-from lexbench.errors import NotationError, UnknownName, echoed
+from lexbench.errors import LexbenchError, NotationError, UnknownName, echoed, with_meaning
 from lexbench.measures import _external
 from lexbench.measures._external import External
 from lexbench.notation import read_expression
 from lexbench.plugins import Measure
+from lexbench.synonyms import nearest
 
 _ALIASES = {
     "mrr": "rr",
@@ -25,6 +26,8 @@ _ALIASES = {
     "precision": "p",
     "recall_cap": "rcap",
 }
+_BUDGET = re.compile(r"(\w+)(\(.*\))?@(\d+)tok(?:ens)?")
+_BUDGETED = ("r", "ndcg")  # measures with a form for budgets
 _OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
@@ -37,6 +40,9 @@ def parse(text: str) -> AnyMeasure:
     (ndcg_at_10) are accepted. Raises NotationError for malformed text, UnknownName for an unknown measure, and CannotStart if a
     package is not installed.
     """
+    if not isinstance(text, str):
+        what = getattr(text, "__name__", type(text).__name__)
+        raise NotationError(f"{what} is no text; a measure of your own is a class with a name, see docs/howto/measure.md")
     if (measure := parse_native(text)) is not None:
         return measure
     name, settings, at = _parts(text)
@@ -48,7 +54,7 @@ def parse(text: str) -> AnyMeasure:
             it_has = ", ".join(known_settings)
             raise NotationError(f"measure {text!r}: {plugin.__name__} has no setting {unknown[0]!r}; it has: {it_has}")
     if name not in _external.names():
-        raise UnknownName("measure", name, known(), see="lexbench list measures")
+        raise UnknownName("measure", text, known(), see="lexbench list measures", meant=_meant(text))
     return _external.measure_of(text, name, settings, at)
 
 
@@ -86,7 +92,7 @@ def with_threshold(measure: str, contract: Contract) -> str:
         if threshold != 1 and "rel" not in dict(parsed.settings) and "rel" in _external.settings_of(parsed.name):
             parsed = replace(parsed, settings=tuple(sorted((*parsed.settings, ("rel", str(threshold))))))
         return str(parsed)
-    threshold = contract.threshold(type(parsed).__name__)
+    threshold = contract.threshold(type(parsed).__name__.removesuffix("Tokens"))
     if threshold != 1 and getattr(parsed, "rel", 1) is None:
         parsed = replace(cast(Any, parsed), rel=threshold)
     return str(parsed)
@@ -104,11 +110,49 @@ def known() -> list[str]:
     return sorted(ours | _external.names())
 
 
+def _meant(text: str) -> str:
+    """Return the measure that *text* may mean, e.g. nDCG@10 for ndcg10, Success@1 for hit@1; "" if none is likely.
+
+    Of several with commas it is the list with -m between them, as the command line takes it.
+    """
+    parts = text.split(",") if "(" not in text else [text]
+    found = [re.fullmatch(r"\s*([^\W\d]+)\W*_?(\d+|[a-z]+)?\s*", part) for part in parts]
+    if not all(found):
+        return ""
+    words = {"five": "5", "ten": "10", "hundred": "100", "thousand": "1000"}
+    meant = []
+    for one in found:
+        name, cutoff = one.groups() if one else ("", None)
+        near = next(iter(nearest(_ALIASES.get(name.lower(), name), known())), "")
+        near = plugin.__name__ if (plugin := _plugin(near)) else near
+        cutoff = words.get(cutoff or "", cutoff)
+        if not near or (cutoff and not cutoff.isdigit()):
+            return ""
+        meant.append(f"{near}@{cutoff}" if cutoff else near)
+    return " -m ".join(meant) if meant != [text] else ""
+
+
+def _malformed(text: str) -> LexbenchError:
+    """Return the error for a text that is no measure, with the one that it may mean."""
+    what = f"measure {echoed(text)} is not valid"
+    if meant := _meant(text):
+        return with_meaning(NotationError(f"{what}; did you mean {meant!r}?"), text, meant)
+    return NotationError(f"{what}; write it like nDCG@10 or RR(rel=2)@10")
+
+
 def _parts(text: str) -> tuple[str, dict[str, Any], Any]:
-    """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation."""
+    """Return the name, the settings and the part behind the @ (None: no @), by Python's own parser, without evaluation.
+
+    A budget, R@2000tok, is a setting of the measure RTokens.
+    """
+    if budget := _BUDGET.fullmatch(text):
+        name, settings, _ = _parts(f"{budget[1]}{budget[2] or ''}")
+        name = _ALIASES.get(name.lower(), name)
+        if name.lower() not in _BUDGETED:
+            raise NotationError(f"measure {echoed(text)}: a budget of tokens is for R and nDCG, e.g. R@2000tok")
+        return f"{name}tokens", {**settings, "budget": int(budget[3])}, None
     if other := _OTHER_TOOLS.fullmatch(text):
         text = f"{other[1]}@{other[2]}"
-    wrong = NotationError(f"measure {echoed(text)} is not valid; write it like nDCG@10 or RR(rel=2)@10")
     try:
         node = read_expression(text)
         at = None
@@ -117,7 +161,7 @@ def _parts(text: str) -> tuple[str, dict[str, Any], Any]:
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise wrong from None
+        raise _malformed(text) from None
     if call.args or not isinstance(call.func, ast.Name) or "None" in settings or (at is None and "@" in text):
-        raise wrong
+        raise _malformed(text)
     return call.func.id, settings, at

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 from lexbench.measures import _external
+from lexbench.measures._budget import Budget
 from lexbench.measures._external import External
 from lexbench.measures._notation import parse, parse_native
 from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
-from lexbench.trec.judged_run import JudgedRun, join, judged_queries
+from lexbench.trec.judged_run import JudgedRun, Tokens, join, judged_queries
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, tied, untied
 
@@ -36,8 +37,8 @@ class Scores:
     unjudged: int  # queries of the run without judgements, which are left out
 
 
-def score(run: Run, qrels: Qrels, measures: Iterable[str]) -> Scores:
-    """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order.
+def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: Tokens | None = None) -> Scores:
+    """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order. Budgets of tokens take *tokens*.
 
     Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.
     Raises LexbenchError if there are no judgements.
@@ -51,7 +52,7 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str]) -> Scores:
     depths = [measure.depth for measure in ours.values()]
     # None: a measure looks at whole lists
     depth = None if None in depths else max((depth for depth in depths if depth is not None), default=0)
-    judged = join(run, qrels, depth)
+    judged = join(run, qrels, depth, tokens)
     values = {text: measure.per_query(judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
     if external := [measure for measure in by_text.values() if isinstance(measure, External)]:
@@ -88,12 +89,12 @@ def tie_report(run: Run, qrels: Qrels, measures: Iterable[str]) -> dict[str, Tie
     One order of a tied group has higher grades first and unjudged documents last, the other is the reverse. Both bounds are
     attained, and no order leaves the interval, if a measure always gains from a higher grade first, or always loses: all of
     ours gain. Documents that tie with the last one of a list but are not in the run are unknown, so they are not counted.
-    Measures of ir-measures have no entry.
+    Measures of ir-measures, and with a budget of tokens, have no entry.
     """
     orders = _extremes(run, join(run, qrels))
     report = {}
     for measure in map(parse, measures):
-        if not isinstance(measure, External):
+        if not isinstance(measure, External | Budget):
             values = np.array([measure.per_query(judged) for judged in orders])
             lowest, highest = float(values.min(axis=0).mean()), float(values.max(axis=0).mean())
             report[str(measure)] = Tie(lowest=lowest, highest=highest, queries=_across(run, qrels, measure.cutoff))

@@ -19,6 +19,7 @@ from lexbench.errors import CommandError, LexbenchError, shortened
 from lexbench.outside.http_client import MISSING, HttpClient, checked_address, key_header
 from lexbench.plugins import Model
 from lexbench.registry import runtime
+from lexbench.storage.artifact_folder import SESSION
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -115,7 +116,7 @@ def in_batches(texts: Sequence[S], batch: int, parallel: int, request: Callable[
 def server_identity(served: ServedModel) -> Mapping[str, str]:
     """Return how the server describes itself ("said"), and the digest of that.
 
-    For OpenAI-like servers it is their entry for the model. Without a description the digest differs in every process.
+    For OpenAI-like servers it is their entry for the model. Without a description no other process can use what it makes.
     """
     model = getattr(served, "model", "")
     said: Any = served.client.ask("GET", "/info", accept=MISSING)
@@ -124,7 +125,7 @@ def server_identity(served: ServedModel) -> Mapping[str, str]:
         entries = listed.get("data", []) if isinstance(listed, dict) else []
         said = next((entry for entry in entries if isinstance(entry, dict) and entry.get("id") == model), None)
     if not isinstance(said, dict):
-        return {"said": "nothing", "digest": hashlib.sha256(f"{_SESSION} {served.url} {model}".encode()).hexdigest()}
+        return {"said": "nothing", SESSION: hashlib.sha256(f"{_SESSION} {served.url} {model}".encode()).hexdigest()}
     lasting = {name: value for name, value in said.items() if name not in ("created", "permission")}  # they change at its start
     text = json.dumps(lasting, sort_keys=True)
     return {"said": shortened(text, 300), "digest": hashlib.sha256(text.encode()).hexdigest()}

@@ -63,8 +63,9 @@ def read_wordpiece(folder: Path) -> WordPiece | None:
     try:
         content, config = (json.loads((folder / name).read_bytes()) for name in ("tokenizer.json", "tokenizer_config.json"))
         special = json.loads((folder / _SPECIAL_FILE).read_bytes()) if (folder / _SPECIAL_FILE).exists() else _SPECIAL
+        side = config.get("truncation_side", str((content.get("truncation") or {}).get("direction", "right")).lower())
         usual = (
-            (config["tokenizer_class"], config.get("truncation_side", "right"), special) == ("BertTokenizer", "right", _SPECIAL)
+            (config["tokenizer_class"], side, special) == ("BertTokenizer", "right", _SPECIAL)
             and not any(map(config.get, _MORE_SETTINGS))
             and all(config.get(role, token) == token for role, token in _SPECIAL.items())
         )

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import listed, require, shortened
+from lexbench.errors import CannotStart, listed, require, shortened
 from lexbench.report.leaderboard.board import Plot, PlotPoint, systems_of
 from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
@@ -78,6 +79,35 @@ def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: 
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
     plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
     yield from _saved(_against(plot, [name for _, _, name in points], [0] * len(points), title), path)
+
+
+class Picture:
+    """A figure, which a notebook shows."""
+
+    def __init__(self, svg: str) -> None:
+        """Take the figure as SVG."""
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        """Show the figure in a notebook."""
+        return self.svg
+
+    def save(self, path: str | Path) -> None:
+        """Write the figure as SVG. For PDF and PNG see `lexbench export figures`."""
+        atomic.write_text(Path(path), self.svg)
+
+
+def picture(results: Results, cost: str, dataset: str | None) -> Picture:
+    """Return the figure of effectiveness over a *cost*, "index" or "speed", on *dataset*, by default the first.
+
+    Raises CannotStart if no result has that cost.
+    """
+    name = dataset or next(iter(results.datasets), "")
+    with TemporaryDirectory() as folder:
+        for path in write(list(results.select(datasets=[name])), Path(folder)):
+            if path.suffix == ".svg" and path.name.startswith(cost):
+                return Picture(path.read_text(encoding="utf-8"))
+    raise CannotStart(next((line for line in missing(results) if cost in line), f"no two results on {name} have a {cost}"))
 
 
 def missing(results: Iterable[Result]) -> list[str]:

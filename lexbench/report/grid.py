@@ -251,6 +251,7 @@ def _main_measures(results: Sequence[Result], headline: str) -> dict[str, str]:
     cutoffs = {kind: {cutoff(name): name for name in measured if kind_of(name) == kind} for kind in ("R", "Success")}
     shared = [at for at in cutoffs["R"] if at in cutoffs["Success"] and at is not None]
     for kind, names in cutoffs.items():
+        names.pop(None, None)  # a budget of tokens
         if names:
             chosen[kind] = names[max(shared)] if shared else next(iter(names.values()))
     return {kind: name for kind, name in chosen.items() if name != headline}

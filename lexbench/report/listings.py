@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from lexbench import catalog, registry
+from lexbench.analysis.compare.query_changes import StoreReader
 from lexbench.analysis.stored_results import newest_means, results_at, stored_results
 from lexbench.answer import Facts, Tables
-from lexbench.contracts import all_contracts
+from lexbench.contracts import all_contracts, find_contract
 from lexbench.datasets.location import status
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.results import Results
-from lexbench.runner.systems import named_systems, retrievers, system
+from lexbench.runner.systems import is_model_folder, named_systems, retrievers, system
 from lexbench.storage import environment
 from lexbench.storage.store import Store
 from lexbench.suites import suite, suite_names
@@ -94,6 +95,32 @@ def stored(store: Store, folder: Path | None = None) -> Results:
     return results_at(store, folder)
 
 
+def query_values(results: Results, measure: str | None, dataset: str | None, store: Store) -> Tables:
+    """Return a table with a row per query: its dataset, id and text, and the value of each system."""
+    reader = StoreReader(store, results.session.data)
+    chosen = results.select(datasets=[dataset]) if dataset else results
+    rows: list[dict[str, Any]] = []
+    for name in chosen.datasets:
+        of_dataset = chosen.select(datasets=[name])
+        shared = measure or next((one for one in of_dataset.measures if all(one in each.per_query for each in of_dataset)), "")
+        values, texts = of_dataset.values(name, shared), reader.texts(of_dataset.entries[0])
+        for at, query in enumerate(next(iter(of_dataset)).query_ids):
+            text = texts.texts.get(query, "") if texts else ""
+            place = {"dataset": name, "query": query, "text": text, "measure": shared}
+            rows.append(place | dict(zip(of_dataset.column(name), values[:, at].tolist(), strict=True)))
+    heads = tuple(dict.fromkeys(head for row in rows for head in row))
+    cells = [[one if isinstance(one, str) else number(one) for one in (row.get(head) for head in heads)] for row in rows]
+    return _Values([Table("", heads, tuple(map(tuple, cells)), is_text=True)], rows)
+
+
+class _Values(Tables):
+    """Rows whose numbers are not rounded."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        return list(self.document())
+
+
 def one_result(name: str, store: Store) -> Facts:
     """Return the newest stored result called SYSTEM:DATASET, or SYSTEM if it has results on one dataset only.
 
@@ -119,6 +146,35 @@ def model(name: str) -> Facts:
         return Facts({"folder": name, "system": expression, "settings": registry.settings(encoder), "run": command})
     one = catalog.model(name)
     return Facts({**msgspec.structs.asdict(one), **catalog.included(one), "run": catalog.command(one)})
+
+
+def plugin(name: str) -> Facts:
+    """Return a plug-in by name. Raises UnknownName if there is none."""
+    every = {one: group for group in reversed([*registry.PACKAGES]) for one in registry.names(group)}
+    if name not in every:
+        raise UnknownName("plug-in", name, every, see="lexbench list systems")
+    group = every[name]
+    facts = {"name": name, "kind": group.removesuffix("s"), "from": registry.origin(group, name)}
+    settings = registry.defaults(registry.load(group, name)) if group != "sources" else {}
+    return Facts({**facts, "what": registry.summary(group, name), "settings": settings})
+
+
+def what_is(name: str, store: Store) -> str:
+    """Return what *name* is, the first of "suite", "dataset", "model", "plugin" and "result". Raises UnknownName."""
+    plugins = [one for group in registry.PACKAGES for one in registry.names(group)]
+    if name in suite_names() or name.endswith(".toml"):
+        return "suite"
+    if find_contract(name) or (Path(name).is_dir() and not is_model_folder(Path(name))):
+        return "dataset"
+    if name in catalog.names() or Path(name).is_dir():
+        return "model"
+    if name in plugins:
+        return "plugin"
+    results = stored_results(store)
+    if name in results.systems or name in {f"{one.system}:{one.dataset}" for one in results}:
+        return "result"
+    known = [*suite_names(), *all_contracts(), *catalog.names(), *plugins, *results.systems]
+    raise UnknownName("suite, dataset, model, plug-in or result", name, known, see="lexbench list systems")
 
 
 def this_machine() -> Facts:

@@ -183,6 +183,10 @@ def notes(results: Sequence[Result]) -> list[Note]:
             other, tools = _PRECISIONS[result.precision]
             means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
             own.append(f"{name}: scores are compared as {result.precision}; as {other}, like {tools}: {means}")
+        own += [
+            f"{name}: budgets are in tokens of {tokenizer} (tokenizer {digest[:8]}), without special tokens"
+            for tokenizer, digest in result.tokenizers.items()
+        ]
         lines += [Note("result", line) for line in own]
         lines += [Note(note.kind, f"{name}: {note.text}") for note in result.notes]
     return lines

@@ -8,11 +8,16 @@ import msgspec
 
 from lexbench.analysis.slices import SliceScore, read_slices, slice_scores, slice_table
 from lexbench.analysis.stored_results import find_runs
+from lexbench.artifacts.graph import Graph
+from lexbench.artifacts.token_counts import TokenCounts, tokenizer_digest, tokenizers_of
+from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
+from lexbench.measures import Tokens
 from lexbench.results import Entry, Result, Results, Session
 from lexbench.runner.given import given_run
-from lexbench.runner.scoring import Judged, judgements, score_lists
+from lexbench.runner.scoring import Judged, fitting_defaults, judgements, score_lists
+from lexbench.runner.search import data_of
 from lexbench.storage.store import Store
 from lexbench.table import Table, number
 from lexbench.trec.runs import Precision, typed_run
@@ -35,7 +40,7 @@ class Score(Results):
         of_slices = [slice_table(self.slices, self.result, self.slices_sha256)] if self.slices else []
         return [*super().tables(), *of_slices]
 
-    def per_query(self) -> Table:
+    def query_table(self) -> Table:
         """Return the values of every query, a column per measure."""
         columns = zip(*self.result.per_query.values(), strict=True)
         rows = (
@@ -69,9 +74,28 @@ def score(  # noqa: PLR0913 - what decides the scores
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
     judged: Judged = judgements(dataset, qrels)
-    result = score_lists(ranked, name, measures or judged.default_measures, judged, precision)
+    chosen = measures or fitting_defaults(judged.default_measures, judged.qrels)
+    tokens, digests = _tokens(chosen, judged, store)
+    result = score_lists(ranked, name, chosen, judged, precision, tokens)
+    result = msgspec.structs.replace(result, tokenizers=digests)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
     scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
     if declared:
         scored.slices, scored.slices_sha256 = slice_scores(result, declared), declared.sha256
     return scored
+
+
+def _tokens(measures: Sequence[str], judged: Judged, store: Store) -> tuple[Tokens | None, dict[str, str]]:
+    """Return the numbers of tokens that measures with a budget take, and the digests of tokenizers.
+
+    Raises CommandError if a qrels file has no dataset, whose documents would be counted.
+    """
+    names = list(tokenizers_of(measures))
+    if not names:
+        return None, {}
+    if judged.contract is None:
+        raise CommandError("a budget of tokens takes the documents; name the dataset that has them with -d")
+    corpus = data_of(open_dataset(judged.contract, judged.source)).corpus
+    graph = Graph(store)
+    counts = {name: graph.open(TokenCounts(corpus, name)) for name in names}
+    return Tokens(graph.open(corpus).doc_ids, counts), {name: tokenizer_digest(name) for name in names}

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from lexbench.errors import listed
 from lexbench.results import Result, Timing, by_dataset
 from lexbench.table import Table, number
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
 _PERCENTILES = ("p50", "p95", "p99")
-_PASSES = "the latency of a query is its median over the passes, after a warm-up with all queries; e2e is measured, not a sum"
-_FEW = "p95 takes 200 queries, p99 1,000"
-_NOISY = "noisy: the machine was disturbed, so these timings are not ranked"
+_PASSES = "a query's latency is its median over the passes, after a warm-up with all queries; e2e is measured, not a sum"
+_FEW = "; p95 takes 200 queries, p99 1,000"
+_NOISY = "noisy: not ranked"
+_NAMED = 2  # systems in a note, of those with a flag
 _MEMORY = (
     "own and files: memory of the process itself and of mapped files except libraries, less that of an idle process; peak: "
     "maximum resident memory while searching; built in: encoding and indexing, when they were done"
@@ -70,10 +72,10 @@ def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
         latencies = [number(None if value is None else value * 1e3, ".3f") for value in seconds]
         cells = rate(timing), f"{timing.cpu_per_wall:.2f}", number(timing.overhead, ".2%"), ", ".join(timing.flags)
         rows.append((result.system, *latencies, *cells))
-    few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
+    passes = _PASSES + _FEW * (len(percentiles) < len(_PERCENTILES))
     title = f"{dataset}: latency in ms; {qps_name(timed[0][1])}"
     heads = ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags")
-    return Table(title, heads, tuple(rows), (*_notes(timed), *few, _PASSES))
+    return Table(title, heads, tuple(rows), (*_notes(timed), passes))
 
 
 def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
@@ -102,21 +104,35 @@ def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
 
 
 def _notes(timed: Sequence[_Timed]) -> Iterator[str]:
-    """Yield the machine, then per system how processes differ, how slow the first pass is, and the reasons of flags."""
+    """Yield at most three lines: the machine; the largest spread of processes and first passes; why timings have flags."""
     first = timed[0][1]
     passes = sorted({timing.passes for _, timing in timed})
     count = f"{passes[0]}" if len(passes) == 1 else f"{passes[0]} to {passes[-1]}"
     yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {count} timed passes"
-    for result, timing in timed:
-        if "e2e" in timing.qps_range:
-            low, high = timing.qps_range["e2e"]
-            yield f"{result.system}: {low:,.0f} to {high:,.0f} e2e QPS over {timing.processes} fresh processes"
-        if "e2e" in timing.first_pass:
-            fresh, steady = timing.first_pass["e2e"].p50 * 1e3, timing.stages["e2e"].p50 * 1e3
-            yield f"{result.system}: e2e p50 {fresh:.3f} ms in the first pass, {steady:.3f} ms in later ones"
-        yield from (f"{result.system}: {note}" for note in timing.notes)
-    if any("noisy" in timing.flags for _, timing in timed):
-        yield _NOISY
+    spreads = {one.system: timing.qps_range["e2e"] for one, timing in timed if "e2e" in timing.qps_range}
+    starts = {
+        one.system: timing.first_pass["e2e"].p50 / timing.stages["e2e"].p50
+        for one, timing in timed
+        if "e2e" in timing.first_pass
+    }
+    parts = []
+    if spreads:
+        widest = max(spreads, key=lambda name: spreads[name][1] / spreads[name][0])
+        low, high = spreads[widest]
+        parts.append(f"processes differ most for {widest}: {low:,.0f} to {high:,.0f} e2e QPS over {first.processes}")
+    if starts:
+        slowest = max(starts, key=lambda name: starts[name])
+        parts.append(f"the first pass takes up to {starts[slowest]:.2g} times a later one ({slowest})")
+    if parts:
+        yield "; ".join(parts)
+    why = [
+        f"{one.system}: {timing.notes[0]}" + (f" and {len(timing.notes) - 1} more reasons" if timing.notes[1:] else "")
+        for one, timing in timed
+        if timing.notes
+    ]
+    if why:
+        noisy = f"; {_NOISY}" if any("noisy" in timing.flags for _, timing in timed) else ""
+        yield f"{listed(why, _NAMED)}{noisy}; all reasons: --json"
 
 
 def _machine(timing: Timing) -> str:

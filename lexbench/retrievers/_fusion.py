@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, with_meaning
 from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
 from lexbench.storage.node import Node
+from lexbench.synonyms import nearest
 from lexbench.types import Hits, Query
 
 _FEWEST = 2
@@ -63,7 +64,8 @@ class WeightedFusion(CombinedRetriever):
         if not (isinstance(self.weights, str) and self.weights in CHOSEN_WEIGHTS):
             object.__setattr__(self, "weights", self._numbers())
         if self.scores not in SCORES:
-            raise CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+            error = CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+            raise with_meaning(error, self.scores, near[0]) if (near := nearest(str(self.scores), SCORES, 1)) else error
         if self.rrf_k < 0:
             raise CommandError(f"{name}(rrf_k={self.rrf_k}): a whole number from 0, e.g. rrf_k=60")
 

@@ -29,9 +29,11 @@ from lexbench.storage.artifact_folder import SESSION
 from lexbench.storage.node import Node
 from lexbench.types import Corpus
 
+_VECTORS = ("documents", "queries")
 _ACCEPTED = (
     "give a name such as 'bm25', an object with encode, with encode_document and encode_query, with embed_documents and "
     "embed_query, or with search(queries, k), or "
+    "vectors as {'documents': {id: vector}, 'queries': {id: vector}}, or "
     "a function of one argument (texts -> vectors) or two (queries, k -> {query id: {document id: score}}); "
     "see docs/howto/own-code.md"
 )
@@ -48,12 +50,33 @@ def adapted(item: Any) -> Any:
         raise CommandError(f"{item.__name__} is a class; give an object of it, e.g. {item.__name__}()")
     if isinstance(item, Encoder):
         return with_kind(item)
+    if (vectors := _vectors(item)) is not None:
+        return vectors
     make = next((make for names, make in _FORMS.items() if all(hasattr(item, name) for name in names)), None)
     if make is None and callable(item):
         make = _FUNCTIONS.get(_arguments(item))
     if make is None:
         raise CommandError(f"{name_of(item)} cannot be benchmarked; {_ACCEPTED}")
     return make(item)
+
+
+def _vectors(item: Any) -> Encoder | None:
+    """Return the encoder of vectors in memory: {"documents": {id: vector}, "queries": …}, or both as a pair; None for others.
+
+    Vectors may also be a pair of ids and an array (n, dimensions); a mapping may name the similarity. Raises CommandError for
+    arrays without ids.
+    """
+    from lexbench.encoders.dense_vectors import DenseVectors
+
+    if isinstance(item, tuple) and len(item) == len(_VECTORS):
+        item = dict(zip(_VECTORS, item, strict=True))
+    if not isinstance(item, Mapping) or not set(_VECTORS) <= item.keys() <= {*_VECTORS, "similarity"}:
+        return None
+    for part in _VECTORS:
+        if not isinstance(item[part], Mapping | tuple | list):
+            what = type(item[part]).__name__
+            raise CommandError(f"{part}: whose vectors are these? Give {{id: vector}}, or (ids, array), not {what}")
+    return DenseVectors.from_arrays(**item)
 
 
 def _arguments(function: Callable[..., Any]) -> int:

@@ -16,17 +16,20 @@ from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.removal import prepare
 from lexbench.artifacts.searches import Search, searched
 from lexbench.artifacts.vectors import CorpusVectors, encode_part
+from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
 from lexbench.progress import Progress
-from lexbench.results import Entry, Failure, Result, Results, Session
+from lexbench.results import Entry, Failure, QueryTexts, Result, Results, Session
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
 from lexbench.runner.plan import Job, Plan
+from lexbench.runner.query_texts import texts_of_data
 from lexbench.runner.scored import ScoredFile, ScoredRun, completed
+from lexbench.runner.scoring import fitting_defaults
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import encoded_leaves
 from lexbench.storage.store import Store, keep_traceback
@@ -44,6 +47,7 @@ class Outcome:
     untimed: str | None = None  # why timing failed, if the job was to be timed
     run: SystemRun | None = None  # of the system with its weights chosen; None of a run file
     kept: Path | Run | None = None  # the run in the store; the run itself if no other process can know the system
+    corpus: StoredCorpus | None = None  # that was searched
 
 
 # Times systems that have been scored, and yields their outcomes with timings: `lexbench.timing.timer.Timer`.
@@ -75,6 +79,8 @@ def run(
             failed = failure(error, jobs[0], store)
             yield from (replace(failed, job=job) for job in jobs)
             continue
+        if plan.defaults:
+            jobs = [replace(job, measures=fitting_defaults(job.measures, data.dataset.qrels)) for job in jobs]
         with Graph(store, shown, executor) as graph:
             outcomes = (_outcome(job, data, graph) for job in jobs)
             yield from _timed(list(outcomes), timer, graph) if timer else outcomes
@@ -87,7 +93,8 @@ def _outcome(job: Job, data: Data, graph: Graph) -> Outcome:
         if job.system.alias_of:
             graph.store.remember_name(job.system.name, job.system.alias_of)
         if outcome.result and job.source and job.contract.source.loader == "files":
-            graph.store.remember_place(outcome.result.digests, job.source.place("judgements"))
+            place, columns = job.source.place("judgements"), job.contract.source.columns
+            graph.store.remember_place(outcome.result.digests, place, columns)
     except Exception as error:  # noqa: BLE001 - see failure
         return failure(error, job, graph.store)
     return outcome
@@ -105,7 +112,7 @@ def _scored_outcome(job: Job, data: Data, graph: Graph) -> Outcome:
     read = graph.place(graph.parts(made)["system"]).artifacts()
     result = completed(graph.open(scored), graph.stored(made), read.values(), graph.stored(data.corpus))
     kept = graph.stored(made).folder if system.reusable else graph.open(made).run
-    return Outcome(job, result, run=made, kept=kept)
+    return Outcome(job, result, run=made, kept=kept, corpus=StoredCorpus(graph.stored(data.corpus).folder))
 
 
 def _timed(outcomes: Sequence[Outcome], timer: Timer, graph: Graph) -> Iterator[Outcome]:
@@ -117,10 +124,14 @@ def _timed(outcomes: Sequence[Outcome], timer: Timer, graph: Graph) -> Iterator[
 def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results:
     """Return the results of *outcomes*, with the failed jobs."""
     entries, failures = [], []
+    of_dataset: dict[str, Callable[[], QueryTexts | None]] = {}
     for outcome in outcomes:
         job = outcome.job
         if outcome.result:
-            entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", outcome.kept))
+            if outcome.corpus or job.contract.id not in of_dataset:
+                of_dataset[job.contract.id] = texts_of_data(job.contract, job.source, outcome.corpus)
+            texts = of_dataset[job.contract.id]
+            entries.append(Entry(outcome.result, plan.suite.id if plan.suite else "", outcome.kept, texts=texts))
         if line := outcome.error or outcome.untimed:
             names = {"system": job.system.name, "dataset": job.contract.id}
             failures.append(Failure(**names, error=line, again=outcome.again, scored=not outcome.error))

@@ -5,7 +5,9 @@ that may tell queries from documents, and that is not understood, is refused by 
 one line. `lexbench.vectors.converted` says which vectors an encoder may return.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
@@ -28,14 +30,10 @@ _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": 
 _BEIR_SIMILARITIES = ("cosine", "dot")
 _TASK = "MSMARCO"  # models of mteb use the prompts of this task
 _REASON = 200  # characters of a foreign exception
-_FLAGS = {  # parameters that are true for texts of one role
-    "is_query": "query",
-    "is_queries": "query",
-    "is_q": "query",
-    "is_document": "document",
-    "is_doc": "document",
-    "is_passage": "document",
-    "is_corpus": "document",
+_FLAG = re.compile(r"(?:is|as|for)_(\w+)|(\w+)")  # a parameter that is true for texts of one role: is_query, or query=False
+_FLAGGED: Mapping[str, "Role"] = {  # by the name, without s at its end
+    **dict.fromkeys(("query", "querie", "q", "question"), "query"),
+    **dict.fromkeys(("document", "doc", "passage", "corpu"), "document"),
 }
 # Parameters that may name the role of the texts, and values for queries and documents that belong together.
 _ROLE_PARAMETERS = ("prompt_type", "input_type", "text_type", "task_type", "encode_type", "embed_type", "task", "role")
@@ -49,8 +47,21 @@ _ROLE_VALUES = (
     ("retrieval.query", "retrieval.passage"),
     ("RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
 )
+_SHOWN_ROLES = {value for pair in _ROLE_VALUES for value in pair}
+_UNGIVEN = ("instruction", "instructions", "query_instruction", "prompt", "prefix", "task_description")  # what queries may need
+_PAIRS = (  # of methods that take lists: for documents, for queries
+    ("encode_documents", "encode_queries"),
+    ("encode_passages", "encode_queries"),
+    ("encode_passage", "encode_query"),
+    ("encode_corpus", "encode_query"),
+    ("embed_documents", "embed_queries"),
+    ("embed_passages", "embed_queries"),
+)
 _PROMPTS: Mapping[str, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+_SPACE = "default_space"
+_OTHER_NAMES = ("similarity_function", "similarity_metric", "score_function", "scoring_function", "distance_metric", _SPACE)
 _INNER = ("model", "_model", "client", "_client")  # attributes in which wrappers of LangChain, LlamaIndex and mteb keep a model
+_WIDE = 8  # dimensions from which whole numbers look strange
 _PROBES = np.array([[0.5, -1.0, 2.0, 0.25], [1.5, 1.0, -0.5, 3.0], [-2.0, 0.75, 1.0, 1.0]], np.float32)
 
 
@@ -127,6 +138,8 @@ class ForeignEncoder(StandIn, Encoder):
             self.remember(f"of the table that it returned, {taken} was taken")
         vectors = converted(returned, len(texts), self._columns)
         kind = kind_of(vectors)
+        if kind is Kind.DENSE and vectors.shape[1] >= _WIDE and _are_codes(vectors):
+            self.remember("its vectors have whole numbers alone, as codes have: int8 codes and packed bits are no vectors")
         if kind is not Kind.MULTI and self._settings.get("similarity") == "maxsim":
             raise LexbenchError(f"{name_of(self.wrapped)} states maxsim, and returned one vector per text; state another one")
         return unit_length(vectors) if kind in self._scaled else vectors
@@ -135,6 +148,11 @@ class ForeignEncoder(StandIn, Encoder):
         if self._columns:
             raise LexbenchError(f"{name_of(self.wrapped)} names its terms, which works in one process only: leave out on=…")
         return self._made_by
+
+
+def _are_codes(vectors: Any) -> bool:
+    """Whether dense *vectors* look like 8-bit numbers, whose type got lost."""
+    return bool(1 < np.abs(vectors).max(initial=0) < 256 and np.array_equal(vectors, np.rint(vectors)))  # noqa: PLR2004 - bytes
 
 
 def called(item: Any, encode: Encode, texts: list[Any]) -> Any:
@@ -202,7 +220,8 @@ def stated_similarity(item: Any) -> Stated | None:
     """Return the similarity that an object or a function states; None if it states none.
 
     It is the attribute `similarity_fn_name` (sentence-transformers, PyLate) of the object, of its description for mteb, of the
-    object that a method belongs to, or of the model inside a wrapper; or else what its method `similarity` computes. Raises
+    object that a method belongs to, or of the model inside a wrapper; or one of another name, e.g. `score_function`, or the
+    answer of `default_space` (Chroma); or else what its method `similarity` computes. Raises
     CommandError for a similarity that lexbench does not have.
     """
     while isinstance(item, partial):
@@ -219,6 +238,12 @@ def stated_similarity(item: Any) -> Stated | None:
         if stated is not None:
             where = f"{place}similarity_fn_name"
             return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
+    for name in _OTHER_NAMES:
+        stated = getattr(item, name, None)
+        if callable(stated) and name == _SPACE:
+            stated = called(item, lambda _, ask=stated: ask(), [])  # type: ignore[misc]
+        if isinstance(stated, str | Enum):
+            return Stated(similarity_of(stated, f"{name_of(item)}.{name}"), name)
     computed = _computed_similarity(item)
     return Stated(computed, "its method similarity") if computed else None
 
@@ -324,6 +349,16 @@ def _sides_of_fastembed(item: Any) -> Sides:
     return Sides(_on_texts(item.passage_embed), item.query_embed, "documents by passage_embed, queries by query_embed")
 
 
+def _sides_of_pair(item: Any) -> Sides:
+    document, query = next(pair for pair in _PAIRS if all(hasattr(item, name) for name in pair))
+    return Sides(_on_texts(getattr(item, document)), getattr(item, query), f"documents by {document}, queries by {query}")
+
+
+def _sides_of_chroma(item: Any) -> Sides:
+    """Return the sides of an EmbeddingFunction of Chroma: its call encodes documents, and `embed_query` a list of queries."""
+    return Sides(_on_texts(item), item.embed_query, "documents by its call, queries by embed_query, which takes a list")
+
+
 def _sides_of_corpus_encoder(item: Any) -> Sides:
     """Return the sides of FlagEmbedding's models: `encode_corpus` takes texts. Titles are in the texts."""
     taken = "documents by encode_corpus, which takes texts, queries by encode_queries"
@@ -361,16 +396,34 @@ def _side(item: Any, role: Role) -> _Side:
 
 def _told(item: Any, encode: Encode, known: Mapping[str, Parameter], role: Role, prompts: Mapping[str, str]) -> _Side:
     """Return *encode* with what tells it the *role*: a flag, a parameter with a known value, or the name of a prompt."""
-    given: dict[str, Any] = {flag: of == role for flag, of in _FLAGS.items() if flag in known}
-    if not given and (asking := next((one for one in _ROLE_PARAMETERS if one in known), None)):
-        given = {asking: _value_of_role(item, known[asking], role)}
+    given: dict[str, Any] = {name: of == role for name, one in known.items() if (of := _flagged(one))}
+    if not given and (
+        asking := next((one for one in known.values() if one.name in _ROLE_PARAMETERS or _shows_role(one)), None)
+    ):
+        given = {asking.name: _value_of_role(item, asking, role)}
     prompt = next((prompt for prompt in _PROMPTS[role] if prompts.get(prompt)), None)
     if prompt and (not known or "prompt_name" in known or any(one.kind is Parameter.VAR_KEYWORD for one in known.values())):
         given["prompt_name"] = prompt
+    called_by = getattr(encode, "__name__", "encode")
     if not given:
-        return _Side(encode)
+        ungiven = next((name for name in _UNGIVEN if name in known and role == "query"), "")
+        said = f"{called_by} without {ungiven}=…; to give it, write a function" if ungiven and not prompts else ""
+        return _Side(encode, said)
     arguments = ", ".join(f"{key}={getattr(value, 'value', value)!r}" for key, value in given.items())
-    return _Side(partial(encode, **given), f"{getattr(encode, '__name__', 'encode')}({arguments})")
+    return _Side(partial(encode, **given), f"{called_by}({arguments})")
+
+
+def _flagged(parameter: Parameter) -> Role | None:
+    """Return the role of the texts for which a *parameter* is true, None if it is no such flag."""
+    match = _FLAG.fullmatch(parameter.name)
+    role = _FLAGGED.get((match[1] or match[2]).removesuffix("s")) if match else None
+    is_switch = type(parameter.default) is bool or parameter.annotation in (bool, "bool", bool | None, "bool | None")
+    return role if match and role and (is_switch or (match[1] and parameter.default is Parameter.empty)) else None
+
+
+def _shows_role(parameter: Parameter) -> bool:
+    """Whether the default of a *parameter*, or a value in its annotation, is the name of a role."""
+    return parameter.default is not Parameter.empty and not _SHOWN_ROLES.isdisjoint(_shown_values(parameter))
 
 
 def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
@@ -385,15 +438,12 @@ def _is_undercut(item: Any, name: str, encode: Mapping[str, Parameter]) -> bool:
     if None in places or places[0] <= places[1]:  # type: ignore[operator]
         return False
     takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in encode.values())
-    return not _FLAGS.keys().isdisjoint(encode) or not (takes_any or "task" in encode)
+    return any(map(_flagged, encode.values())) or not (takes_any or "task" in encode)
 
 
 def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
     """Return the value of a *parameter* for texts of *role*, from the values that its annotation and its default show."""
-    annotation = parameter.annotation
-    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
-    values = [parameter.default, *listed]
-    shown = {str(getattr(value, "value", value)): value for value in values}
+    shown = _shown_values(parameter)
     for query, document in _ROLE_VALUES:
         if document in shown or (query in shown and sum(query == one for one, _ in _ROLE_VALUES) == 1):
             wanted = query if role == "query" else document
@@ -402,6 +452,13 @@ def _value_of_role(item: Any, parameter: Parameter, role: Role) -> Any:
         f"{name_of(item)}: its encode takes {parameter.name}=…, which may tell queries from documents, and lexbench does not "
         "know its values; give an object with encode_query(texts) and encode_document(texts)"
     )
+
+
+def _shown_values(parameter: Parameter) -> dict[str, Any]:
+    """Return the values that the default and the annotation of a *parameter* show, by what they say."""
+    annotation = parameter.annotation
+    listed = (value for one in (annotation, *get_args(annotation)) for value in (*get_args(one), *_members(one)))
+    return {str(getattr(value, "value", value)): value for value in [parameter.default, *listed]}
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -429,6 +486,8 @@ _SIDES: Sequence[tuple[Callable[[Any], bool], Callable[[Any], Sides]]] = (
     (_has("embed_documents", "embed_query"), _sides_of_langchain),
     (_has("get_text_embedding_batch", "get_query_embedding"), _sides_of_llama_index),
     (_has("passage_embed", "query_embed"), _sides_of_fastembed),
+    (lambda item: any(all(hasattr(item, name) for name in pair) for pair in _PAIRS), _sides_of_pair),
+    (lambda item: callable(item) and hasattr(item, "embed_query"), _sides_of_chroma),
     (_has("encode"), _sides_of_encode),
     (_has("encode_document", "encode_query"), _sides_of_encode),
 )
@@ -436,6 +495,8 @@ FORMS = (  # groups of methods by which an encoder is recognised
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
     ("passage_embed", "query_embed"),
+    *_PAIRS,
+    ("__call__", "embed_query"),
     ("encode",),
     ("encode_document", "encode_query"),
 )

@@ -12,14 +12,24 @@ from typing import Any
 import msgspec
 
 from lexbench.answer import Answer
-from lexbench.artifacts.corpora import ExpectedCorpus
+from lexbench.artifacts.corpora import DatasetCorpus, ExpectedCorpus
 from lexbench.artifacts.graph import Graph, Step
 from lexbench.artifacts.searches import Search
 from lexbench.contracts import Contract, all_contracts, contract_of, find_contract
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
-from lexbench.datasets.location import LIBRARY, alternatives, find_dataset, find_folder, is_here, status, typed_id, typed_place
+from lexbench.datasets.location import (
+    LIBRARY,
+    alternatives,
+    find_dataset,
+    find_folder,
+    is_here,
+    only_dataset,
+    status,
+    typed_id,
+    typed_place,
+)
 from lexbench.datasets.sources.hf import PREFIX
-from lexbench.errors import CommandError, LexbenchError, UnknownName
+from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import with_threshold
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
@@ -29,7 +39,6 @@ from lexbench.runner import tuning
 from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import System, imported, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.storage.node import Node
 from lexbench.storage.store import Store, readable_bytes
 from lexbench.suites import HEADLINE, Suite, suite_names
 from lexbench.suites import suite as suite_named
@@ -60,6 +69,7 @@ class Plan:
 
     jobs: tuple[Job, ...]
     suite: Suite | None = None
+    defaults: bool = False  # whether nobody chose the measures: continuous grades leave out those that take a threshold
 
     @property
     def lines(self) -> list[str]:
@@ -74,27 +84,24 @@ class Plan:
         Datasets that are here are added to *opened* by id. Those that cannot be fetched, or opened, are left out: their jobs
         will fail.
         """
-        graph, found = Graph(store), dict[str, Data]()
+        graph, steps = Graph(store, dry=True), dict[str, Step]()
         for job in self.jobs:
-            if job.contract.id not in found:
-                with suppress(LexbenchError, OSError, ValueError):  # the job will say it
-                    found |= _data(job, opened)
-        runs = [(job, found[job.contract.id]) for job in self.jobs if job.contract.id in found]
-        nodes: list[Node[Any]] = []
-        for job, data in runs:
-            if has(job.system.retriever, "open"):
-                nodes += [Search(data.corpus, job.system.retriever), SystemRun(data, job.system, job.depth)]
-        return graph.plan(nodes)
+            if has(job.system.retriever, "open") and (job.source or status(job.contract) != "not here"):
+                with suppress(Exception):  # also of plug-ins: the job will say it
+                    data = opened.get(job.contract.id) or _data(job)
+                    if isinstance(data.corpus, DatasetCorpus):
+                        opened[job.contract.id] = data
+                    nodes = Search(data.corpus, job.system.retriever), SystemRun(data, job.system, job.depth)
+                    steps |= graph.plan(nodes)
+        return list(steps.values())
 
 
-def _data(job: Job, opened: dict[str, Data]) -> dict[str, Data]:
-    """Return the dataset of a job by id, one without queries if it has to be fetched first; {} if that is impossible."""
-    name = job.contract.id
+def _data(job: Job) -> Data:
+    """Return the dataset of a job, or one without queries if it has to be fetched first."""
     if job.source or is_here(job.contract):
-        opened[name] = data_of(open_dataset(job.contract, job.source))
-        return {name: opened[name]}
+        return data_of(open_dataset(job.contract, job.source))
     unread = Dataset(job.contract, Source(), Topics((), (), 0))
-    return {} if status(job.contract) == "not here" else {name: Data(unread, ExpectedCorpus(unread))}
+    return Data(unread, ExpectedCorpus(unread))
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
@@ -167,7 +174,7 @@ def kind_of(name: str) -> str:
     if typed_place(name):
         return "folder"
     known = alternatives(name, [*suite_names(), *all_contracts()])
-    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list suites, or datasets")
+    raise UnknownName("suite, dataset or folder", name, known, see="lexbench list datasets", meant=only_dataset(name, known))
 
 
 def plan_of(  # noqa: PLR0913 - what decides a plan
@@ -250,15 +257,17 @@ def plan_dataset(
 ) -> Plan:
     """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`); *both_recalls* as in `plan_of`."""
     contract, source = find_dataset(data, split, columns)
+    defaults = not measure_names
     measure_names = measure_names or contract.default_measures
     measure_names = with_both_recalls(measure_names) if both_recalls else measure_names
     command = None
     if isinstance(data, str | Path):
-        command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
+        command = f"lexbench run dataset {quote(str(data))}{_options(() if defaults else measure_names, depth)}" + (
             f" --split {split}" if split else ""
         )
         command += f" --columns {quote(','.join(f'{role}={name}' for role, name in columns.items()))}" if columns else ""
-    return Plan(tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+    jobs = tuple(job_of(contract, system, measure_names, depth, command, source) for system in systems_of(systems))
+    return Plan(jobs, defaults=defaults)
 
 
 def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
@@ -267,7 +276,8 @@ def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
     If another pair of them has a common cutoff, nothing is added, so that all tables show the same recall.
     """
     official, other = (
-        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}("))] for kind in ("R", "Success")
+        [cutoff_of(name) for name in names if name.startswith((f"{kind}@", f"{kind}(")) and cutoff_of(name)]
+        for kind in ("R", "Success")
     )
     added = [] if {*official} & {*other} else [f"Success@{cutoff}" for cutoff in official[:1]]
     return (*names, *added)

@@ -14,21 +14,23 @@ import numpy as np
 
 from lexbench.artifacts.corpora import DerivedCorpus
 from lexbench.artifacts.searches import Search, searched
+from lexbench.artifacts.token_counts import TokenCounts, tokenizer_digest, tokenizers_of
 from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.passages import DOCUMENTS
 from lexbench.encodings.shards import Encodings
 from lexbench.foreign import ForeignRetriever
+from lexbench.measures import Tokens, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
-from lexbench.measures import with_threshold
 from lexbench.plugins import Searcher, Source
 from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.data_notes import data_notes
 from lexbench.runner.exposure import exposure_of
+from lexbench.runner.query_texts import is_own, relevant_ranks
 from lexbench.runner.scoring import noted, score_ranked, unknown_documents, unstated_thresholds, without_relevant
 from lexbench.runner.search import Data, SystemRun
 from lexbench.runner.soundness import read_stored
@@ -69,15 +71,26 @@ class _Scored(Node[Result]):
             **code_facts("lexbench.runner.scoring", *(type(parse_measure(name)) for name in self.measures)),
         }
 
-    def scored(self, ranked: Filtered) -> Result:
+    def counts(self) -> Mapping[str, Node[Any]]:
+        """Return the corpus and its counts of tokens, if a measure has a budget."""
+        counts = {f"tokens {name}": TokenCounts(self.data.corpus, name) for name in tokenizers_of(self.measures)}
+        return {"corpus": self.data.corpus, **counts} if counts else {}
+
+    def scored(self, ranked: Filtered, parts: Parts) -> Result:
         """Score a run; the result lacks what its corpus, index and machine add."""
         dataset, contract = self.data.dataset, self.data.dataset.contract
         named = {"system": self.system.name, "dataset": contract.id, "contract": contract.stamp}
-        result = score_ranked(ranked.run, dataset.qrels, self.measures, named, protocol=contract.protocol, depth=self.depth)
+        names = list(tokenizers_of(self.measures))
+        tokens = Tokens(parts["corpus"].doc_ids, {name: parts[f"tokens {name}"] for name in names}) if names else None
+        result = score_ranked(
+            ranked.run, dataset.qrels, self.measures, named, protocol=contract.protocol, depth=self.depth, tokens=tokens
+        )
         counts = msgspec.structs.replace(result.counts, self_matches=result.counts.self_matches + ranked.dropped)
         made = {"expression": self.system.alias_of, "recipe": dict(self.system.recipe), "sizes": _model_size(self.system)}
         seen = exposure_of(self.system, contract)
-        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, **made)
+        made["tokenizers"] = {name: tokenizer_digest(name) for name in names}
+        ranks = relevant_ranks(ranked.run, dataset.qrels) if is_own(contract) else {}
+        return msgspec.structs.replace(result, counts=counts, digests=dataset.digests, exposure=seen, ranks=ranks, **made)
 
     def open(self, stored: Stored | None, parts: Parts) -> Result:
         """Return the result, which may have been made under another name, or with an older catalogue."""
@@ -101,6 +114,7 @@ class ScoredRun(_Scored):
     def parts(self) -> Mapping[str, Node[Any]]:
         """Return the run and the corpus; passages; and approximate searches with the vectors that exact search needs."""
         parts: dict[str, Node[Any]] = {"run": SystemRun(self.data, self.system, self.depth), "corpus": self.data.corpus}
+        parts |= self.counts()
         parts |= {f"passages {number}": corpus for number, corpus in enumerate(_passages(self._search))}
         for number, (one, leaf) in enumerate(approximate_searches(self._search)):
             parts |= {f"search {number}": one, f"vectors {number}": CorpusVectors(one.corpus, leaf.encoder)}
@@ -115,7 +129,7 @@ class ScoredRun(_Scored):
         data, corpus = self.data, parts["corpus"]
         with draft.watch.time("score"):
             ranked: Filtered = parts["run"]
-            result, wanted = self.scored(ranked), min(self.depth, len(corpus) - data.drops_self_matches)
+            result, wanted = self.scored(ranked, parts), min(self.depth, len(corpus) - data.drops_self_matches)
             lines = [
                 *self.chosen,
                 *noted("documents", notes_in(corpus.path)),
@@ -174,7 +188,7 @@ class ScoredFile(_Scored):
 
     def parts(self) -> Mapping[str, Node[Any]]:
         """Return the run."""
-        return {"run": self._given}
+        return {"run": self._given, **self.counts()}
 
     def facts(self) -> KeyFacts:
         """Return also the file, and the documents, whose ids are compared."""
@@ -184,7 +198,7 @@ class ScoredFile(_Scored):
         """Score the run."""
         with draft.watch.time("score"):
             run = parts["run"]
-            result = self.scored(Filtered(run, 0))
+            result = self.scored(Filtered(run, 0), parts)
             result = msgspec.structs.replace(result, notes=[*result.notes, *unknown_documents(run, self.source)])
         save(result, draft.folder / "result.json")
 

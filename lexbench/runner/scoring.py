@@ -14,8 +14,8 @@ from lexbench.datasets.digests import qrels_sha256
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.measures import Tokens, incomplete_report, tie_report, with_threshold
 from lexbench.measures import cutoff as cutoff_of
-from lexbench.measures import incomplete_report, tie_report, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.plugins import Source
@@ -82,19 +82,22 @@ def _judges_of(qrels: Any) -> tuple[Note, ...]:
     return noted("judge", judge_notes(Path(qrels))) if isinstance(qrels, str | Path) else ()
 
 
-def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
+def score_lists(
+    run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double", tokens: Tokens | None = None
+) -> Result:
     """Return the result of *run*, the uncut lists of *system*, by the judgements and rules of *judged*.
 
-    Scores are compared in that *precision*; the result also has the means that differ in the other precision.
+    Scores are compared in that *precision*; the result also has the means that differ in the other precision. Measures with a
+    budget take *tokens*.
     """
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
-    result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
+    result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision, tokens=tokens)
     notes = [*judged.notes, *result.notes, *unknown_documents(run, judged.source)]
     return msgspec.structs.replace(result, notes=notes, digests={"qrels": qrels_sha256(judged.qrels.judgements())})
 
 
-def score_ranked(
+def score_ranked(  # noqa: PLR0913 - what decides a result
     run: Run,
     qrels: Qrels,
     named: Sequence[str],
@@ -103,6 +106,7 @@ def score_ranked(
     protocol: Protocol = _PLAIN,
     depth: int | None = None,
     precision: Precision = "double",
+    tokens: Tokens | None = None,
 ) -> Result:
     """Return the result of *run*: means over all queries of *qrels*, values per query, counts, and the effect of ties.
 
@@ -117,7 +121,7 @@ def score_ranked(
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
     lists = chosen.cut(limit)
-    scores = score_run(lists, qrels, named)
+    scores = score_run(lists, qrels, named, tokens)
     judged = score_run(lists, qrels, [JUDGED]).means[JUDGED]
     counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged, judged=judged)
     return Result(
@@ -134,7 +138,7 @@ def score_ranked(
         ties=tie_report(lists, qrels, named),
         incomplete=incomplete_report(lists, qrels, named),
         precision=lists.precision,
-        other_precision=_other_precision(kept.run, lists.precision, scores.means, qrels, limit),
+        other_precision=_other_precision(kept.run, lists.precision, scores.means, qrels, limit, tokens),
         notes=[
             *noted("run", run.notes),
             *without_relevant(qrels),
@@ -154,12 +158,19 @@ def _top(lists: Run, query_ids: Sequence[str]) -> list[str]:
     return [kept_text(map(text_of, lists.table[lists.docs[start:stop]].tolist())) for start, stop in spans]
 
 
+def fitting_defaults(measures: Sequence[str], qrels: Qrels) -> tuple[str, ...]:
+    """Return those of default *measures* that need no threshold if grades are continuous; else all."""
+    return tuple(name for name in measures if not qrels.continuous or getattr(parse_measure(name), "continuous", False))
+
+
 def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:
     """Return *run* without the documents whose grade *protocol* excludes."""
     return Filtered(run, 0) if protocol.drop_grade is None else without_grade(run, qrels, protocol.drop_grade)
 
 
-def _other_precision(run: Run, precision: Precision, means: dict[str, float], qrels: Qrels, depth: int) -> dict[str, float]:
+def _other_precision(
+    run: Run, precision: Precision, means: dict[str, float], qrels: Qrels, depth: int, tokens: Tokens | None
+) -> dict[str, float]:
     """Return those of the *means* by *precision* that the order of scores in the other precision would change."""
     try:
         rounded = run.as_float32()
@@ -167,7 +178,7 @@ def _other_precision(run: Run, precision: Precision, means: dict[str, float], qr
         return {}
     if np.array_equal(run.docs, rounded.docs):
         return {}
-    other = score_run((rounded if precision == "double" else run).cut(depth), qrels, list(means)).means
+    other = score_run((rounded if precision == "double" else run).cut(depth), qrels, list(means), tokens).means
     return {name: mean for name, mean in other.items() if mean != means[name]}
 
 
@@ -218,6 +229,9 @@ def unstated_thresholds(qrels: Qrels, named: Sequence[str], stamp: str) -> list[
     *stamp* is that of the contract, "none" if there is none.
     """
     grades = np.unique(qrels.grades).tolist()
+    if qrels.continuous and not any(hasattr(parse_measure(name), "rel") for name in named):
+        ends = f"from {grades[0]:g} to {grades[-1]:g}"
+        return [Note("judgements", f"the grades are continuous, {ends}; other measures take one, e.g. -m 'RR(rel=0.5)@10'")]
     bare = [name for name in named if getattr(parse_measure(name), "rel", 1) is None]
     if not (stamp == "none" or stamp.endswith("@0")) or qrels.continuous or grades[-1] <= 1 or not bare:
         return []

@@ -19,14 +19,15 @@ from lexbench.datasets.dataset import check as check_contract
 from lexbench.datasets.dataset import judgement_facts
 from lexbench.datasets.digests import query_ids_sha256
 from lexbench.datasets.location import find_source, is_here
-from lexbench.errors import CannotStart, InvalidFile, LexbenchError
+from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
 from lexbench.measures import parse_native
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
-from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any
+from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
 from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
 from lexbench.runner.timing_checks import impossible_timing
 from lexbench.runner.value_checks import impossible_values, unattainable_values
+from lexbench.synonyms import nearest
 from lexbench.trec.qrels import Qrels
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
@@ -46,8 +47,13 @@ def read_folder(folder: Path) -> Results:
     files = [read_file(path, judged) for path in files_of(folder)]
     if not files:
         again = f"lexbench run suite pydoc --results {quote(str(folder))}"
-        raise CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
-    found = Results(Entry(result, file.suite) for file in files for result in file.results)
+        error = CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
+        beside = [str(one.parent) for one in folder.parent.glob("*/results")]
+        near = nearest(str(folder), beside, 1)
+        raise with_meaning(error, str(folder), near[0]) if near else error
+    found = Results(
+        Entry(result, file.suite, texts=texts_reader(folder, file.suite, result)) for file in files for result in file.results
+    )
     for suite in found.suites:
         found.select(suite=suite).check_comparable()
     return found

@@ -15,12 +15,13 @@ from typing import Any
 from lexbench import catalog, notation, registry
 from lexbench.artifacts.describe import describe, is_lasting, remember_name, short_name
 from lexbench.artifacts.turns import rerankers
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, NotationError, UnknownName, with_meaning
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Model, Retriever, Transform
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.adapters import adapted
 from lexbench.runner.object_encoders import name_of
+from lexbench.runner.repairs import of_hub, repaired
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.trec.runs import typed_run
 from lexbench.types import Kind
@@ -103,10 +104,30 @@ def named_systems(text: str) -> list[tuple[str | None, str]]:
     Raises CommandError if one name is given to several systems.
     """
     name, expression = notation.split_name(text)
-    found = variants(_as_expression(expression))
+    found = _variants_of(expression, text)
     if name and len(found) > 1:
         raise CommandError(f"{name!r} would be the name of {len(found)} systems, e.g. {found[0]}; give each its own name")
     return [(name or None, one) for one in found]
+
+
+def _variants_of(text: str, whole: str) -> list[str]:
+    """Return the expressions in *text*, a typed expression or path. Raises CommandError with what it may mean.
+
+    *whole* is the text with its name; what looks like a name may be a part of a malformed expression.
+    """
+    heads = {*retrievers(), *registry.names("retrievers"), *registry.names("encoders"), *catalog.names()}
+    if not Path(text).exists() and (meant := of_hub(text)):
+        raise with_meaning(NotationError(f"{text} is no expression; for the model of the hub, write: {meant}"), text, meant)
+    try:
+        found = variants(_as_expression(text))
+    except NotationError as error:
+        for typed in (text, whole):
+            if meant := repaired(typed, heads):
+                raise with_meaning(NotationError(f"{error}; did you mean {meant}"), typed, meant) from None
+        raise
+    if any(parse(one).head.name not in heads for one in found) and (meant := repaired(text, heads)):
+        raise UnknownName("system", text, (), see="lexbench list systems", meant=meant)
+    return found
 
 
 def _as_expression(text: str) -> str:
@@ -183,7 +204,7 @@ def resolve(expression: Expression) -> Retriever:
         raise CommandError(f"{expression}: {name} is no encoder, so it has no vectors for |{expression.transforms[0]}")
     if name not in registry.names("retrievers"):
         known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
-        raise UnknownName("retriever, encoder or model", name, known, see="lexbench list retrievers, or models")
+        raise UnknownName("retriever, encoder or model", name, known, see="lexbench list systems")
     call = expression.head if expression.engine is None else _on_engine(expression.head, expression.engine)
     shown = f"{name}@{expression.engine.name}" if expression.engine else ""
     settings = {item.name for item in fields(registry.load("retrievers", call.name, shown))}
@@ -232,7 +253,7 @@ def _no_reranker(call: Call, retriever: Expression, head: Call) -> LexbenchError
         catalog.expand(head)  # raises: it knows why the model cannot be run, or what to type instead
     known = registry.names("rerankers")
     if head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
-        see = "lexbench list rerankers, or models"
+        see = "lexbench list systems"
         return UnknownName("reranker or model", head.name, [*known, *catalog.names()], see=see)
     return CommandError(
         f"{call}: {head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "

@@ -8,6 +8,7 @@ import sys
 import msgspec
 
 from lexbench.answer import Answer
+from lexbench.errors import install_advice
 from lexbench.storage.store import default_root
 from lexbench.table import Table
 
@@ -53,7 +54,7 @@ def health() -> Health:
     for extra, packages in _extras().items():
         missing = [package for package in packages if not _installed(package)]
         healthy &= bool(extra) or not missing
-        advice = f"pip install 'lexbench{f'[{extra}]' if extra else ''}'" if missing else ""
+        advice = install_advice(extra, missing) if missing else ""
         extras.append(Part(extra or "core", f"missing: {', '.join(missing)}" if missing else "complete", advice))
     return Health(parts=[*parts, *extras], healthy=healthy)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -31,7 +32,7 @@ from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manif
 _DRAFT = ".draft"
 _CHECKED = "checked"  # for each artifact, the state of its files when they were last found intact
 _NAMES = "names"
-_PLACES = "places"  # paths of datasets in folders of the user, by the digests of their results
+_PLACES = "places"  # of datasets in folders of the user, by the digests of their results
 _SESSIONS = "sessions"  # a store for each process that makes what no other one can use
 _LOCK = "alive.lock"
 _LITTER = 3600  # age in seconds from which a temporary file in a shared draft counts as left by a killed process
@@ -62,6 +63,13 @@ def keep_traceback(name: str, text: str, root: Path | None = None) -> Path | Non
     except OSError:
         return None
     return log
+
+
+class RememberedPlace(NamedTuple):
+    """Where a dataset of the user is."""
+
+    judgements: Path
+    columns: Mapping[str, str]  # what the user stated about its tables
 
 
 @dataclass(frozen=True)
@@ -263,18 +271,19 @@ class Store:
                 found.setdefault(str(entry["name"]), []).append(str(entry["expression"]))
         return {name: sorted(expressions) for name, expressions in found.items()}
 
-    def remember_place(self, digests: Mapping[str, str], place: str) -> None:
-        """Remember the file of judgements of a dataset in a folder of the user; *digests* are those of its results."""
+    def remember_place(self, digests: Mapping[str, str], place: str, columns: Mapping[str, str]) -> None:
+        """Remember where the dataset with these *digests* is: its file of judgements, and the stated columns of its tables."""
         with suppress(OSError, UnicodeEncodeError):  # a locale without UTF-8 gives names that JSON cannot hold
             path = self.root / _PLACES / f"{digest(dict(digests))}.json"
             path.parent.mkdir(exist_ok=True)
-            atomic.write_json(path, place)
+            atomic.write_json(path, {"judgements": place, "columns": dict(columns)})
 
-    def place(self, digests: Mapping[str, str]) -> Path | None:
-        """Return the file of judgements of the dataset whose results have these *digests*; None if it is unknown or missing."""
-        with suppress(OSError, ValueError):
-            path = Path(json.loads((self.root / _PLACES / f"{digest(dict(digests))}.json").read_bytes()))
-            return path if path.is_file() else None
+    def place(self, digests: Mapping[str, str]) -> RememberedPlace | None:
+        """Return where the dataset is whose results have these *digests*; None if it is unknown or missing."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads((self.root / _PLACES / f"{digest(dict(digests))}.json").read_bytes())
+            place = RememberedPlace(Path(found["judgements"]), dict(found["columns"]))
+            return place if place.judgements.is_file() else None
         return None
 
     # ---- the folder of the store

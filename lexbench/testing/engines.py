@@ -219,6 +219,19 @@ class EngineFormContract:
 
         assert all(map(np.array_equal, first, there))
 
+    def test_dropping_an_index_leaves_nothing_elsewhere(self, engine: Any, tmp_path: Path) -> None:
+        """After `drop` a server has lost the index, and no other one; what is in the folder alone still opens."""
+        indexed(engine, tmp_path / "other", DOCUMENTS)
+        indexed(engine, tmp_path / "own", DOCUMENTS)
+        for _ in range(2):
+            engine.drop(tmp_path / "own")
+        engine.open(tmp_path / "other")
+        if engine.remote:
+            with pytest.raises(LexbenchError):
+                engine.open(tmp_path / "own")
+        else:
+            engine.open(tmp_path / "own")
+
     def test_two_indexes_are_open_at_once(self, engine: Any, tmp_path: Path) -> None:
         """Two open indexes answer from their own documents."""
         query = vectors(engine, [[0, 1]])

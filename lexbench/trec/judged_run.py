@@ -4,14 +4,29 @@ Measures need no unjudged document, only the ranks of the judged ones. So only t
 per thousand entries. The depth of the run costs nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.trec.ids import lookup
+from lexbench.errors import LexbenchError
+from lexbench.trec.ids import lookup, text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Filtered, Run, kept, untied
+
+
+class Tokens(NamedTuple):
+    """The numbers of tokens of documents."""
+
+    ids: NDArray[np.bytes_]  # (documents,) descending, like a run's table
+    counts: Mapping[str, NDArray[np.int64]]  # (documents,) by tokenizer
+
+    def of(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the tokens of documents (n,), -1 for those that are not in the corpus."""
+        places = lookup(self.ids, ids)
+        return np.where(places >= 0, self.counts[tokenizer][places], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +42,37 @@ class JudgedRun:
     judged_query: NDArray[np.int64]  # (judgements,) found or not; by query and then grade, the best first
     judged_grade: NDArray[np.int32 | np.float64]  # (judgements,)
     run: Run
+    judged_ids: NDArray[np.bytes_]  # (judgements,) in the same order
+    tokens: Tokens | None = None  # for measures with a budget of tokens
+
+    def fitting(self, budget: int, tokenizer: str) -> NDArray[np.bool_]:
+        """Return a mask (found,) of documents that fit into a *budget* of tokens with all that come before them.
+
+        Raises LexbenchError if a document of the run is not in the corpus.
+        """
+        counts = self._tokens(tokenizer, self.run.table)[self.run.docs]
+        if (counts < 0).any():
+            unknown = text_of(self.run.table[self.run.docs[int((counts < 0).argmax())]])
+            raise LexbenchError(f"document {unknown!r} of the run is not in the corpus, so nobody knows how many tokens it has")
+        total = np.append(0, np.cumsum(counts))
+        starts = np.repeat(self.run.offsets[:-1], np.diff(self.run.offsets))[self.entry]
+        return np.asarray(total[self.entry + 1] - total[starts] <= budget)
+
+    def most_fitting(self, budget: int, tokenizer: str) -> NDArray[np.int64]:
+        """Return for each query (queries,) how many judged documents of a grade above 0 fit at most, the shortest first."""
+        counts = self._tokens(tokenizer, self.judged_ids)
+        able = (self.judged_grade > 0) & (counts >= 0)
+        query, counts = self.judged_query[able], counts[able]
+        order = np.lexsort((counts, query))
+        total = np.append(0, np.cumsum(counts[order]))
+        starts = np.searchsorted(query[order], query[order])
+        fits = total[1:] - total[starts] <= budget
+        return np.bincount(query[order][fits], minlength=len(self.query_ids))
+
+    def _tokens(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        if self.tokens is None or tokenizer not in self.tokens.counts:
+            raise LexbenchError("a budget of tokens takes the documents; name the dataset that has them with -d")
+        return self.tokens.of(tokenizer, ids)
 
     def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
         """Return for each query (queries,) the number of documents in *mask* (found,), or the sum of their *values*."""
@@ -68,7 +114,7 @@ def judged_queries(run: Run, qrels: Qrels) -> NDArray[np.int64]:
     return np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)
 
 
-def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
+def join(run: Run, qrels: Qrels, depth: int | None = None, tokens: Tokens | None = None) -> JudgedRun:
     """Find the judged documents in the first *depth* entries (default: all) of each list of *run*."""
     queries = judged_queries(run, qrels)
     retrieved = np.zeros(len(qrels.query_ids), np.int64)
@@ -91,6 +137,7 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
 
     found = np.flatnonzero(keys[match] == entry_keys)
     found = found[np.argsort(queries[lists[found]], kind="stable")]  # entries of a query come in rank order already
+    by_grade = np.lexsort((-qrels.grades, judged_query))
     return JudgedRun(
         query_ids=qrels.query_ids,
         retrieved=retrieved,
@@ -99,8 +146,10 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
         grade=qrels.grades[in_table[match[found]]],
         entry=entry[found],
         judged_query=judged_query,
-        judged_grade=qrels.grades[np.lexsort((-qrels.grades, judged_query))],
+        judged_grade=qrels.grades[by_grade],
         run=run,
+        judged_ids=qrels.doc_ids[by_grade],
+        tokens=tokens,
     )
 
 

@@ -28,5 +28,5 @@ class TestRerankers(RerankerContract):
         if "url" in settings:
             from model_server import ModelServer
 
-            model = (("url", ModelServer().url),)
+            model = (("url", ModelServer(info=True).url),)
         return registry.create("rerankers", Call(request.param, kwargs=model))

@@ -21,7 +21,7 @@ from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.definitions import Definition, changes_of, definition, pairs, singles
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
-from lexbench.errors import CommandError
+from lexbench.errors import CannotStart, CommandError
 from lexbench.results import Entry, Results
 from lexbench.runner.scoring import excluded
 from lexbench.table import Table, interval_cell, number
@@ -112,12 +112,15 @@ class _System(NamedTuple):
 def check_claims(texts: Sequence[str], runs: GivenRuns, compared: Results, run_of: Callable[[Entry], Run | None]) -> Claims:
     """Check the claims *texts* about the systems *compared* by the judgements of *runs*; *run_of* returns the run of a result.
 
-    Raises CommandError for a text that is no claim, or a system without a run.
+    Raises CommandError for a text that is no claim, or a system without a run, and CannotStart for an order of systems of
+    which one was not measured.
     """
     values, orders = [], []
     for text in texts:
         if found := _ORDER.fullmatch(text.strip()):
             one, other = (_system(found[name], runs, compared, run_of) for name in ("one", "other"))
+            for result in compared.select(systems={one.label, other.label}, where=lambda result: bool(result.unmeasured)):
+                raise CannotStart(f"{text!r} cannot be checked: {result.system} was not measured: {result.unmeasured}")
             better, worse = (one, other) if found["sign"] == ">" else (other, one)
             orders.append(_order(text, better, worse, runs.measure(found["measure"]), runs))
         elif found := _VALUE.fullmatch(text.strip()):

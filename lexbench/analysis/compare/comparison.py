@@ -4,14 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.analysis.compare.claims import Claims, check_claims
-from lexbench.analysis.compare.query_changes import Pair, StoreReader, most_changed
+from lexbench.analysis.compare.query_changes import Pair, Reader, Side, StoreReader, most_changed
 from lexbench.analysis.compare.result_choice import common_datasets, newest, on_data, read_path, select
 from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.compare.tables import (
@@ -49,7 +49,20 @@ _LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
 
-def compare(  # noqa: PLR0913 - the settings of a comparison
+class Compared(NamedTuple):
+    """A comparison, the results behind it, and the reader of their texts and runs."""
+
+    comparison: Comparison
+    pairs: list[list[Pair]]  # by system, then by dataset
+    reader: Reader
+
+
+def compare(names: Sequence[str], **settings: Any) -> Comparison:
+    """Return the comparison of `compared`, which has the same arguments."""
+    return compared(names, **settings).comparison
+
+
+def compared(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
     store: Store,
@@ -58,18 +71,19 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     measures: Sequence[str] = (),
     margin: float | None = None,
     queries: int = 5,
+    side: Side = "both",
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
     runs: GivenRuns | None = None,
     claims: Sequence[str] = (),
-) -> Comparison:
+) -> Compared:
     """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
     Names are looked up in *results*, or in the folder of results at that path, or else in the store. The systems are compared
     on *datasets* (default: all that every system has) by each of *measures* (default: the headline of the dataset's suite);
     with a *margin*, also whether each is no worse by more than it. *queries* is how many of the most changed queries to report,
-    by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries of the one dataset
-    on which systems are compared too.
+    of that *side* and by the first measure; *seeds* names groups of systems that count as one; *slices* are groups of queries
+    of the one dataset on which systems are compared too.
 
     A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
@@ -88,10 +102,36 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         {name: runs.measure(measure or HEADLINE) if runs else measure_of(name, measure) for name in shared}
         for measure in dict.fromkeys(measures or (None,))
     ]
-    compared = newest(chosen, {name: [of[name] for of in asked] for name in shared})
-    for result in compared:
+    known = results.session.data if isinstance(results, Results) else {}
+    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
+    reader = StoreReader(store, places, {runs.judged.dataset: runs.data} if runs else {})
+    found = newest(chosen, {name: [of[name] for of in asked] for name in shared})
+    for result in found:
         check(result)
+    notes = [*_left_out(chosen, found)] if not datasets else []
+    answer = compare_results(found, asked, reader, margin=margin, queries=queries, side=side, slices=slices, notes=notes)
+    checked = check_claims(claims, runs, found, reader.run) if runs else Claims()
+    return answer._replace(comparison=msgspec.structs.replace(answer.comparison, claims=checked))
+
+
+def compare_results(  # noqa: PLR0913 - as for `compared`
+    compared: Results,
+    asked: Sequence[Mapping[str, str]],
+    reader: Reader,
+    *,
+    margin: float | None = None,
+    queries: int = 0,
+    side: Side = "both",
+    slices: Slices | None = None,
+    notes: Sequence[str] = (),
+) -> Compared:
+    """Compare all systems of *compared* with the first; see `compared`.
+
+    *asked* has the measure of each dataset, for each measure that was asked for. *reader* finds texts and runs; *notes* come
+    first.
+    """
     compared.check_comparable()
+    shared = list(asked[0])
     labels = compared.systems
     for result in compared[labels[0]]:
         if result.unmeasured:
@@ -113,9 +153,6 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
     ]
 
-    known = results.session.data if isinstance(results, Results) else {}
-    places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
-    reader = StoreReader(store, places, by_dataset={runs.judged.dataset: runs.data} if runs else {})
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [
@@ -125,13 +162,14 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         ]
         for label in labels[1:]
     ]
-    return Comparison(
+    comparison = Comparison(
         systems=labels,
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
         means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
-        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
+        query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
+        side=side,
         resamples=resamples,
         family=family,
         margin=margin,
@@ -141,11 +179,11 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
             for one in on.differences
             if _is_worse(one)
         ],
-        notes=[*_cautions(compared, asked[0]), *_notes(chosen, compared, asked[0], all_asked=bool(datasets))],
+        notes=[*notes, *_cautions(compared, asked[0]), *_notes(compared, asked[0])],
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
-        claims=check_claims(claims, runs, compared, reader.run) if runs else Claims(),
     )
+    return Compared(comparison, pairs, reader)
 
 
 def _cautions(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
@@ -314,11 +352,14 @@ def _means(
         )
 
 
-def _notes(chosen: Results, compared: Results, measures: Mapping[str, str], *, all_asked: bool) -> Iterator[str]:
-    """Yield which datasets are left out, what was not measured, which results are upper bounds, and how judgements differ."""
-    left = sorted({*chosen.datasets} - {*compared.datasets})
-    if left and not all_asked:
+def _left_out(chosen: Results, compared: Results) -> Iterator[str]:
+    """Yield which datasets are left out."""
+    if left := sorted({*chosen.datasets} - {*compared.datasets}):
         yield f"left out, because some systems have no result there: {listed(left, _LISTED)}"
+
+
+def _notes(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
+    """Yield what was not measured, which results are upper bounds, and how judgements differ or are missing."""
     yield from compared.unmeasured
     yield from list_notes(list(compared))
     for result in compared:

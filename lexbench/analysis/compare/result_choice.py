@@ -10,9 +10,10 @@ from msgspec import structs
 
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import expression_of, find_systems
+from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset
 from lexbench.errors import CannotStart, UnknownName
-from lexbench.results import Entry, Result, Results, files_of
+from lexbench.results import Entry, Result, Results, files_of, texts_reader
 from lexbench.runner.soundness import read_results
 from lexbench.runner.systems import is_model_folder
 
@@ -45,7 +46,7 @@ def select(
             return of_files[text]
         found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
         if not found:
-            see = "lexbench list results, or lexbench run"
+            see = "lexbench list results"
             raise UnknownName(f"file, and no result in {where} of", text, at_hand().systems, see=see)
         return Results(entry for label, group in found.items() for entry in _labelled(label, group.entries))
 
@@ -100,7 +101,9 @@ def read_path(path: Path) -> Results:
     files = [path] if path.is_file() else files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {quote(str(path))}")
-    loaded = [Entry(result) for file in files for result in read_results(file)]
+    loaded = [
+        Entry(result, texts=texts_reader(path, file.parent.name, result)) for file in files for result in read_results(file)
+    ]
     loaded.sort(key=lambda entry: entry.result.measured.started, reverse=True)
     loaded.sort(key=lambda entry: entry.result.system)
     return Results(entry for one in loaded for entry in _labelled(one.result.system, [one]))
@@ -113,10 +116,11 @@ def common_datasets(results: Results, wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         lacking = next((system for system, row in rows.items() if name not in row), None)
         if lacking:
-            known = ", ".join(sorted(rows[lacking]))
-            raise CannotStart(
-                f"{lacking} has no result on {name}; it has: {known}; make it: lexbench run dataset {quote(name)}"
-            )
+            known = sorted(rows[lacking])
+            if not (find_contract(name) or Path(name).exists()):
+                raise UnknownName(f"result of {lacking} on", name, known)
+            make = f"lexbench run {quote(name)} -r {quote(expression_of(next(iter(rows[lacking].values()))))}"
+            raise CannotStart(f"{lacking} has no result on {name}; it has: {', '.join(known)}; make it: {make}")
     if not common:
         datasets = "; ".join(f"{system} on {', '.join(sorted(row))}" for system, row in rows.items())
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")

@@ -26,7 +26,6 @@ from lexbench.trec.runs import Run, read_runs, typed_run
 from lexbench.types import Query
 
 _ENDINGS = (*COMPRESSED, *TABLES, ".run", ".trec", ".txt", ".res", ".out", ".tsv")  # left out of a system's name
-_RESULT = {"results", "query_ids"}  # keys of result files, one of which each has
 
 
 class GivenRuns(NamedTuple):
@@ -51,9 +50,12 @@ def is_run(text: str) -> bool:
     if ending(file) != ".json" or file.suffix != ".json":
         return True
     try:
-        return _RESULT.isdisjoint(msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw]))
+        values = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw]).values()
     except msgspec.DecodeError:
         return True
+    return len(values) > 0 and all(
+        bytes(value).lstrip().startswith(b"{") for value in values
+    )  # a result file also has texts and numbers
 
 
 def given_systems(systems: Sequence[Any]) -> dict[str, Any]:

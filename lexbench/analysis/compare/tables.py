@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from lexbench.analysis.compare.claims import Claims, claim_tables, lettered
-from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.compare.query_changes import QueryChange, Side
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
 from lexbench.answer import Answer
-from lexbench.errors import shortened
+from lexbench.errors import one_line, shortened
 from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
@@ -25,6 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,}")
 _SIDE_BY_SIDE = 6  # systems whose settings fit in one table
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
+_MOVED = 2  # documents of a query
 _PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "finds", "verdict")
 _SEEDS = (
     "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
@@ -116,6 +117,7 @@ class Comparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
     notes: list[str]
+    side: Side = "both"  # which queries `query_changes` has
     slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
     slices_sha256: str = ""  # of the file that declares them
     claims: Claims = Claims()
@@ -349,29 +351,36 @@ def no_worse(margin: float, holds: Sequence[bool]) -> str:
     return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 
 
+_SIDES = {
+    "both": "the queries that changed most",
+    "gained": "the queries that gained most",
+    "lost": "the queries that lost most",
+}  # titles of tables
+
+
 def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield for each system the queries that changed most, with the documents that moved."""
     several = len(comparison.datasets) > 1
     for system in comparison.systems[1:]:
         changes = [change for change in comparison.query_changes if change.system == system]
         if changes:
-            rows = (change_row(change, several=several) for change in changes)
-            notes = tuple(dict.fromkeys(map(_unknown, changes)))
-            header = ("query", "A", names[system], "document", "rank")
-            shown = len(header) if any(change.moved for change in changes) else len(header) - 2
-            title = f"{_named(system, names)}: the queries that changed most"
-            yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
+            title = f"{_named(system, names)}: {_SIDES[comparison.side]}"
+            yield changes_table(title, ("A", names[system]), changes, several=several)
 
 
-def change_row(change: QueryChange, *, several: bool = False) -> tuple[str, ...]:
-    """Return a query as cells: itself, with its dataset if there are *several*; both values; the document that moved; ranks."""
-    text = shortened(" ".join((change.text or "").split()), _TEXT)
+def changes_table(title: str, heads: tuple[str, str], changes: Sequence[QueryChange], *, several: bool = False) -> Table:
+    """Return a table of queries with both values, below each the documents that moved. *heads* name the values."""
+    rows = [row for change in changes for row in change_rows(change, several=several)]
+    return Table(title, ("query", *heads), tuple(rows), tuple(dict.fromkeys(map(_unknown, changes))))
+
+
+def change_rows(change: QueryChange, *, several: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Yield a query as a row, with its dataset if there are *several*, then a row for each document that moved."""
+    text = shortened(one_line(change.text or ""), _TEXT)
     query = f"{change.dataset} {change.query}" if several else change.query
-    moved = ("", "")
-    if change.moved:
-        ranks = (str(rank or "—") for rank in (change.moved.baseline_rank, change.moved.rank))
-        moved = (_short(change.moved.document), " → ".join(ranks))
-    return (f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value), *moved)
+    yield f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value)
+    for moved in change.moved[:_MOVED]:
+        yield f"↳ {moved}" + (f": {moved.beginning}" if moved.beginning else ""), "", ""
 
 
 def _unknown(change: QueryChange) -> str:
@@ -381,6 +390,6 @@ def _unknown(change: QueryChange) -> str:
             f"the queries of {change.dataset} were not found, so only their ids are shown; for run files, add --queries FILE "
             "with their texts; for a folder of your own, add -d FOLDER"
         )
-    if change.moved is None:
-        return "no document: a run is not on this machine, or no relevant document moved"
-    return "for the terms behind a document's score, see: lexbench explain"
+    if not change.moved:
+        return "no document below a query: a run is not on this machine, or no relevant document moved"
+    return "↳ a relevant document, its rank in A and now; for the terms behind its score, see: lexbench explain"

@@ -15,18 +15,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.compare.query_changes import QueryChange
+from lexbench.analysis.compare.query_changes import QueryChange, Ranks, moved_documents
 from lexbench.analysis.gate.files import COMMITS, CONFIDENCE, MARGIN, Baseline, Gate
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
+from lexbench.analysis.stored_results import run_of
 from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import typed_place
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
+from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
-from lexbench.results import SINGLE, Result, Timing
+from lexbench.results import SINGLE, QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
+from lexbench.runner.query_texts import query_texts, relevant_ranks
 from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
@@ -35,6 +38,7 @@ from lexbench.timing.protocol import Settings
 from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
+_RANKED = 20  # documents per query whose ranks the baseline keeps
 _REFERENCE = "reference"  # its name where it has the name of the system
 _DIGITS = 6  # of a value in the baseline
 _SHOWN = 40  # characters of a value
@@ -115,6 +119,8 @@ class Measured(NamedTuple):
     job: Job
     result: Result
     timings: Sequence[Timing | None]  # of the system and its reference, one query at a time; empty without speed limits
+    texts: QueryTexts  # of the dataset
+    ranks: Ranks  # of relevant documents
 
     def baseline(self) -> Baseline:
         """Return this measurement as a baseline. Raises CommandError for a measure with values outside 0 to 1."""
@@ -135,6 +141,7 @@ class Measured(NamedTuple):
             lexbench=environment.versions().get("lexbench", ""),
             index_bytes=self.result.sizes.get("index"),
             values=dict(zip(self.result.query_ids, values, strict=True)),
+            ranks={query: dict(of_query) for query, of_query in self.ranks.items() if of_query},
         )
 
 
@@ -175,7 +182,8 @@ def measure(
         gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
-    plan = plan_of(data or (str(place) if typed_place(str(place)) else gate.dataset), systems, (), [gate.measure], gate.depth)
+    typed = data or (str(place) if typed_place(str(place)) else gate.dataset)
+    plan = plan_of(typed, systems, (), [gate.measure], gate.depth, columns=gate.columns)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
     timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
@@ -188,7 +196,12 @@ def measure(
         if result.unmeasured:
             raise LexbenchError(f"gate {gate.name!r}: {result.system} was not measured: {result.unmeasured}")
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
-    return Measured(plan.jobs[0], results[0], timings if gate.reference else [])
+    job, kept = plan.jobs[0], outcomes[0].kept
+    opened = open_dataset(job.contract, job.source)
+    given: Any = job.system.retriever  # without a run of its own it is a run file
+    ranked = run_of(kept) if kept else given.read(job.contract.id)
+    texts = query_texts(opened, outcomes[0].corpus)
+    return Measured(job, results[0], timings if gate.reference else [], texts, relevant_ranks(ranked, opened.qrels, _RANKED))
 
 
 def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
@@ -235,7 +248,6 @@ def check(
     limits = list(_limits(gate, measured))
     losses = after - before
     lost = [ids[at] for at in np.argsort(losses, kind="stable")[:_WORST] if losses[at] < 0]
-    texts = {query.query_id: query.text for query in open_dataset(measured.job.contract, measured.job.source).queries}
     notes = [f"{name}: {change}" for name, change in changed.items()]
     if quality.verdict == "pass" and not quality.shown:
         notes.append(f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}")
@@ -248,12 +260,24 @@ def check(
         quality=quality,
         limits=limits,
         notes=notes,
-        worst_queries=[
-            QueryChange(dataset=now.dataset, system=now.system, query=query, text=texts[query],
-                        baseline_value=baseline.values[query], value=now.values[query])
-            for query in lost
-        ],
-    )  # fmt: skip
+        worst_queries=[_lost(measured, baseline, now, query) for query in lost],
+    )
+
+
+def _lost(measured: Measured, baseline: Baseline, now: Baseline, query: str) -> QueryChange:
+    """Return a query that lost, with the documents that fell."""
+    texts, ranks = measured.texts, (baseline.ranks.get(query, {}), now.ranks.get(query, {}))
+    grades = texts.relevant.get(query, {})
+    moved = moved_documents(grades, *ranks, cutoff_of(now.measure), texts.documents, -1) if baseline.ranks else []
+    return QueryChange(
+        dataset=now.dataset,
+        system=now.system,
+        query=query,
+        text=texts.texts[query],
+        baseline_value=baseline.values[query],
+        value=now.values[query],
+        moved=moved,
+    )
 
 
 def changes(before: Baseline, now: Baseline) -> dict[str, str]:

@@ -27,6 +27,8 @@ measure = {measure}
 margin = {margin}  # a smaller fall of the mean is tolerated
 """
 
+_NESTED = 2  # levels: gates, fields of a baseline, queries
+
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -37,6 +39,7 @@ class Gate(Strict, frozen=True):
     name: str
     dataset: str  # as `run dataset` takes it; folders are relative to the file
     system: str  # as -r takes it, or `module:function`
+    columns: dict[str, str] = msgspec.field(default_factory=dict)  # of the tables in a folder
     measure: str = HEADLINE
     margin: Share = MARGIN
     depth: Annotated[int, msgspec.Meta(ge=1)] = 100
@@ -79,6 +82,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lexbench: str  # version
     index_bytes: int | None
     values: dict[str, float]  # by query id
+    ranks: dict[str, dict[str, int]] = {}  # by query id: of the relevant documents among the first 20
 
 
 def read_gates(path: Path) -> GateFile:
@@ -110,11 +114,23 @@ def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
                 "no baseline, because nothing can fall from there"
             )
     rows: dict[str, Any] = {name: msgspec.to_builtins(baselines[name]) for name in sorted(baselines)}
-    atomic.write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    atomic.write_text(path, _json(rows) + "\n")
+
+
+def _json(value: Any, indent: int = 0) -> str:
+    """Return *value* as JSON with a line for each value down to the fields of a baseline, and below them one for each query."""
+    if not isinstance(value, dict) or indent > _NESTED:
+        return json.dumps(value, ensure_ascii=False)
+    inside = ",\n".join(
+        f"{' ' * (indent + 1)}{json.dumps(name, ensure_ascii=False)}: {_json(one, indent + 1)}" for name, one in value.items()
+    )
+    return f"{{\n{inside}\n{' ' * indent}}}" if value else "{}"
 
 
 def add_gate(path: Path, gate: Gate) -> None:
     """Append a gate to lexbench-gate.toml, which is made if it is missing."""
     text = path.read_text(encoding="utf-8") if path.is_file() else _HEAD.format(confidence=CONFIDENCE, commits=COMMITS)
     quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in msgspec.to_builtins(gate).items()}
-    atomic.write_text(path, text + _TABLE.format(**quoted))
+    pairs = (f"{json.dumps(role)} = {json.dumps(name, ensure_ascii=False)}" for role, name in gate.columns.items())
+    columns = f"columns = {{ {', '.join(pairs)} }}\n" if gate.columns else ""
+    atomic.write_text(path, text + _TABLE.format(**quoted) + columns)

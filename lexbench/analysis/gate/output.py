@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from xml.etree import ElementTree as ET
 
-from lexbench.analysis.compare.tables import change_row
+from lexbench.analysis.compare.tables import change_rows
 from lexbench.analysis.gate.checks import Report, changes, worst
 from lexbench.analysis.gate.files import Baseline
 from lexbench.errors import visible
@@ -44,7 +44,7 @@ def detail(report: Report) -> Table | None:
     """Return the queries that lost most; None if none did."""
     if not report.worst_queries:
         return None
-    rows = tuple(change_row(one)[:3] for one in report.worst_queries)
+    rows = tuple(row for one in report.worst_queries for row in change_rows(one))
     quality = report.quality
     spread = f"queries: {quality.better} better, {quality.worse} worse; 95 % {interval_cell(quality.interval, '+.3f')}"
     return Table(f"{report.gate}: the queries that lost most", ("query", "baseline", "now"), rows, (spread, *report.notes))
@@ -53,7 +53,7 @@ def detail(report: Report) -> Table | None:
 def as_text(report: Report) -> str:
     """Return a report as plain text, the answer first."""
     table = detail(report)
-    rows = [f"  {before} → {now}  {query}" for query, before, now in table.rows] if table else []
+    rows = [f"  {before} → {now}  {query}" if now else f"    {query}" for query, before, now in table.rows] if table else []
     notes = table.notes if table else report.notes
     return "\n".join(map(visible, [*answers(report), *([f"{table.title}:"] if table else []), *rows, *notes]))
 

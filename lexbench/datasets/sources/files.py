@@ -22,10 +22,11 @@ from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import records
 from lexbench.datasets.sources import missing
 from lexbench.datasets.stated_columns import Columns, advice, stated_columns
-from lexbench.errors import InvalidFile, MissingData
+from lexbench.errors import InvalidFile, MissingData, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
 from lexbench.storage.rows import MissingColumns, ending, text_lines
+from lexbench.synonyms import nearest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
@@ -308,7 +309,9 @@ def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]
     folder = _folder_of_documents(corpus)
     if splits:
         why = f"{folder} has no {kind} of the split {contract.source.split!r}; there is: {', '.join(splits)}"
-        return missing(contract, why) if contract.version else MissingData(f"{why}; choose one: --split {splits[0]}")
+        error = MissingData(f"{why}; choose one: --split {splits[0]}")
+        meant = next(iter(nearest(contract.source.split, splits, 1)), splits[0])
+        return missing(contract, why) if contract.version else with_meaning(error, contract.source.split, meant)
     if contract.version:
         return missing(contract, f"there is {corpus}, and no {kind} beside it")
     name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"

@@ -38,8 +38,8 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
     data = data_of(open_dataset(*find_again(result.dataset, target.store.place(result.digests))))
-    with Graph(target.store) as graph:
-        corpus, stored = graph.open(data.corpus), graph.open(CorpusVectors(data.corpus, retriever.encoder))
+    graph = Graph(target.store)  # of a result that the store has kept, so nothing goes with this process
+    corpus, stored = graph.open(data.corpus), graph.open(CorpusVectors(data.corpus, retriever.encoder))
     queries = list(data.dataset.queries)
     vectors = retriever.with_stored_collection(stored.path).encode_queries(queries)
     if not retriever.encoder.names_terms:

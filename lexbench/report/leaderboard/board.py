@@ -13,6 +13,7 @@ import msgspec
 
 from lexbench import registry
 from lexbench.plugins import Plugin
+from lexbench.report.change.facts import Change
 from lexbench.report.grid import Grid
 from lexbench.results import Note, Result, Results
 
@@ -78,6 +79,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digests: dict[str, tuple[str, ...]] = {}
     notes: tuple[Note, ...] = ()
 
+    def p_of(self, one: int, other: int) -> float:
+        """Return the p of two compared systems, by position."""
+        first, second = sorted((self.compared.index(one), self.compared.index(other)))
+        return max(self.p[first][second - first - 1], self.floor)
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """One suite."""
@@ -98,6 +104,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[str, ...]
     sources: tuple[str, ...]  # of published scores, with facts about each
     ran: tuple[str, ...] = ()  # who ran what where, in merged results
+    change: Change | None = None  # from a baseline to the best system; None if there are no two to compare
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):

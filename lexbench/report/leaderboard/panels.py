@@ -31,8 +31,12 @@ def panel_of(
     systems: Sequence[BoardSystem],
     results: Sequence[Result | None],
     levels: Sequence[tuple[str, float]],
+    texts: Mapping[str, str] | None = None,
 ) -> Panel:
-    """Return the panel of *dataset* from *results*, one per system or None. *levels* are published scores for the plots."""
+    """Return the panel of *dataset* from *results*, one per system or None.
+
+    *levels* are published scores for the plots, *texts* those of the queries of a user's own data.
+    """
     found = {at: result for at, result in enumerate(results) if result is not None}
     present = [msgspec.structs.replace(one, system=systems[at].label) for at, one in found.items()]
     tested = testable(headline, systems, results)
@@ -40,6 +44,7 @@ def panel_of(
     resampled = bootstrap.means(values) if tested else np.empty((0, 0))
     intervals = dict(zip(tested, _percentiles(resampled), strict=True))
     ranking = randomisation.ranking(values) if tested else None
+    queries = next(iter(tested.values()), present[0]).query_ids
     contract = find_contract(dataset)
     issues = contract.defects if contract else ()
     defects = [Note("data issue", f"data issue: {' '.join(one.what.split())} ({one.source})") for one in issues]
@@ -52,8 +57,8 @@ def panel_of(
         details=msgspec.structs.replace(grid, rows=rows),
         means=tuple(result.means.get(headline) if result else None for result in results),
         scores=tuple(tuple(round(score * SCALE) for score in one.per_query[headline]) for one in tested.values()),
-        queries=tuple(next(iter(tested.values()), present[0]).query_ids),
-        texts=_texts(contract, present[0].query_ids),
+        queries=tuple(queries),
+        texts=tuple(texts.get(query, "") for query in queries) if texts else published_texts(contract, queries),
         compared=tuple(tested),
         p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranking.ps.round(_TEST_DIGITS).tolist())) if ranking else (),
         floor=ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS if ranking else 0.0,
@@ -82,7 +87,7 @@ def testable(headline: str, systems: Sequence[BoardSystem], results: Sequence[Re
     }
 
 
-def _texts(contract: Contract | None, queries: Sequence[str]) -> tuple[str, ...] | None:
+def published_texts(contract: Contract | None, queries: Sequence[str]) -> tuple[str, ...] | None:
     """Return the texts of *queries* if the contract allows publishing them, otherwise None."""
     if contract is None or not contract.source.publishable:
         return None

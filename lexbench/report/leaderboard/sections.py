@@ -6,19 +6,33 @@ from shlex import quote
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from lexbench import catalog
+from lexbench.analysis.compare.comparison import compare_results
+from lexbench.analysis.compare.query_changes import Reader
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
 from lexbench.errors import CannotStart, CommandError, listed, visible
+from lexbench.report.change import report_of
+from lexbench.report.change.facts import Change
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
-from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, Board, BoardSystem, Section, machine_line, shareable, systems_of
-from lexbench.report.leaderboard.panels import panel_of
+from lexbench.report.leaderboard.board import (
+    UNKNOWN_FAMILY,
+    Board,
+    BoardSystem,
+    Panel,
+    Section,
+    machine_line,
+    shareable,
+    systems_of,
+)
+from lexbench.report.leaderboard.panels import panel_of, published_texts
 from lexbench.report.run import WIDE_TIE, names
-from lexbench.results import DATASETS, EXPOSURES, Note, Result, Results, measures_of
+from lexbench.results import DATASETS, EXPOSURES, Entry, Note, QueryTexts, Result, Results, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.code import codes
 from lexbench.storage.stopwatch import Measurement
@@ -125,6 +139,8 @@ def published_grid(
 
 _SEVERAL = 3  # datasets; with so many, a column counts how often each system is the best
 _NOTES = 6  # at most
+_FEWEST = 2  # systems to compare
+_CHANGED = 5  # queries that lose and gain most
 
 
 def board(results: Results, published: str = "few") -> Board:
@@ -168,7 +184,9 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         column = ours.column(dataset)
         levels = best_of_families(published_systems(published, suite, [dataset])) if how != "none" else []
         named = [(row.name, row.scores[dataset]) for row in levels]
-        panels.append(panel_of(dataset, suite.headline, systems, [column.get(name) for name in ours.systems], named))
+        kept = next((one.texts() for one in ours.entries if one.result.dataset == dataset), None)
+        results_of = [column.get(name) for name in ours.systems]
+        panels.append(panel_of(dataset, suite.headline, systems, results_of, named, kept.texts if kept else None))
     one_each = [next(iter(ours.row(name).values())) for name in ours.systems]
     main = [result for system in systems if system.base is None for result in ours.row(system.label).values()]
     places = {name: at for at, name in enumerate(ours.systems)}
@@ -191,7 +209,43 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         made=tuple(sorted({_made(result.measured) for result in ours})),
         sources=tuple(sorted({row.origin for row in rows if shown and row.name in {one.name for one in shown.rows}})),
         ran=tuple(_ran(results)),
+        change=_best_change(ours, systems, panels, suite.headline),
     )
+
+
+class _BoardReader(Reader):
+    """Reads what is in a folder of results, and the queries that anybody may publish."""
+
+    def texts(self, entry: Entry) -> QueryTexts | None:
+        """Return the texts of a user's own data, or those of a contract that allows to publish them."""
+        result = entry.result
+        if kept := super().texts(entry):
+            return kept
+        texts = published_texts(find_contract(result.dataset), result.query_ids)
+        if not texts:
+            return None
+        named = dict(zip(result.query_ids, texts, strict=True))
+        return QueryTexts(dataset=result.dataset, digests={}, texts=named, relevant={})
+
+
+def _best_change(ours: Results, systems: Sequence[BoardSystem], panels: Sequence[Panel], headline: str) -> Change | None:
+    """Return the change from bm25, or else from the second best system, to the best one; None if there are no two to compare.
+
+    The best of many systems is chosen by these very scores, so p is that of the panels, corrected for all pairs.
+    """
+    places = [at for at in range(len(systems)) if all(at in panel.compared for panel in panels)]
+    if len(places) < _FEWEST:
+        return None
+    names = [systems[at].label for at in places]
+    pair = places[0], places[names.index("bm25") if "bm25" in names[1:] else 1]
+    chosen = ours.select(systems=[systems[at].label for at in reversed(pair)])
+    found = compare_results(chosen, [{panel.id: headline for panel in panels}], _BoardReader())
+    tested = [
+        structs.replace(on, differences=[structs.replace(on.differences[0], corrected=panel.p_of(*pair))])
+        for on, panel in zip(found.comparison.datasets, panels, strict=True)
+    ]
+    corrected = found._replace(comparison=structs.replace(found.comparison, datasets=tested))
+    return report_of(corrected, _CHANGED).changes[0]
 
 
 def _ranks(ours: Results, systems: Sequence[BoardSystem], mean: Aggregate) -> Ranks | None:

@@ -4,8 +4,6 @@ The data are embedded as JSON, escaped so that no browser reads them as markup; 
 content security policy in the page's head allows this script and this style, by their digests, and nothing else.
 """
 
-import base64
-import hashlib
 import re
 from html import escape
 from importlib.resources import files
@@ -14,6 +12,8 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import visible
+from lexbench.report import web
+from lexbench.report.change.page import section as change_section
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.report.leaderboard.copies import main_grid
 
@@ -24,20 +24,17 @@ _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028"
 def html(board: Board) -> str:
     r"""Return the page; equal boards give equal text. Control characters of names and texts are shown, e.g. as \x1b."""
     board = msgspec.convert(_without_controls(msgspec.to_builtins(board)), Board)
-    style = _read("page.css")
     script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    )
     parts = {
-        "policy": policy,
-        "style": style,
+        "policy": web.policy(script),
+        "style": web.style(),
         "script": script,
-        "data": msgspec.json.encode(board).decode().translate(_INERT),
+        "data": msgspec.json.encode(_without_changes(board)).decode().translate(_INERT),
         "tables": "\n".join(map(_table, board.suites)),
+        "changes": "\n".join(_change(section, several=len(board.suites) > 1) for section in board.suites if section.change),
     }
     # One pass, so that inserted text is not searched for placeholders.
-    return re.sub(r"@(policy|style|script|data|tables)@", lambda name: parts[name[1]], _read("page.html"))
+    return re.sub(r"@(policy|style|script|data|tables|changes)@", lambda name: parts[name[1]], _read("page.html"))
 
 
 def _without_controls(value: Any) -> Any:
@@ -53,8 +50,18 @@ def _read(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _without_changes(board: Board) -> Board:
+    """Return the data for the script; changes are markup already."""
+    return msgspec.structs.replace(board, suites=tuple(msgspec.structs.replace(one, change=None) for one in board.suites))
+
+
+def _change(section: Section, *, several: bool) -> str:
+    """Return the best system against the baseline; of several suites each is folded."""
+    assert section.change is not None
+    shown = change_section(section.change, heading=False)
+    if not several:
+        return shown
+    return f"<details><summary>{web.text(f'{section.name}: {section.change.verdict}')}</summary>{shown}</details>"
 
 
 def _table(section: Section) -> str:
