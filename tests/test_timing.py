@@ -58,6 +58,20 @@ def bm25(fruit):
     return outcome.result
 
 
+@pytest.fixture
+def here(monkeypatch):
+    """Measure in this process, without the seconds that a fresh one needs for its imports."""
+
+    def run_task(task, _threads, advance=None):
+        if advance is None:  # the memory of imports, which is not asked about
+            Path(task.out, "facts.json").write_text("{}")
+        else:
+            measuring.measure(msgspec.structs.replace(task, core=None), advance)
+
+    monkeypatch.setattr("lexbench.timing.protocol.run_task", run_task)
+    monkeypatch.setattr(machine, "model_bytes", lambda: 0)  # it looks at all objects, and some of torch's warn
+
+
 def milliseconds(rows):
     """Return milliseconds as durations."""
     return (np.array(rows) * 1e6).astype(np.int64)
@@ -114,7 +128,7 @@ def test_memory_by_hand(tmp_path):
     assert machine.memory(tmp_path / "nowhere") == {}
 
 
-def test_a_timing_is_not_repeated(fruit, bm25, monkeypatch):
+def test_a_timing_is_not_repeated(fruit, bm25, here, monkeypatch):
     """The same command finds the timing; `again` makes a new one; each depth is a separate timing.
 
     If `again` is interrupted, the store still has the timing before.
@@ -304,7 +318,7 @@ def command_of(pid):
         return ""
 
 
-def test_systems_take_turns(fruit, tmp_path, monkeypatch):
+def test_systems_take_turns(fruit, here, tmp_path, monkeypatch):
     """Three processes of two systems are timed A B, B A, A B; a system that fails is left out of later rounds.
 
     The processes of a system are one timing, with the range of their rates.
@@ -361,7 +375,7 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
         assert timings[0]["folder"] == bm25.timings[0].folder
 
 
-def test_each_device_is_timed_itself(fruit):
+def test_each_device_is_timed_itself(fruit, here):
     """Systems that differ only in a device have one run, and a timing for each device."""
     pytest.importorskip("torch")
     systems = "lexmae_nano@impact", 'lexmae_nano(device="cpu")@impact'
@@ -373,7 +387,7 @@ def test_each_device_is_timed_itself(fruit):
     assert devices_of(system('lexmae_nano(device="cpu,cpu")@impact').retriever) == ["cpu,cpu"]
 
 
-def test_what_a_gpu_computes_is_timed_to_its_end(fruit, monkeypatch):
+def test_what_a_gpu_computes_is_timed_to_its_end(fruit, here, monkeypatch):
     """Each step waits for the GPU that it used; the timing names it, has its peak memory, and is compared within it only.
 
     The GPU is imitated: a call returns at once, and waiting for it takes 20 milliseconds.
@@ -384,14 +398,6 @@ def test_what_a_gpu_computes_is_timed_to_its_end(fruit, monkeypatch):
     for name, value in imitated.items():
         monkeypatch.setattr(devices, name, value)
 
-    def here(task, _threads, advance=None):
-        if advance is None:  # the memory of imports, which is not asked about
-            Path(task.out, "facts.json").write_text("{}")
-        else:
-            measuring.measure(msgspec.structs.replace(task, core=None), advance)
-
-    monkeypatch.setattr("lexbench.timing.protocol.run_task", here)
-    monkeypatch.setattr(machine, "model_bytes", lambda: 0)  # it looks at all objects, and some of torch's warn
     (outcome,) = timed(fruit, "bm25(k1=1.1)", offline=False)
     assert outcome.untimed is None
     (single,) = outcome.result.timings
