@@ -108,7 +108,7 @@ def summary_table(change: Change) -> Table:
     ]
     shares = [change.judged[change.baseline], change.judged[change.system]]
     if any(share is not None for share in shares):
-        rows.append((f"judged of the first {_JUDGED_AT}", *(number(share, ".0%") for share in shares), "", "", "", ""))
+        rows.append((f"judged of the first {_JUDGED_AT}", number(shares[0], ".0%"), number(shares[1], ".0%"), "", "", "", ""))
     for cost in change.costs:
         ratio = f"x {cost.ratio:,.3g}" + " ~" * bool(cost.aside) if cost.ratio else "~" * bool(cost.aside)
         rows.append((cost.what, number(cost.before, cost.form), number(cost.after, cost.form), ratio, "", "", ""))
