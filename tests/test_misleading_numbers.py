@@ -12,10 +12,9 @@ from test_public_api import commands
 from tiny import answer, ended, enter, write
 
 import lexbench
-from lexbench import compiling
+from lexbench import compiling, progress
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import randomisation
-from lexbench.cli import _progress
 from lexbench.results import Counts, Incomplete, write_results
 from lexbench.runner.systems import system
 from lexbench.storage import stopwatch
@@ -336,7 +335,7 @@ def test_no_clock_counts_compilation():
     time.sleep(0.05)
     compiling.end()
     assert compiling.clock() - begin < 0.02 < time.perf_counter() - wall
-    for module in (stopwatch, measuring, encoding_speed, _progress):
+    for module in (stopwatch, measuring, encoding_speed, progress):
         assert "clock()" in inspect.getsource(module)
 
 
