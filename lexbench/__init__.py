@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lexbench.analysis.list_similarity import ListComparison
     from lexbench.analysis.ranks import Ranks
     from lexbench.analysis.seen_in_training import SeenInTraining
+    from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
     from lexbench.answer import Answer
     from lexbench.api import (
@@ -118,10 +119,10 @@ __all__ = [
     "Accepted", "Answer", "Audit", "Collected", "Comparison", "Corpus", "Document", "Encoder", "EncoderSpeed", "Engine",
     "Executor", "Explanation", "Failure", "GateReport", "Hits", "Index", "Judge", "Judgements", "Kind", "Leaderboard",
     "LexbenchError", "ListComparison", "Measure", "MultiVectors", "Note", "Picture", "PoolTest", "Probe", "Progress",
-    "Query", "Ranks", "Report", "Reranker", "Result", "Results", "Retriever", "Searcher", "SeenInTraining", "Source",
-    "TimingSettings", "Transform", "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists", "dataset",
-    "datasets", "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure", "gate",
-    "gate_init", "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool",
+    "Query", "Ranks", "Report", "Reranker", "Rescoring", "Result", "Results", "Retriever", "Searcher", "SeenInTraining",
+    "Source", "TimingSettings", "Transform", "Verification", "audit", "audit_suite", "collect", "compare", "compare_lists",
+    "dataset", "datasets", "default_measures", "doctor", "encode", "explain", "export", "export_formats", "exposure",
+    "gate", "gate_init", "gate_update", "import_", "import_formats", "installed", "judge", "judge_page", "judge_pool",
     "keep_traceback", "kind_of", "leaderboard", "listed_kinds", "lists", "machine", "means", "measures", "model", "models",
     "per_query", "plan", "plot", "plugin", "probe", "ranks", "report", "result", "results", "run", "score", "speed",
     "store_check", "store_list", "store_pull", "store_push", "store_remove", "store_root", "suite", "suites", "summary",
@@ -131,8 +132,8 @@ __all__ = [
 _MODULES = (  # that have the public names, the lightest first
     "errors", "progress", "answer", "api", "types", "plugins", "results", "analysis.ranks", "analysis.compare.tables",
     "analysis.list_similarity", "analysis.judgements", "analysis.seen_in_training", "analysis.explain",
-    "analysis.verify.verdicts", "analysis.audit", "analysis.gate.gates", "report.change", "report.figures",
-    "report.leaderboard", "collecting.collect", "probing.answer", "analysis.encoder_speed",
+    "analysis.verify.verdicts", "analysis.verify.rescoring", "analysis.audit", "analysis.gate.gates", "report.change",
+    "report.figures", "report.leaderboard", "collecting.collect", "probing.answer", "analysis.encoder_speed",
 )  # fmt: skip
 _OTHERS = {"TimingSettings": ("timing.protocol", "Settings")}  # names that their module calls otherwise
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lexbench.analysis.list_similarity import ListComparison
     from lexbench.analysis.ranks import Ranks
     from lexbench.analysis.seen_in_training import SeenInTraining
+    from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
     from lexbench.answer import Facts, Tables
     from lexbench.collecting.collect import Collected
@@ -710,25 +711,34 @@ def verify(
     name: "str | Results",
     systems: Sequence[str] = (),
     *,
+    rescore: bool = False,
     split: str | None = None,
     columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
-) -> "Verification":
+) -> "Verification | Rescoring":
     """Compare measured scores with published ones.
 
     The results on *name*, a suite, a dataset or a folder, which are in the store or in the folder *results*, are compared with
     published scores of the same system, dataset and measure. If a mean is off, its run is scored again under rules that others
     have used by mistake, to find the cause.
 
+    With *rescore*, *name* is a folder of results. All of them are scored again, from the documents that they keep and the
+    judgements on this machine, without running a system.
+
     In Python, *name* may also be `Results`.
     """
     from lexbench.analysis.stored_results import chosen_systems, results_of_suite
     from lexbench.analysis.verify.published import published_scores
+    from lexbench.analysis.verify.rescoring import rescore as rescored
     from lexbench.analysis.verify.verdicts import verify as verify_results
     from lexbench.results import Results
 
+    if rescore:
+        if systems or results or not isinstance(name, str | Path):
+            raise CommandError("rescore takes a folder of results alone: all results in it are scored again")
+        return rescored(_existing(name))
     place = _store(store, progress)
     name = name if isinstance(name, Results) and not (split or columns) else _in_split(name, split, columns)
     found = name if isinstance(name, Results) else results_of_suite(name, place, _existing(results) if results else None)

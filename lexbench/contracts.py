@@ -227,6 +227,8 @@ def _contract(path: Path) -> Contract:
 
 def find_contract(dataset_id: str) -> Contract | None:
     """Return the contract of a dataset, or None."""
+    if all_contracts.cache_info().currsize:
+        return all_contracts().get(dataset_id)
     # Look in the file with the usual name first, e.g. `beir_nfcorpus_dev.toml`: reading all files takes much longer.
     path = toml_files("datasets").get(dataset_id.replace("/", "_").replace("-", "_"))
     contract = _contract(path) if path else None

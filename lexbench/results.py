@@ -16,6 +16,8 @@ from pathlib import Path
 from shlex import quote
 from statistics import stdev
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote as percent_encoded
+from urllib.parse import unquote
 
 import msgspec
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from lexbench.trec.runs import Run
 
 DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
+KEPT = 10  # documents per query whose ids a result keeps
 
 NoteKind = Literal[
     "bound",  # an upper bound: its weights were chosen on the tested queries
@@ -47,11 +50,13 @@ NoteKind = Literal[
     "run",  # what is odd about a run file
     "index",  # what is odd about what was indexed
     "model",  # what a model does with texts
+    "too good",  # a sign that it was made from the judgements
     "seen in training",  # a model was trained on the tested queries
     "approximate search",  # which share of the exact result an engine finds
     "data issue",  # a known issue of a collection
     "judged share",  # systems differ in how many of their documents were judged
     "power",  # which difference the tests find
+    "test",  # what the tests assume, and these differences do not have
     "result",  # a line of the tables that is computed from the result
 ]
 
@@ -153,6 +158,12 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
+STAGES = ("encode_query", "search", "e2e")
+SINGLE, OFFLINE = "single-stream-1t", "offline"  # scenarios; offline has the number of threads behind it
+LEAST_PASSES, MOST_PASSES = 5, 5000  # timed passes of a process
+MOST_WARM_UP = 5  # passes
+ONE_THREAD = 1.05  # the most CPU time per wall time that one thread can take, with rounding
+MOST_OVERHEAD = 0.05  # share of e2e's p50, without a flag
 UNRANKED = {  # flags that keep a timing out of rankings
     "noisy": "noisy timing",
     "workers": "timing with workers",
@@ -240,6 +251,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     means: dict[str, float]  # by measure, in ir-measures' notation
     query_ids: list[str]
     per_query: dict[str, list[float]]  # in the order of query_ids
+    top: list[str] = []  # the ids of the first KEPT documents, as `kept_text` writes them, in that order; [] if not kept
     counts: Counts
     lists: Lists | None = None  # None in older results
     ties: dict[str, Tie] = {}
@@ -291,6 +303,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if lists.constant > _MOST * queries and any(tie.lowest < tie.highest for tie in self.ties.values()):
             return f"in the lists of {lists.constant:,} of {queries:,} queries all scores are equal"
         return ""
+
+
+_UNSAFE = re.compile(r"[\s%\ud800-\udfff]")  # white space, the sign of an escape, and bytes that are no UTF-8
+
+
+def kept_text(ids: Iterable[str]) -> str:
+    """Return ids in one text, separated by spaces, with white space in them as in addresses: `a%20b`."""
+    return " ".join(_UNSAFE.sub(lambda found: percent_encoded(found[0], errors="surrogateescape"), one) for one in ids)
+
+
+def kept_ids(text: str) -> list[str]:
+    """Return the ids in a text that `kept_text` wrote."""
+    return [unquote(one, errors="surrogateescape") for one in text.split(" ")] if text else []
 
 
 class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -655,6 +680,9 @@ def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
                 )
 
 
+_SAME = 1e-9  # sums of doubles may differ in the last digits between processors
+
+
 def first_difference(one: Result, other: Result) -> str:
     """Return the first fact or query in which two results of one system differ, in words; "" if they agree."""
     facts = (("contract", one.contract, other.contract), ("data", one.digests, other.digests))
@@ -663,7 +691,7 @@ def first_difference(one: Result, other: Result) -> str:
             return f"they have different {what}"
     for measure in [name for name in one.per_query if name in other.per_query]:
         for query, value, second in zip(one.query_ids, one.per_query[measure], other.per_query[measure], strict=True):
-            if value != second:
+            if abs(value - second) > _SAME:
                 return f"{measure} of query {query} is {value:.4f} and {second:.4f}"
     return ""
 
@@ -687,14 +715,20 @@ def with_measures(newest: Result, older: Result) -> Result:
 def merged(by_person: Mapping[str, Results]) -> Results:
     """Return the results of several people, by their names, with who ran each.
 
-    A system whose results differ between people has a row per person, named "SYSTEM (PERSON)". Raises CannotStart if results on
-    one dataset are not comparable.
+    A system whose results differ between people, e.g. in settings, has a row per person, named "SYSTEM (PERSON)". Raises
+    CannotStart if results on one dataset are not comparable, or if one recipe has two different results on the same data.
     """
-    firsts: dict[tuple[str, str, str], Result] = {}  # by suite, system and dataset: the first person's
+    firsts: dict[tuple[str, str, str], tuple[str, Result]] = {}  # by suite, system and dataset: the first person's
     differing: set[tuple[str, str]] = set()  # suites and systems
-    for entry in (entry for results in by_person.values() for entry in results.entries):
+    for who, entry in ((who, entry) for who, results in by_person.items() for entry in results.entries):
         place = entry.suite, entry.result.system
-        if first_difference(firsts.setdefault((*place, entry.result.dataset), entry.result), entry.result):
+        whose, first = firsts.setdefault((*place, entry.result.dataset), (who, entry.result))
+        if difference := first_difference(first, entry.result):
+            if _contradict(first, entry.result):
+                raise CannotStart(
+                    f"{whose} and {who} have different results of {first.system} on {first.dataset}, from one recipe and the "
+                    f"same data: {difference}; run it again on both machines"
+                )
             differing.add(place)
     entries = []
     for who, results in by_person.items():
@@ -706,6 +740,35 @@ def merged(by_person: Mapping[str, Results]) -> Results:
     for suite in everyone.suites:
         everyone.select(suite=suite).check_comparable()
     return everyone
+
+
+_MOST_CHANGED, _MOST_MOVED = 0.25, 0.01  # share of the queries, and of a mean, that rounding may change with a model
+
+
+def _contradict(one: Result, other: Result) -> bool:
+    """Return whether two different results cannot both be of the recipe that both state, on the data that both state.
+
+    Models round differently on other processors, which can swap documents of nearly equal scores in some queries.
+    """
+    stated = (one.recipe, one.depth, one.digests, one.query_ids)
+    if not one.recipe or stated != (other.recipe, other.depth, other.digests, other.query_ids):
+        return False
+    if not _has_model(one.recipe):
+        return True
+    for measure in one.per_query.keys() & other.per_query.keys():
+        pairs = list(zip(one.per_query[measure], other.per_query[measure], strict=True))
+        changed = sum(abs(value - second) > _SAME for value, second in pairs)
+        if changed > _MOST_CHANGED * len(pairs) or abs(one.means[measure] - other.means[measure]) > _MOST_MOVED:
+            return True
+    return False
+
+
+def _has_model(recipe: Any) -> bool:
+    """Return whether a recipe has an encoder, a reranker, or another plug-in with files of its own."""
+    if isinstance(recipe, Mapping):
+        plugin = str(recipe.get("plugin", "")).rpartition(":")[2]
+        return plugin.startswith(("encoders/", "rerankers/")) or "identity" in recipe or any(map(_has_model, recipe.values()))
+    return isinstance(recipe, list) and any(map(_has_model, recipe))
 
 
 R = TypeVar("R")

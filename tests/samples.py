@@ -3,6 +3,7 @@
 import numpy as np
 
 from lexbench.results import Counts, Latency, Result, Timing
+from lexbench.storage.artifact_folder import digest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 from lexbench.types import Judgement
@@ -14,6 +15,7 @@ def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **fa
         "contract": f"{dataset}@1", "depth": 1000, "means": {"nDCG@10": float(np.mean(values))},
         "query_ids": [f"q{number:02}" for number in range(len(values))], "per_query": {"nDCG@10": list(map(float, values))},
         "counts": Counts(queries=len(values), documents=documents),
+        "digests": {"queries": "of the queries", "qrels": "of the judgements", "corpus": "of the corpus"},
     }  # fmt: skip
     return Result(system=system, dataset=dataset, **(given | facts))
 
@@ -21,16 +23,21 @@ def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **fa
 def encoded(k=0):
     """Make the recipe of an encoder of sparse vectors whose documents keep *k* terms (0: all)."""
     transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
-    settings = {"encoder": {"plugin": "encoders/sparse_mlm", "settings": {}}, "transforms": transforms}
-    return {"plugin": "retrievers/encoded", "settings": settings}
+    settings = {"encoder": {"plugin": "encoders/sparse_mlm", "version": 1, "settings": {}}, "transforms": transforms}
+    return {"plugin": "retrievers/encoded", "version": 2, "settings": settings}
 
 
 def timing(rate, **facts):
-    """Make a timing of single queries at this many QPS; *facts* add or replace fields."""
+    """Make a timing of single queries at this many QPS that the check of results accepts; *facts* add or replace fields."""
+    shares = {"encode_query": 0.5, "search": 0.5, "e2e": 1.0}  # of the duration
+    stages = {stage: Latency(p50=share / rate, mean=share / rate) for stage, share in shares.items()}
+    machine, flags = facts.get("machine", {}), facts.get("flags", ())
     given = {
         "scenario": "single-stream-1t", "k": 1000, "threads": 1, "exact": True, "queries": 2, "passes": 5, "warm_up": 1,
-        "stages": {"e2e": Latency(p50=1 / rate, mean=1 / rate)}, "qps": {"e2e": rate}, "cpu_per_wall": 1.0, "checked": True,
-        "fingerprint": "f",
+        "stages": stages, "first_pass": stages, "qps": {stage: rate / share for stage, share in shares.items()},
+        "overhead": 0.01, "cpu_per_wall": 1.0, "checked": "differs" not in flags, "taken": "2026-01-01T00:00:00+00:00",
+        "asked_seconds": 5 * facts.get("queries", 2) / rate, "fingerprint": digest(machine),
+        "notes": [f"why {flag}" for flag in flags],
     }  # fmt: skip
     return Timing(**(given | facts))
 

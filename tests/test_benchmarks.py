@@ -34,6 +34,7 @@ def ran(tmp_path, *words):
     "words",
     [
         ("significance.py", "--queries", "50", "--repeats", "1"),
+        ("significance.py", "--simulate", "5"),
         ("bm25.py", "--documents", "300", "--systems", "bm25"),
         ("scoring.py", "--queries", "5", "--depth", "10", "--repeats", "1", "--tools", "lexbench"),
     ],

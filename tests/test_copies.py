@@ -88,7 +88,7 @@ def test_markdown_and_csv():
 def result(system, value, who="anna", dataset="pydoc/test"):
     """Make a result with two queries, on a machine named after *who*."""
     measured = Measurement(versions={"lexbench": "0.2.0"}, machine={"processor": f"{who}'s CPU", "cores": "2"})
-    return samples.result(system, [value, value], dataset, digests={"qrels": "abc"}, measured=measured)
+    return samples.result(system, [value, value], dataset, measured=measured)
 
 
 @pytest.fixture

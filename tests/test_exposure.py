@@ -18,10 +18,12 @@ from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
 from lexbench.models.local_model import training_data
+from lexbench.notation import parse
 from lexbench.report import leaderboard
 from lexbench.results import Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to
+from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to, least_exposure
+from lexbench.runner.origin_checks import impossible_origin
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import System, system
 from lexbench.types import TrainingData
@@ -90,6 +92,18 @@ def test_every_public_model_of_the_catalogue_states_its_training_data():
         assert not (entry.training and name in UNDISCLOSED | UNRECORDED), name
         collections = [*entry.training.queries, *entry.training.texts] if entry.training else []
         assert all("/" not in collection or collection in all_contracts() for collection in collections), name
+
+
+@pytest.mark.parametrize("name", sorted(UNRECORDED))
+def test_unknown_training_data_are_shown_and_cannot_be_called_zero_shot(name):
+    """Of a model whose training data nobody has written down, a result says "unknown"; the claim "zero-shot" is a fault."""
+    expression = parse(catalog.model(name).run)
+    exposure = least_exposure(expression, contract_of("pydoc/test"))
+    assert (exposure.status, exposure.because) == ("unknown", [f"the catalogue does not say what {name} was trained on"])
+
+    claimed = samples.result(str(expression), exposure=Exposure(status="zero-shot"), recipe={"plugin": "x:retrievers/encoded"})
+    faults = list(impossible_origin(claimed, contract_of("pydoc/test")))
+    assert f"it says zero-shot, and by the catalogue it is unknown ({exposure.because[0]})" in faults
 
 
 EXPOSURES = """

@@ -25,8 +25,8 @@ def result(system, dataset="x/test", **more):
     """Make a result with four queries over a thousand documents."""
     mean = MEANS.get(system, 0.5)
     return samples.result(
-        system, [0.0, mean, mean, 2 * mean], dataset, 1000, means={"nDCG@10": mean, "R@10": 1.0},
-        per_query={"nDCG@10": [0.0, mean, mean, 2 * mean], "R@10": [1.0] * 4},
+        system, [0.0, mean, mean, 2 * mean], dataset, 1000, means={"nDCG@10": mean, "R@10": 0.75},
+        per_query={"nDCG@10": [0.0, mean, mean, 2 * mean], "R@10": [0.0, 1.0, 1.0, 1.0]},
         sizes={"index": SIZES.get(system, 50_000)}, **more,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import checkpoints
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.encoders.static_embedding import StaticEmbedding
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.runner.systems import describe, system
+from lexbench.timing import measuring, protocol
 from lexbench.types import Query
 
 TEMPLATE = {"query_prompt": "w1 {instruction} w2 ", "instruction": "search"}
@@ -293,3 +295,23 @@ def test_equal_texts_with_other_instructions_are_other_queries(tmp_path):
     (found,) = run(["bm25"], queries, tmp_path / "store")
     assert not [note for note in found.notes if "the text of another query" in note.text]
     assert replace(Dense("x", pooling="mean"), instructed_query=BEHIND).reads_instructions
+
+
+def test_a_system_is_timed_with_the_prompt_of_its_dataset(folder, tmp_path):
+    """The process that measures makes the system from its expression, and encodes queries as the run did."""
+    file = prompts_file(tmp_path / "prompts.toml", {"here": "weight of a term"})
+    settings = 'pooling="mean", query_length=32, document_length=32, query_prompt="{instruction} ", instruction="search"'
+    query = Query("q1", "neural", "term weight")
+    task = protocol.Task(
+        system=f'dense(model="{folder}", {settings}, prompts="{file}")',
+        dataset="here",
+        place=None,
+        queries=[query],
+        k=1,
+        threads=1,
+        single=True,
+        out="",
+    )
+    sent = msgspec.json.decode(msgspec.json.encode(task), type=protocol.Task)
+    assert sent.queries == [query]
+    assert measuring._retriever(sent).encoder.asked_prompt == "weight of a term "

@@ -17,14 +17,17 @@ from tiny import ended
 from lexbench import catalog, registry
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
+from lexbench.errors import CannotStart
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
 from lexbench.report.leaderboard import copies
-from lexbench.report.leaderboard.board import family, shareable
+from lexbench.report.leaderboard.board import family, shareable, systems_of
+from lexbench.report.leaderboard.markdown import markdown as as_markdown
+from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.panels import frontier, power_notes
 from lexbench.report.leaderboard.sections import board, published_systems, read_published
 from lexbench.report.run import brief_tables, tables
-from lexbench.results import Counts, Entry, Exposure, Results, SystemResults, Tie, file_name, load, write_results
+from lexbench.results import Counts, Entry, Exposure, Note, Results, SystemResults, Tie, file_name, load, merged, write_results
 from lexbench.suites import suite as suite_named
 from lexbench.table import escape
 
@@ -89,7 +92,8 @@ def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path):
     A noisy timing has ~, one of other documents has ≠.
     """
     flags = {"half": [], "long": ["noisy"], "third": ["noisy", "differs"]}
-    made = [samples.result(name, [value], documents=10, sizes={"index": 123_456}, timings=[samples.timing(99.96, flags=flag)])
+    made = [samples.result(name, [value], documents=10, sizes={"index": 123_456},
+                           timings=[samples.timing(99.96, flags=flag, queries=1)])
             for (name, flag), value in zip(flags.items(), (0.03125, 0.13474957, 1 / 3), strict=True)]  # fmt: skip
     write_results(made, "pydoc", tmp_path)
     read = leaderboard.read_board(tmp_path)
@@ -108,7 +112,9 @@ def test_terminal_markdown_page_and_latex_agree_to_the_last_digit(tmp_path):
 def test_speeds_of_another_machine_are_not_beside_the_others(tmp_path):
     """The column has the machine and k that most systems were timed with."""
     timings = {"a": ("f1", 1000), "b": ("f1", 1000), "c": ("f2", 1000), "d": ("f1", 10)}
-    made = [result(name, timings=[samples.timing(50, fingerprint=machine, k=k)]) for name, (machine, k) in timings.items()]
+    made = [
+        result(name, timings=[samples.timing(50, machine={"name": machine}, k=k)]) for name, (machine, k) in timings.items()
+    ]
 
     rows = table_rows(tmp_path, made)
     assert {name: cells[2] for name, cells in rows.items()} == {"a": "50.0", "b": "50.0", "c": "—", "d": "—"}
@@ -195,9 +201,9 @@ def test_p_is_never_below_the_smallest_p_of_the_resamples(tmp_path):
 
 
 def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
-    """Thirty systems with ties and missing queries have one line for each kind, and at most five lines in all."""
-    wide = {"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}
-    made = [samples.result(f"s{at:02}", [1.0, 0.0], ties=wide, counts=Counts(queries=2, missing=at % 2)) for at in range(30)]
+    """Thirty systems with ties and missing queries have one line for each kind, and at most six lines in all."""
+    facts = {"ties": {"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}, "exposure": Exposure(status="zero-shot")}
+    made = [samples.result(f"s{at:02}", [1.0, 0.0], counts=Counts(queries=2, missing=at % 2), **facts) for at in range(30)]
     write_results(made, "pydoc", tmp_path)
     lines = [line for line in markdown(tmp_path).splitlines() if line.startswith("- ")]
 
@@ -205,7 +211,7 @@ def test_notes_are_grouped_by_kind_with_the_worst_case(tmp_path):
         "- Queries without results score 0 in 15 of 30 results, at most 50.0% of the queries (s01 on pydoc/test)",
         "- Ties leave nDCG@10 open in 30 of 30 results, by at most .2000 (s00 on pydoc/test)",
     ]
-    assert len(lines) <= 5
+    assert len(lines) <= 6
 
 
 OWN = Path(__file__).parent / "data" / "bread"
@@ -347,3 +353,85 @@ def test_notes_of_a_table():
     assert "2 queries of the run have no judgements and do not count" in notes
     assert "3 documents with the query's own id were dropped" in notes
     assert "other orders of ties give nDCG@10 [0.4000, 0.6000]" in notes
+
+
+@pytest.mark.parametrize(
+    ("facts", "shared"),
+    [
+        ({}, True),
+        ({"timings": [samples.timing(110)]}, True),
+        ({"timings": [samples.timing(100_000)]}, False),
+        ({"timings": [samples.timing(100, flags=["cached"])]}, False),
+        ({"exposure": Exposure(status="unknown")}, False),
+        ({"sizes": {"index": 5, "model": 9}}, False),
+        ({"sizes": {"index": 6}}, False),
+    ],
+)
+def test_equal_systems_share_a_row_only_if_nothing_shown_differs(facts, shared):
+    """Equal scores are not enough: speed, exposure, and the bytes of index and model are in the same row."""
+    given = {"sizes": {"index": 5}, "timings": [samples.timing(100)]}
+    made = [samples.result("a", **given), samples.result("b", **(given | facts))]
+    assert [system.base for system in systems_of(Results(made))] == [None, 0 if shared else None]
+
+
+def test_the_board_tells_codes_apart():
+    """Code that is no release has its digest on the board. A system with results of two codes is named: it is two systems."""
+    edited = [LEXICAL | {"code": code} for code in ("aaaa", "bbbb")]
+    made = [samples.result("mine", dataset="pydoc/test", recipe=edited[0]), samples.result("bm25", recipe=LEXICAL)]
+    (section,) = board(Results(Entry(one, "pydoc") for one in made)).suites
+    assert "Code of the user, by its digest: mine (aaaa)" in section.notes
+
+    datasets = zip(("beir/nfcorpus/test", "beir/scifact/test"), edited, strict=True)
+    both = [samples.result("mine", [0.5, 0.5], dataset, recipe=recipe) for dataset, recipe in datasets]
+    (section,) = board(Results(Entry(one, "beir") for one in both)).suites
+    assert "Results of several versions of one code, which are several systems: mine; run them again" in section.notes
+
+
+def test_no_page_has_control_characters_of_names():
+    """Signs that turn text around or control a terminal are shown by their codes, in Markdown and in the page."""
+    hostile = "a\u202eb\x1b[31m\x07\x9b"
+    named = samples.result(hostile, notes=[Note("model", hostile)], expression=f'bm25(k1="{hostile}")')
+    shown = board(Results([Entry(named, "pydoc"), Entry(samples.result("bm25"), "pydoc")]))
+
+    for text in (html(shown), as_markdown(shown)):
+        assert not set(text) & {"\u202e", "\x1b", "\x07", "\x9b"}
+        assert "u202eb" in text
+
+
+# ---- two people's results of one recipe --------------------------------------------------------------------------------------
+
+LEXICAL = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 0.9}}
+NEURAL = {"plugin": "retrievers/encoded", "version": 2, "settings": {"encoder": {"plugin": "encoders/dense", "settings": {}}}}
+
+
+def of_two(made, values, others, **facts):
+    """Merge the results of Ann and Bo, of one system on the same data, with these values of queries."""
+    digests = {"queries": "q", "qrels": "j", "corpus": "c"}
+    ann = samples.result("one", values, recipe=made, digests=digests)
+    bo = samples.result("one", others, **({"recipe": made, "digests": digests} | facts))
+    return merged({"Ann": Results([ann]), "Bo": Results([bo])})
+
+
+def test_two_results_of_one_recipe_on_the_same_data_are_refused():
+    """The message names both people, the system and the first query that differs. Other last digits are no difference."""
+    with pytest.raises(CannotStart) as refused:
+        of_two(LEXICAL, [0.5, 0.5, 0.25], [0.5, 1.0, 0.25])
+    assert "Ann and Bo have different results of one on pydoc/test" in str(refused.value)
+    assert "nDCG@10 of query q01 is 0.5000 and 1.0000" in str(refused.value)
+
+    assert of_two(LEXICAL, [0.5, 0.5], [0.5, 0.5 + 1e-12]).systems == ["one"]
+
+
+def test_another_recipe_or_code_is_another_system():
+    """Two people's results of different settings, versions or code of a plug-in have a row each."""
+    for other in (LEXICAL | {"version": 1}, LEXICAL | {"code": "0123"}, LEXICAL | {"settings": {"k1": 2.0}}):
+        assert of_two(LEXICAL, [0.5, 0.5], [0.5, 1.0], recipe=other).systems == ["one (Ann)", "one (Bo)"]
+
+
+def test_a_model_may_round_differently_on_another_processor():
+    """A few queries may differ by a swap of documents; many, or a mean that is off by .01, cannot be of one model."""
+    values = [0.5] * 100
+    assert of_two(NEURAL, values, [0.49, *values[1:]]).systems == ["one (Ann)", "one (Bo)"]
+    for others in ([0.51] * 50 + [0.5] * 50, [1.0] * 3 + values[3:]):
+        with pytest.raises(CannotStart, match="Ann and Bo have different results of one"):
+            of_two(NEURAL, values, others)

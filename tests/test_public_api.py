@@ -185,8 +185,8 @@ def test_a_saved_container_is_read_back(tmp_path):
     """`save` and `results(folder)` are inverse, suite by suite."""
     found = Results(
         [
-            Entry(result("a", [0.5, 0.5], "mine/test", contract="none"), "mine"),
-            Entry(result("a", [0.5, 0.5], "other/test", contract="none")),
+            Entry(result("a", [0.5, 0.5], "mine/test", contract="none", digests={"qrels": "1"}), "mine"),
+            Entry(result("a", [0.5, 0.5], "other/test", contract="none", digests={"qrels": "2"})),
         ]
     )
     files = found.save(tmp_path)

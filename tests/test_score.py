@@ -3,12 +3,14 @@
 import bz2
 import gzip
 import lzma
+import random
 import time
 
 import fruit
 import numpy as np
 import pytest
 import pytrec_eval
+import samples
 import tiny
 from samples import texts_of
 from tiny import answer, ended
@@ -16,6 +18,7 @@ from tiny import answer, ended
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.slices import read_slices
 from lexbench.retrievers.run_file import RunFile
+from lexbench.runner.scoring import Judged, score_lists
 
 
 @pytest.fixture
@@ -163,3 +166,32 @@ def test_a_run_file_in_a_suite_is_read_in_either_precision(close):
 
     assert [double.read("x").scores.dtype, single.read("x").scores.dtype] == [np.float64, np.float32]
     assert double.file_identity("x") != single.file_identity("x")
+
+
+def judged_and_run(chance, filler=0, lost=0):
+    """Make judgements of 40 queries and a run of exactly their relevant documents, with more and with fewer documents."""
+    relevant = {f"q{at}": {f"d{at}-{number}": 1 for number in range(1 + at % 3)} for at in range(40)}
+    judgements = {query: {**graded, f"n{query}": 0} for query, graded in relevant.items()}
+    lists = {query: [*graded, *(f"x{number}" for number in range(filler))] for query, graded in relevant.items()}
+    for query in list(lists)[:lost]:
+        chance.shuffle(lists[query])
+    return samples.judged(**judgements), samples.ranked(**lists)
+
+
+@pytest.mark.parametrize(
+    ("filler", "lost", "signs"),
+    [
+        (0, 0, ["nDCG@10 is 1 for 40 of 40 queries", "all 79 documents in its lists are judged", "as long as the query has"]),
+        (5, 0, ["nDCG@10 is 1 for 40 of 40 queries"]),
+        (5, 40, []),
+    ],
+)
+def test_a_run_made_from_the_judgements_has_notes(filler, lost, signs):
+    """Perfect queries, only judged documents, and lists as long as the answers are noted; an ordinary run has no such note."""
+    qrels, run = judged_and_run(random.Random(1), filler, lost)
+    found = [
+        note.text for note in score_lists(run, "x", ["nDCG@10"], Judged(qrels, None, "q")).notes if note.kind == "too good"
+    ]
+
+    assert len(found) == len(signs)
+    assert all(sign in text for sign, text in zip(signs, found, strict=True))

@@ -14,7 +14,6 @@ import pytest
 import torch
 import transformers
 
-from lexbench.encoders.inference_free import InferenceFree
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.models.int8 import int8_works
@@ -284,5 +283,3 @@ def test_without_expansion_a_query_has_its_own_tokens_alone(tmp_path):
     assert set(summed.indices) <= set(np.nonzero(own)[1])
     with pytest.raises(CommandError, match="means are of no token; leave one out"):
         SparseMLM(str(folder), **settings, query_expansion=False, means=True)
-    with pytest.raises(CommandError, match="queries have no terms but their tokens"):
-        InferenceFree(str(folder), query_expansion=False)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from lexbench.analysis.compare.tables import no_worse
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.cautions import cautions, skewness
 from lexbench.analysis.significance.noninferiority import fewest_queries, lower_bound, noninferiority
 
 RESAMPLES = 10_000
@@ -35,7 +36,7 @@ def test_p_of_few_queries_is_exact():
 
 
 @pytest.mark.parametrize("values", [[], [0.1, np.nan]])
-@pytest.mark.parametrize("function", [randomisation.p_value, bootstrap.interval])
+@pytest.mark.parametrize("function", [randomisation.p_value, bootstrap.interval, bootstrap.difference_interval])
 def test_empty_and_infinite_values_are_refused(values, function):
     """No query, or a value that is not finite, is an error."""
     with pytest.raises(ValueError, match="at least one query, and finite values"):
@@ -76,11 +77,53 @@ def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
     assert 23 <= sum(p <= 0.05 for p in found) <= 77  # (1000 x .05 x .95)^(1/2) = 6.9
 
 
+def test_the_interval_of_a_difference_by_hand():
+    """With three queries there are 27 resamples: its half width is the 95 % quantile of their distances in standard errors."""
+    values = np.array([-0.1, 0.0, 0.4])
+    error = values.std() / np.sqrt(2)
+    drawn = np.array(list(itertools.product(values, repeat=3)))
+    errors = np.maximum(drawn.std(axis=1) / np.sqrt(2), 0.2 * error)
+    half = np.percentile(np.repeat(np.abs(drawn.mean(axis=1) - 0.1) / errors, 1000), 95) * error
+
+    assert bootstrap.difference_interval(values) == pytest.approx((0.1 - half, 0.1 + half), rel=0.02)
+    assert bootstrap.difference_interval(np.full(5, 0.25)) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize(("queries", "share"), [(47, 0.1), (113, 0.1), (113, 0.05), (297, 0.02)])
+def test_the_interval_of_a_difference_covers_the_mean_if_wins_are_rare(queries, share):
+    """A system wins .5 in a *share* of the queries, and loses a little elsewhere: exact, binomial; percentiles cover less."""
+    loss = -0.5 * share / (1 - share)
+    wins = np.arange(min(queries, 60))
+    samples = np.array([np.repeat([0.5, loss], [count, queries - count]) for count in wins])
+    chances = stats.binom.pmf(wins, queries, share)
+
+    def covers(intervals):
+        return chances[(intervals[:, 0] <= 0) & (intervals[:, 1] >= 0)].sum()
+
+    assert covers(bootstrap.difference_intervals(samples, resamples=2000)) >= 0.95
+    assert covers(bootstrap.intervals(samples)) < 0.95
+
+
+def test_cautions_name_few_queries_and_skewed_differences():
+    """Symmetric differences of 30 or more queries have none; the rate that is named falls with the number of queries."""
+    rng = np.random.default_rng(0)
+    rare = np.where(np.arange(115) < 6, 0.5, -0.03)
+
+    assert list(cautions("x", {"b": rng.normal(0, 0.2, 50)})) == []
+    (few,) = cautions("x", {"b": rng.normal(0, 0.2, 29)})
+    assert (few.kind, "x has 29 queries" in few.text) == ("test", True)
+    (skewed,) = cautions("x", {"b": rng.normal(0, 0.2, 115), "c": rare, "d": rare})
+    assert "x: differences are skewed (c and 1 more), and p assumes symmetric ones" in skewed.text
+    assert "up to 8 %" in skewed.text
+    assert skewness(np.array([0.0, 0.0, 1.0])) == pytest.approx(0.7071, abs=1e-4)  # by hand: 2 ** -0.5
+    assert skewness(np.full(4, 0.1)) == 0
+
+
 def test_a_macro_mean_has_the_interval_of_independent_datasets():
     """Its standard error is half the root of the summed squares of two datasets' errors, for any sizes."""
     rng = np.random.default_rng(11)
     large, small = rng.normal(0.5, 0.2, 2000), rng.normal(0.1, 0.3, 300)
-    low, high = bootstrap.macro_interval([large, small])
+    low, high = bootstrap.macro_difference_interval([large, small])
     error = np.sqrt(large.var() / 2000 + small.var() / 300) / 2
 
     assert (low + high) / 2 == pytest.approx((large.mean() + small.mean()) / 2, abs=0.05 * error)

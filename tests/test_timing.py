@@ -21,13 +21,14 @@ from lexbench import devices
 from lexbench.analysis.stored_results import stored_results
 from lexbench.errors import LexbenchError
 from lexbench.report.timings import qps_name, timing_tables
+from lexbench.results import SINGLE, STAGES
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.timing import machine, measuring
-from lexbench.timing.protocol import SINGLE, STAGES, Settings, sample
+from lexbench.timing.protocol import Settings, sample
 from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
 from lexbench.timing.timer import Timer, devices_of, differing
 from lexbench.trec.runs import Run

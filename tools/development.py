@@ -81,7 +81,7 @@ def tests_table(scores: Scores, systems: Sequence[str], baseline: str) -> Table:
         by_collection = list(differences(scores, system, baseline).values())
         weighted = np.concatenate([row / len(row) for row in by_collection])  # so that each collection counts the same
         mean = float(np.mean([row.mean() for row in by_collection]))
-        cells = [_cell(mean, bootstrap.macro_interval(by_collection), randomisation.p_value(weighted))]
+        cells = [_cell(mean, bootstrap.macro_difference_interval(by_collection), randomisation.p_value(weighted))]
         corrected = randomisation.holm([randomisation.p_value(row) for row in by_collection])
         cells += [_cell(row.mean(), bootstrap.interval(row), p) for row, p in zip(by_collection, corrected, strict=True)]
         rows.append((system, *cells))

@@ -3,7 +3,7 @@
 The key of an artifact is a digest of its key facts: those of the node, and the keys of its parts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeVar
@@ -217,10 +217,3 @@ def _without_references(facts: Any) -> Any:
     if isinstance(facts, list | tuple):
         return [_without_references(value) for value in facts]
     return "" if isinstance(facts, str) and REFERENCE.fullmatch(facts) else facts
-
-
-def walk(node: Node[Any]) -> Iterator[Node[Any]]:
-    """Yield *node* and everything that it is made from, parts first."""
-    for part in node.parts().values():
-        yield from walk(part)
-    yield node

@@ -16,6 +16,7 @@ from lexbench.cli._progress import shown
 @split_option
 @columns_option
 @results_option
+@click.option("--rescore", is_flag=True, help="Score a FOLDER of results again, from the documents that they keep.")
 @json_option
 def command(*, as_json: bool, **options: Any) -> None:
     """Verify results; the help is that of `lexbench.verify`."""

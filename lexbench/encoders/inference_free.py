@@ -48,8 +48,6 @@ class InferenceFree(SparseMLM):
             raise CommandError(
                 'inference_free(query_model=…): no model encodes queries; type sparse_mlm, or query_weights="FILE"'
             )
-        if not self.query_expansion:
-            raise CommandError("inference_free(query_expansion=False): queries have no terms but their tokens; leave it out")
         if self.means:
             raise CommandError("inference_free(means=True): no model encodes queries, so they have no means; type sparse_mlm")
 

@@ -11,15 +11,17 @@ the model that has seen most decides. The general text that language models are 
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from lexbench import catalog, plugins
+from lexbench import catalog, plugins, registry
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
 from lexbench.foreign import ForeignRetriever
-from lexbench.notation import Expression, Value, parse
+from lexbench.notation import Call, Expression, Value, parse
 from lexbench.results import EXPOSURES, Exposure
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.systems import System, named_systems, system, trained_members
@@ -65,7 +67,9 @@ def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
     """Return the exposure of a model of the catalogue according to its entry."""
     data = _stated_training(entry)
     if data is None:
-        return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
+        if entry.weights == "unneeded":
+            return Exposure(status=ZERO_SHOT)
+        return Exposure(status=UNKNOWN, because=[f"the catalogue does not say what {entry.name} was trained on"])
     return exposure_to(data, contract, entry.name)
 
 
@@ -84,6 +88,42 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
             raise
         return name or str(expression), [exposure_of_entry(entry, contract) for contract in contracts]
     return known.name, [exposure_of(known, contract) for contract in contracts]
+
+
+def least_exposure(expression: Expression, contract: Contract) -> Exposure | None:
+    """Return what the catalogue and the included weights say at least about the exposure of a system.
+
+    Nothing is fetched, and no folder of the user is read. None: nothing is known about any of its models.
+    """
+    parts = [part for part in map(_exposure_of_leaf, _heads(expression), repeat(contract)) if part]
+    return joint_exposure(parts) if parts else None
+
+
+def _heads(expression: Expression) -> Iterator[Call]:
+    """Yield the call of each encoder, reranker and retriever in a system that has no members."""
+    members = [value for value in expression.head.args if isinstance(value, Expression)]
+    for member in members:
+        yield from _heads(member)
+    if not members:
+        yield expression.head
+
+
+def _exposure_of_leaf(call: Call, contract: Contract) -> Exposure | None:
+    if call.name == "bm25":
+        learned = {"expansions", "term_weights"} & dict(call.kwargs).keys()
+        return None if learned or call.args else Exposure(status=ZERO_SHOT)
+    if call.name in registry.names("retrievers"):
+        plugin = registry.find(f"retrievers/{call.name}")
+        untold = plugin and (issubclass(plugin, ForeignRetriever) or call.name == "run_file")
+        return Exposure(status=UNKNOWN, because=[f"{call.name} does not state its training data"]) if untold else None
+    entry = catalog.model(call.name) if call.name in catalog.names() else catalogued_model(str(dict(call.kwargs).get("model")))
+    if entry is None:
+        return None
+    if entry.weights == "included" and not call.args and "model" not in dict(call.kwargs):
+        with suppress(LexbenchError):  # its weights are not here
+            named = dict(_catalogued_models(Expression(call)))
+            return _exposure_of_member(registry.create("encoders", catalog.expand(call)), contract, named)
+    return exposure_of_entry(entry, contract)
 
 
 def _all_names(collection: str) -> set[str]:

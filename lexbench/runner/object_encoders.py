@@ -240,8 +240,8 @@ def stated_similarity(item: Any) -> Stated | None:
             return Stated(similarity_of(stated, f"{name_of(item)}.{where}"), where)
     for name in _OTHER_NAMES:
         stated = getattr(item, name, None)
-        if callable(stated) and name == _SPACE:
-            stated = called(item, lambda _, ask=stated: ask(), [])  # type: ignore[misc]
+        if name == _SPACE and callable(stated):
+            stated = called(item, lambda _texts: item.default_space(), [])
         if isinstance(stated, str | Enum):
             return Stated(similarity_of(stated, f"{name_of(item)}.{name}"), name)
     computed = _computed_similarity(item)

@@ -263,8 +263,11 @@ def judgement_notes(dataset: Dataset, measures: Sequence[str]) -> list[Note]:
 
 
 def candidate_notes(system: System, dataset: Dataset, run: Run) -> list[Note]:
-    """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates."""
-    if not system.retriever.candidates:
+    """Return the recall of the candidates of a pipeline or a reranked retriever; *run* has exactly the candidates.
+
+    Continuous grades have no threshold that a recall could use.
+    """
+    if not system.retriever.candidates or dataset.qrels.continuous:
         return []
     recall = with_threshold(f"R@{system.retriever.candidates}", dataset.contract)
     mean = score_run(run, dataset.qrels, [recall]).means[recall]

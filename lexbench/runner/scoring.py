@@ -1,14 +1,16 @@
 """Scoring a run under a contract: from ranked lists to a result. `lexbench run`, `score` and `pool` use it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lexbench.contracts import JUDGED, MEASURES, Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
+from lexbench.datasets.digests import qrels_sha256
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
@@ -17,11 +19,11 @@ from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.plugins import Source
-from lexbench.results import Counts, Note, NoteKind, Result
+from lexbench.results import KEPT, Counts, Note, NoteKind, Result, kept_text
 from lexbench.runner.given import given_qrels
 from lexbench.runner.list_faults import list_facts
 from lexbench.trec.ids import bytes_of, text_of
-from lexbench.trec.judged_run import without_grade
+from lexbench.trec.judged_run import join, without_grade
 from lexbench.trec.qrels import Qrels, judge_notes, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, without_self_matches
 
@@ -91,7 +93,8 @@ def score_lists(
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision, tokens=tokens)
-    return msgspec.structs.replace(result, notes=[*judged.notes, *result.notes, *unknown_documents(run, judged.source)])
+    notes = [*judged.notes, *result.notes, *unknown_documents(run, judged.source)]
+    return msgspec.structs.replace(result, notes=notes, digests={"qrels": qrels_sha256(judged.qrels.judgements())})
 
 
 def score_ranked(  # noqa: PLR0913 - what decides a result
@@ -129,6 +132,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
         means=scores.means,
         query_ids=list(scores.query_ids),
         per_query={name: values.tolist() for name, values in scores.values.items()},
+        top=_top(lists, scores.query_ids),
         counts=msgspec.structs.replace(counts, self_matches=others.dropped, excluded=kept.dropped),
         lists=list_facts(lists, qrels),
         ties=tie_report(lists, qrels, named),
@@ -141,8 +145,17 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
             *unstated_thresholds(qrels, named, stamps["contract"]),
             *_unjudged(run, qrels),
             *_short_lists(named, min(deepest, limit)),
+            *too_good(lists, qrels, scores.values),
         ],
     )
+
+
+def _top(lists: Run, query_ids: Sequence[str]) -> list[str]:
+    """Return the first documents of each query, as results keep them; "" for a query without any."""
+    starts = dict(zip(lists.query_ids, lists.offsets[:-1].tolist(), strict=True))
+    stops = dict(zip(lists.query_ids, lists.offsets[1:].tolist(), strict=True))
+    spans = [(starts.get(query, 0), min(stops.get(query, 0), starts.get(query, 0) + KEPT)) for query in query_ids]
+    return [kept_text(map(text_of, lists.table[lists.docs[start:stop]].tolist())) for start, stop in spans]
 
 
 def fitting_defaults(measures: Sequence[str], qrels: Qrels) -> tuple[str, ...]:
@@ -235,6 +248,29 @@ def _short_lists(named: Sequence[str], deepest: int) -> list[Note]:
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
     line = f"the longest list has {deepest} document{'s' * (deepest != 1)}, and {', '.join(deeper)} would look at more"
     return [Note("short lists", line)] if deeper else []
+
+
+_ENOUGH = 20  # queries, from which on a coincidence is unlikely
+_PERFECT = 0.95  # share of the queries
+
+
+def too_good(lists: Run, qrels: Qrels, values: Mapping[str, NDArray[np.float64]]) -> Iterator[Note]:
+    """Yield a note for each sign that *lists* were made from the judgements; *values* are those of queries, by measure."""
+    judged, best = join(lists, qrels), np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
+    relevant = judged.relevant(1)
+    if len(qrels.query_ids) < _ENOUGH:
+        return
+    graded = next((name for name in values if name.startswith("nDCG")), None)
+    answerable = int(np.count_nonzero(best > 0))
+    perfect = int(np.count_nonzero(values[graded][best > 0] >= 1)) if graded else 0
+    if perfect and perfect >= _PERFECT * answerable:
+        yield Note("too good", f"{graded} is 1 for {perfect} of {answerable} queries that have a relevant document")
+    returned = int(judged.retrieved.sum())
+    incomplete = np.diff(qrels.offsets).min() < len(np.unique(lists.docs))
+    if returned and len(judged.entry) == returned and incomplete:
+        yield Note("too good", f"all {returned:,} documents in its lists are judged for their query")
+    if returned and np.array_equal(judged.retrieved, relevant) and len(np.unique(relevant)) > 1:
+        yield Note("too good", "each of its lists is as long as the query has relevant documents")
 
 
 def noted(kind: NoteKind, lines: Iterable[str]) -> tuple[Note, ...]:

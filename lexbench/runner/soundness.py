@@ -1,7 +1,8 @@
 """Whether results can be believed: the one check of every command that reads results of files or of the store.
 
-A result must agree with itself (`contradictions`) and with the contract of its dataset (`violations`). Results that are shown
-together must have the same queries, judgements, corpus and rules (`results.check_comparable`).
+A result must agree with itself (`contradictions`), with the contract of its dataset (`violations`), with its own system
+(`runner.origin_checks`), and with the judgements of its dataset, where they are on this machine (`runner.value_checks`).
+Results that are shown together must have the same queries, judgements, corpus and rules (`results.check_comparable`).
 """
 
 import re
@@ -13,18 +14,26 @@ from statistics import fmean
 
 from msgspec.structs import astuple
 
-from lexbench.contracts import find_contract
+from lexbench.contracts import Contract, find_contract
+from lexbench.datasets.dataset import check as check_contract
+from lexbench.datasets.dataset import judgement_facts
 from lexbench.datasets.digests import query_ids_sha256
+from lexbench.datasets.location import find_source, is_here
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, with_meaning
 from lexbench.measures import parse_native
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Measure
 from lexbench.results import Entry, Result, Results, Seeds, SystemResults, file_name, files_of, load, load_any, texts_reader
+from lexbench.runner.origin_checks import contradictory_origin, impossible_origin, is_elsewhere
+from lexbench.runner.timing_checks import impossible_timing
+from lexbench.runner.value_checks import impossible_values, unattainable_values
 from lexbench.synonyms import nearest
+from lexbench.trec.qrels import Qrels
 
 _ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 _SHOWN_DIGITS = 16  # of a digest, in a message
 _FEWEST_SEEDS = 2
+_DIGESTED = {"queries": "queries", "qrels": "judgements", "corpus": "corpus"}
 
 # ---- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -34,7 +43,8 @@ def read_folder(folder: Path) -> Results:
 
     Raises CannotStart if there are none or they are not comparable, and InvalidFile for a faulty file.
     """
-    files = [read_file(path) for path in files_of(folder)]
+    judged: dict[str, Qrels | None] = {}
+    files = [read_file(path, judged) for path in files_of(folder)]
     if not files:
         again = f"lexbench run suite pydoc --results {quote(str(folder))}"
         error = CannotStart(f"no result files in {folder / 'results'}; write some: {again}")
@@ -49,8 +59,11 @@ def read_folder(folder: Path) -> Results:
     return found
 
 
-def read_file(path: Path) -> SystemResults:
-    """Return a file of a folder of results. Raises InvalidFile if it contradicts itself, its path or a contract."""
+def read_file(path: Path, judged: dict[str, Qrels | None] | None = None) -> SystemResults:
+    """Return a file of a folder of results. Raises InvalidFile if it contradicts itself, its path or a contract.
+
+    *judged* keeps the judgements of datasets that were read for other files.
+    """
     entry = load(path, SystemResults)
     name = file_name(entry.system)
     if (path.parent.name, path.stem) != (entry.suite, name):
@@ -61,7 +74,7 @@ def read_file(path: Path) -> SystemResults:
     for result in entry.results:
         if result.system != entry.system:
             raise InvalidFile(f"{path}: it has a result of {result.system} among those of {entry.system}")
-        check(result, path, suite=entry.suite)
+        check(result, path, suite=entry.suite, judged=judged)
     return entry
 
 
@@ -81,14 +94,47 @@ def read_results(path: Path) -> list[Result]:
     return found
 
 
-def check(result: Result, path: Path | None = None, suite: str = "") -> None:
+def check(result: Result, path: Path | None = None, suite: str = "", judged: dict[str, Qrels | None] | None = None) -> None:
     """Raise InvalidFile if a result of the file *path*, or CannotStart if one of the store, cannot be believed.
 
     A result of a *suite* must have the digests of its data, and no folder with the name of a dataset can take its place.
     """
-    for fault in (*contradictions(result), *violations(result, published=bool(suite))):
+    for fault in _faults(result, {} if judged is None else judged, published=bool(suite)):
         line = refusal(result, fault, suite)
         raise InvalidFile(f"{path}: {line}") if path else CannotStart(line)
+
+
+def _faults(result: Result, judged: dict[str, Qrels | None], *, published: bool) -> Iterator[str]:
+    """Yield everything that is wrong with a result of a file, what is quickly seen first."""
+    yield from contradictions(result)
+    yield from violations(result, published=published)
+    for timing in result.timings:
+        yield from impossible_timing(result, timing)
+        if is_elsewhere(result.recipe) and "elsewhere" not in timing.flags:
+            yield f"its timing {timing.scenario}: another program or server answers, which its flags do not say"
+    contract = find_contract(result.dataset)
+    if published:  # else it may be compared because an older version of lexbench made it
+        yield from impossible_origin(result, contract)
+    if contract and result.contract == contract.stamp:
+        if contract.id not in judged:
+            judged[contract.id] = _judgements_here(contract)
+        if qrels := judged[contract.id]:
+            yield from unattainable_values(result, qrels)
+
+
+def _judgements_here(contract: Contract) -> Qrels | None:
+    """Return the judgements of a dataset if they are on this machine and those of its contract, else None."""
+    try:
+        return judgements_of(contract) if is_here(contract) else None
+    except LexbenchError:
+        return None
+
+
+def judgements_of(contract: Contract) -> Qrels:
+    """Return the judgements of a dataset, without its queries. Raises MissingData or ContractMismatch."""
+    judged = tuple(dict.fromkeys(find_source(contract).judgements()))
+    check_contract(contract, judgement_facts(judged))
+    return Qrels.from_judgements(judged)
 
 
 def refusal(result: Result, fault: str, suite: str = "") -> str:
@@ -116,7 +162,6 @@ def contradictions(result: Result) -> Iterator[str]:
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
         f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "
         'weights="oracle"': bound not in (None, result.bound),
-        "it has a timing without positive QPS": any(rate <= 0 for timing in result.timings for rate in timing.qps.values()),
     }
     yield from (fault for fault, holds in impossible.items() if holds)
     for measure in result.per_query.keys() | result.ties.keys() | result.incomplete.keys() | result.other_precision.keys():
@@ -132,6 +177,8 @@ def contradictions(result: Result) -> Iterator[str]:
             yield from _faults_of_measure(result, measure, mean, values)
     if result.seeds:
         yield from _faults_of_seeds(result, result.seeds)
+    yield from impossible_values(result)
+    yield from contradictory_origin(result)
 
 
 def _has_oracle(result: Result) -> bool | None:
@@ -204,6 +251,12 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
     A *published* result must have the digests of its queries and judgements, and the shipped contract if there is one.
     """
     contract = find_contract(result.dataset)
+    needed = ["qrels"] if published else []
+    if published and result.contract != "none":  # of judgements alone
+        needed += ["queries"] if result.recipe.get("plugin") == "retrievers/run_file" else ["queries", "corpus"]
+    if missing := [name for name in needed if not result.digests.get(name)]:
+        yield f"it has no SHA-256 of the {_DIGESTED[missing[0]]}, so nobody can tell on which data it was made"
+        return
     if contract is None or (not published and result.contract in ("none", f"{result.dataset}@0")):
         return
     if result.contract != contract.stamp:
@@ -216,8 +269,6 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
         "SHA-256 of the queries": (expected.queries_sha256, digests.get("queries")),
         "SHA-256 of the judgements": (expected.qrels_sha256, digests.get("qrels")),
     }
-    if published and (missing := [name for name, (known, own) in facts.items() if known is not None and own is None]):
-        yield f"it has no {missing[0]}"
     facts |= {
         "SHA-256 of the corpus": (expected.corpus_sha256, digests.get("corpus")),
         "number of documents": (expected.documents, counts.documents),

@@ -76,6 +76,16 @@ def recoded(before: Any, after: Any) -> Iterator[str]:
             yield from recoded(one, other)
 
 
+def codes(facts: Any) -> Iterator[str]:
+    """Yield the digests of code in key facts: those of code that is not part of a released lexbench."""
+    if isinstance(facts, Mapping):
+        yield from (str(value) for name, value in facts.items() if name == CODE)
+        facts = list(facts.values())
+    if isinstance(facts, list | tuple):
+        for value in facts:
+            yield from codes(value)
+
+
 def without_code(facts: Any) -> Any:
     """Return key facts without digests of code."""
     if isinstance(facts, Mapping):

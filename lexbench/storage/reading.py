@@ -11,7 +11,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
@@ -125,8 +125,13 @@ def utf8(text: str) -> bytes:
 def read_toml(path: Path, model: type[Table]) -> Table:
     """Read a TOML file as *model*. Raises InvalidFile with the file and the place, e.g. `$.datasets[1].exclude_self`."""
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=model)
+        return cast("Table", _decoded(path.read_bytes(), model))
     except (msgspec.DecodeError, ValueError) as error:  # tomllib raises ValueError
         raise InvalidFile(f"{path}: {error}") from None
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None
+
+
+@lru_cache(maxsize=1024)  # commands that check many results read the files of the catalogue many times
+def _decoded(content: bytes, model: type[Any]) -> Any:
+    return msgspec.toml.decode(content, type=model)

@@ -29,6 +29,7 @@ from lexbench.errors import LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
+from lexbench.results import LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, STAGES
 from lexbench.runner import systems
 from lexbench.storage import atomic
 from lexbench.storage.drafting import joined
@@ -110,7 +111,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     # The same loop without encoding and searching takes the time of the loop itself: the harness's overhead.
     by_number = dict(enumerate(answers))
     idle_work = TimedCalls(lambda number: number, lambda number, _k: by_number[number], range(len(answers)), work.k)
-    idle = [run_pass(idle_work, order_of(number, len(inputs))) for number in range(protocol.LEAST_PASSES)]
+    idle = [run_pass(idle_work, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
     circumstances = dict(_circumstances(retriever, own=own is not None))
@@ -226,7 +227,7 @@ def _inputs(
 def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
     """Return the durations (passes, inputs) by stage."""
     stacked = np.stack([item.durations for item in passes], axis=1)
-    return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(protocol.STAGES, stacked, strict=True)}
+    return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(STAGES, stacked, strict=True)}
 
 
 # ---- the timed loops: between two readings of the clock there is only the call that is timed -------------------------------
@@ -272,7 +273,7 @@ def run_pass(work: TimedCalls, order: NDArray[np.int64]) -> Pass:
         times[number] = (begin, between, end)
         answers[number] = hits
     wall, cpu = clock() - wall, time.process_time_ns() - cpu
-    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(protocol.STAGES)).T
+    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(STAGES)).T
     return Pass(np.stack([betweens - begins, ends - betweens, ends - begins]), answers, cpu, wall)
 
 
@@ -298,7 +299,7 @@ def first_answer(work: TimedCalls, others: Sequence[Any]) -> tuple[Sequence[Any]
 def warm_up(work: TimedCalls, report_pass: Callable[[], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, at most five times."""
     passes: list[Pass] = []
-    while len(passes) < protocol.MOST_WARM_UP:
+    while len(passes) < MOST_WARM_UP:
         passes.append(run_pass(work, order_of(len(passes), len(work.inputs))))
         passes[-1].hits.clear()
         report_pass()
@@ -332,7 +333,7 @@ def timed_passes(work: TimedCalls, first: int, on_pass: Callable[[Pass], None], 
     gc.disable()
     try:
         wall = 0
-        while len(passes) < protocol.LEAST_PASSES or (len(passes) < protocol.MOST_PASSES and wall < seconds * 1e9):
+        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and wall < seconds * 1e9):
             order = order_of(first + len(passes), len(work.inputs))
             passes.append(run_pass(work, order))
             on_pass(passes[-1])  # it may keep the hits

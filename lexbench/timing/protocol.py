@@ -15,20 +15,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from lexbench.errors import LexbenchError
+from lexbench.results import OFFLINE, SINGLE
 from lexbench.storage import atomic
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Query
 
 VERSION = 8  # raise it when the way of measuring, or what is stored, changes
-STAGES = ("encode_query", "search", "e2e")
-LEAST_PASSES = 5  # timed passes
-MOST_PASSES = 5000
-MOST_WARM_UP = 5  # passes
 STEADY = 0.02  # the warm-up ends when the medians of two passes in a row differ by less
 FEW = 8  # unseen queries that are asked twice before the next ones
 SEED = 42  # of the order of queries
-ONE_THREAD = 1.05  # the most CPU time per wall time that one thread can take, with rounding
-SINGLE, OFFLINE = "single-stream-1t", "offline"
 DURATIONS_FILE, FACTS_FILE = "durations.safetensors", "facts.json"  # written by the measuring process
 DONE_LINE = "pass done"  # the measuring process prints this line after each pass
 _THREAD_VARIABLES = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "RAYON", "NUMBA")  # each with _NUM_THREADS

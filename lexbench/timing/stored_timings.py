@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from lexbench.results import Latency, Results, Timing
+from lexbench.results import MOST_OVERHEAD, ONE_THREAD, SINGLE, STAGES, Latency, Results, Timing
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.node import Stored
 from lexbench.storage.store import Store, finished_files
-from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, VERSION, Facts
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, VERSION, Facts
 from lexbench.types import Hits
 
 _NS = 1e9
@@ -55,7 +55,6 @@ def unsteady(durations: Durations) -> str | None:
 
 
 CONDITIONS_FILE = "conditions.json"
-_MOST_OVERHEAD = 0.05
 _REMEMBERED = 2.0  # times as long; the processor's caches alone make less of a difference
 
 
@@ -136,7 +135,7 @@ def _flags(
         yield "cached", f"it remembers answers: queries that it has not seen take {again:,.1f} times as long as the second time"
     if not again:
         yield "repeated", "it takes no other queries than these, so it was warmed up by them"
-    if overhead is not None and overhead > _MOST_OVERHEAD:
+    if overhead is not None and overhead > MOST_OVERHEAD:
         yield "overhead", f"{overhead:.0%} of its p50 is the harness's own"
 
 

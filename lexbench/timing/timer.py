@@ -24,7 +24,7 @@ from lexbench.errors import CannotStart
 from lexbench.executors import written
 from lexbench.plugins import Executor, has
 from lexbench.registry import replace_plugins
-from lexbench.results import Timing
+from lexbench.results import SINGLE, Timing
 from lexbench.runner.jobs import Outcome, failure
 from lexbench.runner.plan import Job
 from lexbench.runner.search import SystemRun, own_positions
@@ -105,7 +105,7 @@ class Timer:
         run, depths = outcome.run, self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
         deepest = run.depth + run.data.drops_self_matches  # with self-matches, one document more is asked for
         for k, (scenario, threads) in product(depths, protocol.scenarios(self.settings).items()):
-            single = scenario == protocol.SINGLE and outcome.job.system.expression is not None
+            single = scenario == SINGLE and outcome.job.system.expression is not None
             count = self.settings.processes if single else 1
             asked = _Asked(
                 outcome.job, run, self.settings, scenario, threads, deepest if k is None else k, count, graph.executor
@@ -184,7 +184,7 @@ class TimedRun(Node[None]):
         asked, run, folder, corpus = self.asked, self.asked.run, draft.folder, parts["corpus"]
         named, retriever, queries, data = asked.job.system, run.system.retriever, asked.queries, run.data
         # The last core, because the operating system works mostly on the first. Not every operating system can pin processes.
-        single = asked.scenario == protocol.SINGLE
+        single = asked.scenario == SINGLE
         core = cores()[-1] if single and hasattr(os, "sched_setaffinity") else None
         task = protocol.Task(
             system=named.expression or "",

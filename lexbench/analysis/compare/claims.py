@@ -9,6 +9,7 @@ by which people score differently are tried, one and then two at a time.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from itertools import product
 from string import ascii_uppercase
 from typing import NamedTuple
@@ -116,15 +117,16 @@ def check_claims(texts: Sequence[str], runs: GivenRuns, compared: Results, run_o
     which one was not measured.
     """
     values, orders = [], []
+    system_of = cache(partial(_system, runs=runs, compared=compared, run_of=run_of))
     for text in texts:
         if found := _ORDER.fullmatch(text.strip()):
-            one, other = (_system(found[name], runs, compared, run_of) for name in ("one", "other"))
+            one, other = (system_of(found[name]) for name in ("one", "other"))
             for result in compared.select(systems={one.label, other.label}, where=lambda result: bool(result.unmeasured)):
                 raise CannotStart(f"{text!r} cannot be checked: {result.system} was not measured: {result.unmeasured}")
             better, worse = (one, other) if found["sign"] == ">" else (other, one)
             orders.append(_order(text, better, worse, runs.measure(found["measure"]), runs))
         elif found := _VALUE.fullmatch(text.strip()):
-            system, measure = _system(found["system"], runs, compared, run_of), runs.measure(found["measure"])
+            system, measure = system_of(found["system"]), runs.measure(found["measure"])
             values.append(_value(text, system, measure, found["value"], runs, percent=bool(found["percent"])))
         else:
             raise CommandError(f"{text!r} is no claim; {_HOW}")

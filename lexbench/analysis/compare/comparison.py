@@ -26,6 +26,7 @@ from lexbench.analysis.compare.tables import (
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.cautions import cautions
 from lexbench.analysis.significance.noninferiority import noninferiority
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
@@ -178,11 +179,23 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
             for one in on.differences
             if _is_worse(one)
         ],
-        notes=[*notes, *_notes(compared, asked[0])],
+        notes=[*notes, *_cautions(compared, asked[0]), *_notes(compared, asked[0])],
         slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
     return Compared(comparison, pairs, reader)
+
+
+def _cautions(compared: Results, measures: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the tests of systems, by the measure of each dataset, assume and their differences do not have."""
+    for dataset, measure in measures.items():
+        first, *others = compared.values(dataset, measure)
+        differences = {
+            name: row - first
+            for name, row in zip(compared.systems[1:], others, strict=True)
+            if not compared.one(name, dataset).unmeasured
+        }
+        yield from (note.text for note in cautions(dataset, differences))
 
 
 def _selected(
@@ -271,7 +284,7 @@ def _difference(
     return Difference(
         system=result.system,
         difference=float(differences.mean()),
-        interval=bootstrap.interval(differences, level=level),
+        interval=bootstrap.difference_interval(differences, level=level),
         p=p,
         corrected=p,
         wins=int((differences > 0).sum()),
@@ -331,7 +344,7 @@ def _means(
                 MeanDifference(
                     system=system,
                     difference=float(np.average([(one[at] - one[0]).mean() for one in members], weights=aggregate.weights)),
-                    interval=bootstrap.macro_interval([one[at] - one[0] for one in members], aggregate.weights),
+                    interval=bootstrap.macro_difference_interval([one[at] - one[0] for one in members], aggregate.weights),
                 )
                 for at, system in enumerate(systems[1:], start=1)
                 if system not in unmeasured

@@ -58,7 +58,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     difference: float
-    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
+    interval: tuple[float, float]  # 95 %, bootstrap-t over queries
     p: float  # two-sided paired randomisation test
     corrected: float  # p by Holm over all tests of the comparison
     wins: int  # queries on which the system is better
@@ -236,7 +236,7 @@ def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]
     """Yield a table per system with a row for each slice."""
     for system in [score.system for score in comparison.slices[0].scores[1:]] if comparison.slices else ():
         rows = [_row_of(on, system, len(_PAIRED), on.slice, str(on.queries)) for on in comparison.slices]
-        family = sum(len(on.differences) for on in comparison.slices)
+        family = sum(len(on.differences) for on in comparison.slices if on.measure == comparison.slices[0].measure)
         note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
@@ -301,7 +301,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     within = " by one measure" if len(comparison.datasets) > _datasets(comparison) else ""
     yield (
         f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
-        f"{family} comparison{'s' * (family > 1)}{within}; 95 %: paired bootstrap over queries, not corrected"
+        f"{family} comparison{'s' * (family > 1)}{within}; 95 %: bootstrap-t over queries, not corrected"
     )
     if any(one.detectable is not None for on in comparison.datasets for one in on.differences):
         yield "finds: the smallest difference that this one test, with its queries, finds four times in five"

@@ -26,7 +26,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
 from lexbench.progress import Progress
-from lexbench.results import QueryTexts, Result, Timing
+from lexbench.results import SINGLE, QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
 from lexbench.runner.query_texts import query_texts, relevant_ranks
@@ -34,7 +34,7 @@ from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
-from lexbench.timing.protocol import SINGLE, Settings
+from lexbench.timing.protocol import Settings
 from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
@@ -55,7 +55,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     queries: int
     before: float  # mean of the baseline
     after: float
-    interval: tuple[float, float]  # 95 % of the difference, paired bootstrap over queries
+    interval: tuple[float, float]  # 95 % of the difference, bootstrap-t over queries
     margin: float
     p: float  # one-sided: that the system is not worse; 1 if no query differs
     level: float  # p must be at most this to fail
@@ -102,7 +102,7 @@ def judge(
         queries=len(before),
         before=float(before.mean()),
         after=float(after.mean()),
-        interval=bootstrap.interval(differences),
+        interval=bootstrap.difference_interval(differences),
         margin=margin,
         p=p,
         level=level,

@@ -1,7 +1,10 @@
-"""Bootstrap percentile intervals for means over queries (Efron and Tibshirani 1993, chapter 13).
+"""Bootstrap intervals for means over queries and for differences of means.
 
 A resample draws as many queries as there are, with replacement. The intervals are about other queries of the same kind; they
-say nothing about other documents or judgements.
+say nothing about other documents or judgements. Means have percentile intervals (Efron and Tibshirani 1993, chapter 13).
+Differences have symmetric bootstrap-t intervals (Hall, JRSS B 50, 1988). Both end in the mean plus or minus its standard error
+times a number, and the number comes from the resamples: how many of their own standard errors they are off. If a system wins
+rarely, many resamples lack its wins, and percentiles are too narrow: see `benchmarks/significance.py --simulate`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,7 @@ from lexbench.analysis.significance.randomisation import RESAMPLES, SEED, finite
 
 _BLOCK = 1 << 20  # draws at a time: 8 MB
 _COUNTED = 4  # from this many systems on, counting the draws once for all is faster
+_LEAST_ERROR = 0.2  # of a resample, as a share of the sample's: one of equal queries has none, and would be infinitely far off
 
 
 def interval(values: NDArray[np.float64], *, level: float = 0.95) -> tuple[float, float]:
@@ -26,10 +30,54 @@ def intervals(values: NDArray[np.float64], *, level: float = 0.95) -> NDArray[np
     return _percentiles(means(values), level).T
 
 
-def macro_interval(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of the means of *values*, one array (queries,) per dataset."""
-    low, high = _percentiles(macro_means([row[np.newaxis] for row in values], weights), 0.95)[:, 0]
+def difference_interval(differences: NDArray[np.float64], *, level: float = 0.95) -> tuple[float, float]:
+    """Return the symmetric bootstrap-t interval of the mean of *differences* (queries,)."""
+    low, high = difference_intervals(np.asarray(differences)[np.newaxis], level=level)[0]
     return float(low), float(high)
+
+
+def difference_intervals(
+    differences: NDArray[np.float64], *, level: float = 0.95, resamples: int = RESAMPLES
+) -> NDArray[np.float64]:
+    """Return the `difference_interval` of every row of *differences* (pairs, queries), as (pairs, 2)."""
+    return _studentised([np.asarray(differences, np.float64)], [1.0], level, resamples)
+
+
+def macro_difference_interval(
+    differences: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None, *, level: float = 0.95
+) -> tuple[float, float]:
+    """Return the interval of the mean of the means of *differences*, one array (queries,) per dataset.
+
+    The bootstrap is stratified, like that of `macro_means`.
+    """
+    shares = np.ones(len(differences)) if weights is None else np.asarray(weights, np.float64)
+    rows = [np.asarray(one, np.float64)[np.newaxis] for one in differences]
+    low, high = _studentised(rows, (shares / shares.sum()).tolist(), level, RESAMPLES)[0]
+    return float(low), float(high)
+
+
+def _studentised(
+    strata: Sequence[NDArray[np.float64]], shares: Sequence[float], level: float, resamples: int
+) -> NDArray[np.float64]:
+    """Return the intervals (rows, 2) of the weighted mean of the means of *strata*, one array (rows, queries) per dataset."""
+    rows = len(strata[0])
+    spawned = np.random.SeedSequence(SEED).spawn(len(strata))
+    seeds: Sequence[int | np.random.SeedSequence] = [SEED] if len(strata) == 1 else spawned
+    observed, drawn = np.zeros(rows), np.zeros((resamples, rows))
+    variance, of_drawn = np.zeros(rows), np.zeros((resamples, rows))  # of the mean
+    for values, share, seed in zip(strata, shares, seeds, strict=True):
+        both = means(np.concatenate([values, values**2]), resamples=resamples, seed=seed)
+        first, second = both[:, :rows], both[:, rows:]
+        freedom = max(values.shape[1] - 1, 1)
+        observed += share * values.mean(axis=1)
+        drawn += share * first
+        variance += share**2 * values.var(axis=1) / freedom
+        of_drawn += share**2 * np.maximum(second - first**2, 0) / freedom
+    error = np.sqrt(variance)
+    errors = np.maximum(np.sqrt(of_drawn), _LEAST_ERROR * error)
+    distances = np.divide(np.abs(drawn - observed), errors, out=np.zeros_like(drawn), where=errors > 0)
+    half = np.percentile(distances, 100 * level, axis=0) * error
+    return np.stack([observed - half, observed + half], axis=1)
 
 
 def macro_means(

@@ -19,6 +19,7 @@ from lexbench.results import Note, Result, Results
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
+_AS_FAST = 1.25  # the most by which the rates of two equal systems differ
 _LOCAL = re.compile(r'"(?:[A-Za-z]:[\\/]|/)[^"]*?([^"/\\]+)[/\\]*"')  # an absolute path in quotes
 
 
@@ -97,7 +98,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     published: Grid | None
     datasets: tuple[Panel, ...]
     better: tuple[tuple[int, int], ...]  # positions of systems: the first is significantly better over the datasets
-    notes: tuple[str, ...]  # by kind, at most five
+    notes: tuple[str, ...]  # by kind, at most six
     names: tuple[str, ...]  # what names stand for
     command: str
     made: tuple[str, ...]
@@ -145,12 +146,14 @@ def systems_of(results: Results) -> tuple[BoardSystem, ...]:
     for at in sorted(range(len(names)), key=lambda at: -(kept[at][0] or float("inf"))):
         if kept[at][0] or firsts[at].recipe.get("settings"):
             widest.setdefault(kept[at][1], at)
-    figures: dict[object, int] = {}
+    figures: dict[object, list[int]] = {}
     systems = []
     people = {name: [entry.person for entry in results.entries if entry.result.system == name] for name in names}
     for at, (name, row, first) in enumerate(zip(names, rows, firsts, strict=True)):
         base = widest.get(kept[at][1], at)
-        same = figures.setdefault(_all_figures(row), at)
+        alike = figures.setdefault(_all_figures(row), [])
+        same = next((other for other in alike if _are_as_fast(rows[other], row)), at)
+        alike.append(at)
         systems.append(
             BoardSystem(
                 label=name,
@@ -167,9 +170,28 @@ def systems_of(results: Results) -> tuple[BoardSystem, ...]:
 
 
 def _all_figures(row: Sequence[Result]) -> object:
-    """Return the values of all queries and the bytes of the index. Systems that agree in these share a row."""
-    facts = sorted((one.dataset, one.sizes.get("index"), sorted(one.per_query.items()), one.aside) for one in row)
+    """Return the values of all queries, the bytes of index and model, and the exposure.
+
+    Systems that agree in these, and in speed, share a row.
+    """
+    facts = sorted(
+        (one.dataset, sorted(one.sizes.items()), sorted(one.per_query.items()), one.aside, repr(one.exposure)) for one in row
+    )
     return repr(facts) if all("index" in one.sizes for one in row) else object()
+
+
+def _are_as_fast(one: Sequence[Result], other: Sequence[Result]) -> bool:
+    """Return whether no timing of two systems, of one dataset, scenario and machine, differs by more than processes do."""
+    rates = [
+        {
+            (result.dataset, timing.scenario, timing.k, timing.fingerprint): (timing.qps["e2e"], timing.unranked)
+            for result in row
+            for timing in result.timings
+        }
+        for row in (one, other)
+    ]
+    both = [(rates[0][key], rates[1][key]) for key in rates[0].keys() & rates[1].keys()]
+    return all(first[1] == second[1] and 1 / _AS_FAST < first[0] / second[0] < _AS_FAST for first, second in both)
 
 
 def shareable(expression: str) -> str:

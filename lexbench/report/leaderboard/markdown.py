@@ -16,8 +16,9 @@ Made by `lexbench leaderboard` from `results/`. [index.html](index.html) has all
 `sh reproduce.sh` repeats the measurements.
 
 Best in bold, second underlined. *rank*: the ranks by the first measure that paired randomisation tests leave possible, all
-together with 95 % confidence (Holm over all pairs; with several datasets their mean is tested, stratified). *QPS*: queries
-per second, one at a time, encoding included; ~: not ranked, see the page; ≠: the timed search returned other documents.
+together with 95 % confidence (Holm over all pairs; with several datasets their mean is tested, stratified; the tests assume
+that a difference could as well have had the other sign). *QPS*: queries per second, one at a time, encoding included; ~: not
+ranked, see the page; ≠: the timed search returned other documents.
 *zero-shot*: ‡ trained on documents of the datasets, ‡‡ on queries of them, ? unknown. †: published, not tested.
 """
 CURVES = "top-k.svg"

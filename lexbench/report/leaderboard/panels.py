@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance.cautions import cautions
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.grid import details
@@ -61,7 +62,7 @@ def panel_of(
         compared=tuple(tested),
         p=tuple(tuple(row[at + 1 :]) for at, row in enumerate(ranking.ps.round(_TEST_DIGITS).tolist())) if ranking else (),
         floor=ceil(ranking.floor * 10**_TEST_DIGITS) / 10**_TEST_DIGITS if ranking else 0.0,
-        ranges=tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(tested))),
+        ranges=_ranges_of_pairs(values),
         plots=tuple(plots_of(systems, results, headline, intervals, levels)),
         digests={
             name: tuple(sorted({result.digests[name] for result in present if name in result.digests}))
@@ -72,6 +73,7 @@ def panel_of(
             *(Note("judged share", line) for line in (*judged_levels(present, headline), *judged_gaps(present))),
             *notes(present),
             *power_notes(dataset, values),
+            *_doubted(dataset, [one.system for one in tested.values()], values, ranking),
         ),
     )
 
@@ -109,6 +111,30 @@ def power_notes(dataset: str, values: NDArray[np.float64]) -> Iterator[Note]:
             f"The tests on {dataset} find differences of {least:.3f} with 80 % power ({values.shape[1]:,} queries); a "
             f"difference of {_WANTED:g} takes about {needed:,.0f} queries",
         )
+
+
+_MOST_PAIRS = 300  # with all resamples; more pairs get fewer, because each costs a column of the product
+_FEWER = 2_000
+
+
+def _ranges_of_pairs(values: NDArray[np.float64]) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """Return the interval of the difference between each of *values* (systems, queries) and every later one."""
+    resamples = randomisation.RESAMPLES if len(values) * (len(values) - 1) // 2 <= _MOST_PAIRS else _FEWER
+    rows = []
+    for at in range(len(values)):
+        later = values[at] - values[at + 1 :]
+        found = bootstrap.difference_intervals(later, resamples=resamples).round(_TEST_DIGITS) if len(later) else later
+        rows.append(tuple((float(low), float(high)) for low, high in found))
+    return tuple(rows)
+
+
+def _doubted(
+    dataset: str, systems: Sequence[str], values: NDArray[np.float64], ranking: randomisation.Ranking | None
+) -> Iterator[Note]:
+    """Yield a note if the tests have few queries, or if pairs that they tell apart have skewed differences."""
+    pairs = combinations(range(len(systems)), 2)
+    apart = [(one, other) for one, other in pairs if ranking and ranking.ps[one, other] < randomisation.LEVEL]
+    yield from cautions(dataset, {f"{systems[one]} and {systems[other]}": values[one] - values[other] for one, other in apart})
 
 
 def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:

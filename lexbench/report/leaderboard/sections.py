@@ -16,7 +16,7 @@ from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
-from lexbench.errors import CannotStart, CommandError, visible
+from lexbench.errors import CannotStart, CommandError, listed, visible
 from lexbench.report.change import report_of
 from lexbench.report.change.facts import Change
 from lexbench.report.grid import MISSING, SEEN, Column, Grid, Row, Value, mean_value, score_names, summary
@@ -34,6 +34,7 @@ from lexbench.report.leaderboard.panels import panel_of, published_texts
 from lexbench.report.run import WIDE_TIE, names
 from lexbench.results import DATASETS, EXPOSURES, Entry, Note, QueryTexts, Result, Results, measures_of
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
+from lexbench.storage.code import codes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite, suite_names, suite_of_results
 from lexbench.table import number
@@ -137,7 +138,7 @@ def published_grid(
 
 
 _SEVERAL = 3  # datasets; with so many, a column counts how often each system is the best
-_NOTES = 5  # at most
+_NOTES = 6  # at most
 _FEWEST = 2  # systems to compare
 _CHANGED = 5  # queries that lose and gain most
 
@@ -331,9 +332,19 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
     ("Not measured and not ranked, because the lists say nothing about the system: {count} ({worst})", _said_nothing, ".0f"),
     ("Upper bounds, chosen on the tested queries and not ranked: {count}", lambda one, _: one.bound, ".0f"),
     (
+        "Signs of a result made from the judgements: {count}, e.g. {worst}; see its notes on the page",
+        lambda one, _: sum(note.kind == "too good" for note in one.notes),
+        ".0f",
+    ),
+    (
         "Queries without results score 0 in {count}, at most {most} of the queries ({worst})",
         lambda one, _: 0.0 if one.unmeasured else one.counts.missing / one.counts.queries,
         ".1%",
+    ),
+    (
+        "Nothing says what the models were trained on in {count}: they may have seen the test data (?), e.g. {worst}",
+        lambda one, _: one.exposure is None or one.exposure.status == UNKNOWN,
+        ".0f",
     ),
     ("Texts were cut to the model's maximum length in {count}, at most {most} of the documents ({worst})", _cut, ".0%"),
     ("Ties leave {headline} open in {count}, by at most {most} ({worst})", _tied, ".4f"),
@@ -341,7 +352,7 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
 
 
 def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Note]) -> list[str]:
-    """Return at most five lines about *results*: one per kind of note, with the worst case.
+    """Return at most six lines about *results*: one per kind of note, with the worst case.
 
     *notes* are all notes of the panels. Data issues are only counted, and at most one note on the power of tests is shown.
     """
@@ -352,11 +363,26 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
             worst = max(extents, key=lambda name: extents[name])
             count, most = f"{len(extents)} of {len(results)} results", format(extents[worst], form).removeprefix("0")
             lines.append(text.format(headline=headline, count=count, most=most, worst=worst))
+    lines += _code_notes(results)
     if issues := sum(note.kind == "data issue" for note in notes):
         lines.append(f"Known issues of the data: {issues}; see: lexbench show dataset NAME")
     lines += [note.partition(". ")[0] for note in [*judged_levels(results, headline), *judged_gaps(results)][:1]]
-    power = [note.text for note in notes if note.kind == "power"]
-    return [*lines[: _NOTES - len(power[:1])], *power[:1]]
+    tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
+    last = [text for text in tests if text]
+    return [*lines[: _NOTES - len(last)], *last]
+
+
+def _code_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line on systems whose code is not part of a release, and one on systems with results of several codes."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for result in results:
+        found.setdefault(result.system, set()).add(tuple(sorted(codes(result.recipe))))
+    several = [name for name, of in found.items() if len(of) > 1]
+    if several:
+        yield f"Results of several versions of one code, which are several systems: {listed(several, _FEW)}; run them again"
+    own = [f"{name} ({', '.join(dict.fromkeys(next(iter(of))))})" for name, of in found.items() if len(of) == 1 and any(of)]
+    if own:
+        yield f"Code of the user, by its digest: {listed(own, _FEW)}"
 
 
 # ---- the commands that repeat a board: exactly its datasets, systems, measures and timing -----------------------------------

@@ -7,9 +7,11 @@ content security policy in the page's head allows this script and this style, by
 import re
 from html import escape
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
+from lexbench.errors import visible
 from lexbench.report import web
 from lexbench.report.change.page import section as change_section
 from lexbench.report.leaderboard.board import Board, Section
@@ -20,7 +22,8 @@ _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028"
 
 
 def html(board: Board) -> str:
-    """Return the page; equal boards give equal text."""
+    r"""Return the page; equal boards give equal text. Control characters of names and texts are shown, e.g. as \x1b."""
+    board = msgspec.convert(_without_controls(msgspec.to_builtins(board)), Board)
     script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
     parts = {
         "policy": web.policy(script),
@@ -32,6 +35,15 @@ def html(board: Board) -> str:
     }
     # One pass, so that inserted text is not searched for placeholders.
     return re.sub(r"@(policy|style|script|data|tables|changes)@", lambda name: parts[name[1]], _read("page.html"))
+
+
+def _without_controls(value: Any) -> Any:
+    """Return JSON values with all texts as `visible` shows them."""
+    if isinstance(value, str):
+        return "\n".join(map(visible, value.split("\n")))  # headings have several lines
+    if isinstance(value, dict):
+        return {_without_controls(name): _without_controls(one) for name, one in value.items()}
+    return [_without_controls(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _read(name: str) -> str:

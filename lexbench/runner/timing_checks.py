@@ -1,0 +1,184 @@
+"""Timings that no measurement can give: rates against latencies, counts, flags, and the machine against its fingerprint."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from lexbench.results import (
+    LEAST_PASSES,
+    MOST_OVERHEAD,
+    MOST_PASSES,
+    MOST_WARM_UP,
+    OFFLINE,
+    ONE_THREAD,
+    SINGLE,
+    STAGES,
+    UNRANKED,
+    Latency,
+    Result,
+    Timing,
+)  # fmt: skip
+from lexbench.storage.artifact_folder import digest
+
+_PINNED = ("core", "siblings")  # facts of a timing's machine that are not in its fingerprint
+_OTHER_FLAGS = ("differs", "overhead", "gpu", "repeated")
+_SLACK = 1e-9  # of sums of doubles
+# QPS times the mean latency is about 1. Other work of the machine lowers it without limit: it makes few passes much longer.
+_LEAST_PRODUCT, _MOST_PRODUCT = 0.8, 1.1
+_LEAST_TIME, _MOST_TIME = 0.6, 2.0  # timed seconds as a share of those that were asked for
+_DISTURBED = {"noisy", "overhead"}  # flags of timings that are not ranked, or whose passes have other work in them
+_LATEST = timedelta(days=2)  # ahead of this machine's clock
+
+
+def impossible_timing(result: Result, timing: Timing) -> Iterator[str]:
+    """Yield what is impossible in a timing of a result, each beginning with its scenario."""
+    faults = (*_numbers(timing), *_counts(result, timing), *_flags(timing), *_machine(timing), *_sizes(result, timing))
+    if not any("below 0" in fault or "no QPS" in fault for fault in faults):
+        faults += tuple(_rates(timing))
+    yield from (f"its timing {timing.scenario}: {fault}" for fault in faults)
+
+
+def in_the_future(written: str) -> bool:
+    """Return whether a date is ahead of this machine's clock by days. Raises ValueError if it is no date."""
+    date = datetime.fromisoformat(written)
+    return date.replace(tzinfo=date.tzinfo or UTC) > datetime.now(UTC) + _LATEST
+
+
+def _numbers(timing: Timing) -> Iterator[str]:
+    """Yield numbers that are negative, infinite or missing."""
+    facts = msgspec.to_builtins(timing)
+    facts.pop("machine")
+    numbers = list(_leaves(facts))
+    if any(not isfinite(number) or number < 0 for number in numbers):
+        yield "it has a number that is infinite or below 0"
+    stages = set(STAGES)
+    if timing.qps.keys() != stages or min(timing.qps.values(), default=0) <= 0:
+        yield "it has no QPS above 0 for each of encode_query, search and e2e"
+    if single := timing.scenario == SINGLE:
+        for name, found in {"stages": timing.stages, "first_pass": timing.first_pass}.items():
+            if found.keys() != stages:
+                yield f"it has no {name} for each of encode_query, search and e2e"
+    elif timing.stages or timing.overhead is not None:
+        yield "only single queries have latencies"
+    if timing.cpu_per_wall <= 0 or (single and timing.overhead is None):
+        yield "it has no processor time, or no overhead"
+    if timing.qps_range and (timing.qps_range.keys() != stages or timing.processes == 1):
+        yield "it has no range of QPS over its processes"
+    if not timing.qps_range and timing.processes > 1:
+        yield "it has no range of QPS over its processes"
+
+
+def _leaves(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _leaves(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _leaves(one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def _counts(result: Result, timing: Timing) -> Iterator[str]:
+    """Yield counts that the protocol excludes."""
+    least, most = LEAST_PASSES * timing.processes, MOST_PASSES * timing.processes
+    if timing.processes < 1 or not least <= timing.passes <= most:
+        yield f"{timing.passes} passes in {timing.processes} processes; there are {LEAST_PASSES} to {MOST_PASSES} in each"
+    if not 1 <= timing.queries <= result.counts.queries:
+        yield f"{timing.queries} queries were timed, and the dataset has {result.counts.queries}"
+    if not 1 <= timing.warm_up <= MOST_WARM_UP:
+        yield f"{timing.warm_up} passes of warm-up; there are 1 to {MOST_WARM_UP}"
+    if timing.k < 1 or timing.asked_seconds <= 0:
+        yield "it asked for no documents, or for no seconds"
+    threads = "1" if timing.scenario == SINGLE else timing.scenario.removeprefix(f"{OFFLINE}-").removesuffix("t")
+    if threads != str(timing.threads):
+        yield f"it has {timing.threads} threads"
+    if result.found and timing.exact and len(result.found) and min(result.found.values()) < 1:
+        yield "it is marked as exact, and its search finds only a part of the exact result"
+
+
+def _rates(timing: Timing) -> Iterator[str]:
+    """Yield rates that latencies, ranges or the duration of the measurement contradict."""
+    total = timing.qps["e2e"]
+    if min(timing.qps.values()) < total * (1 - _SLACK):
+        yield "its e2e has more QPS than one of the two steps in it"
+    for stage, (low, high) in timing.qps_range.items():
+        if not 0 < low <= high:
+            yield f"its range of QPS of {stage} goes from {low:,.4g} to {high:,.4g}"
+        elif not low * 0.999 <= timing.qps[stage] <= high * 1.001:
+            yield f"its QPS of {stage} is {timing.qps[stage]:,.4g}, outside its range from {low:,.4g} to {high:,.4g}"
+    for name, steps in {"": timing.stages, " in the first pass": timing.first_pass}.items():
+        for stage, latency in steps.items():
+            yield from _latency(timing, f"{stage}{name}", latency)
+            if latency.mean > steps["e2e"].mean * (1 + _SLACK):
+                yield f"the mean of {stage}{name} is above that of e2e"
+    yield from _against_latencies(timing)
+    # Passes end when the seconds are over, but there are at least and at most so many.
+    one, asked = timing.queries / total, timing.asked_seconds
+    least = 0.0 if _DISTURBED & set(timing.flags) else _LEAST_TIME * asked
+    most = _MOST_TIME * asked + 2 * timing.processes * one
+    too_short = timing.passes * one < least and timing.passes < MOST_PASSES * timing.processes
+    if too_short or (timing.passes * one > most and timing.passes > LEAST_PASSES * timing.processes):
+        yield f"its {timing.passes} passes took {timing.passes * one:.3g} s in place of {asked:.3g} s"
+
+
+def _against_latencies(timing: Timing) -> Iterator[str]:
+    """Yield rates that are not those of the mean latencies."""
+    low = 0.0 if _DISTURBED & set(timing.flags) else _LEAST_PRODUCT
+    for stage, latency in timing.stages.items():
+        if not low <= (share := timing.qps[stage] * latency.mean) <= _MOST_PRODUCT:
+            rate = f"{timing.qps[stage]:,.4g} QPS of {stage} and a mean latency of {latency.mean:.4g} s"
+            yield f"{rate} give {share:.3g} and not 1"
+
+
+def _latency(timing: Timing, stage: str, latency: Latency) -> Iterator[str]:
+    """Yield percentiles that are out of order, or that too few queries have."""
+    known = [one for one in (latency.p50, latency.p95, latency.p99) if one is not None]
+    if known != sorted(known) or latency.mean < latency.p50 / 2 * (1 - _SLACK) or latency.p50 <= 0 or latency.mean <= 0:
+        yield f"its latencies of {stage} are out of order"
+    if (latency.p95 is None) != (timing.queries < 200) or (latency.p99 is None) != (timing.queries < 1000):  # noqa: PLR2004
+        yield f"its latencies of {stage} have percentiles that {timing.queries} queries do not give"
+
+
+def _flags(timing: Timing) -> Iterator[str]:
+    """Yield flags that the stored facts contradict."""
+    crowded = [flag for flag in timing.flags if re.fullmatch(r"threads≈[0-9]+\.[0-9]", flag)]
+    unknown = [flag for flag in timing.flags if flag not in (*UNRANKED, *_OTHER_FLAGS, *crowded)]
+    single = timing.scenario == SINGLE
+    if unknown:
+        yield f"it has the unknown flag {unknown[0]!r}"
+    if timing.checked == ("differs" in timing.flags):
+        yield "the flag differs and `checked` contradict each other"
+    if single and bool(crowded) != (timing.cpu_per_wall > ONE_THREAD):
+        yield f"it took {timing.cpu_per_wall:.2f} s of processor time per second, which its flags do not say"
+    if timing.overhead is not None and ("overhead" in timing.flags) != (timing.overhead > MOST_OVERHEAD):
+        yield f"its overhead is {timing.overhead:.1%}, which its flags do not say"
+    if ("gpu" in timing.flags) != ("computed_on" in timing.machine):
+        yield "the flag gpu and the GPUs of its machine contradict each other"
+    if len(timing.notes) < len(timing.flags) or len(set(timing.flags)) < len(timing.flags):
+        yield "each flag has a note that says why, and it lacks one"
+    if timing.notes and not timing.flags:
+        yield "it has notes on flags that it lacks"
+
+
+def _machine(timing: Timing) -> Iterator[str]:
+    """Yield contradictions of the machine and its fingerprint, and a date that is none or not yet."""
+    facts = {name: fact for name, fact in timing.machine.items() if name not in _PINNED}
+    if digest(facts) != timing.fingerprint:
+        yield "its fingerprint is not that of the facts of its machine"
+    try:
+        if in_the_future(timing.taken):
+            yield f"it was taken on {timing.taken}, which is in the future"
+    except ValueError:
+        yield f"it was taken on {timing.taken!r}, which is no date"
+
+
+def _sizes(result: Result, timing: Timing) -> Iterator[str]:
+    """Yield a size of the index that the files on disk contradict."""
+    index = result.sizes.get("index")
+    if index is not None and timing.disk and sum(timing.disk.values()) != index:
+        yield f"the files of its index have {sum(timing.disk.values()):,} bytes, and the result says {index:,}"

@@ -1,0 +1,392 @@
+"""Falsified results of the committed board, of every kind: each is refused, in one line that names the fault.
+
+Each falsification changes what a forger would have to change together, e.g. the mean with the values of queries. The changes
+are made to results on pydoc, whose judgements every machine has, and to one on Cranfield, whose judgements a machine may lack.
+"""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import samples
+from robustness.honest_results import suite
+from tiny import ended
+
+from lexbench.errors import LexbenchError
+from lexbench.results import VectorSizes, file_name
+from lexbench.runner.origin_checks import contradictory_origin
+from lexbench.runner.soundness import read_folder
+from lexbench.storage.artifact_folder import digest
+
+COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
+N, RR, S, R, AP, J = "nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10"
+FUTURE = "2099-01-01T00:00:00+00:00"
+
+
+# ---- changes: each takes the facts of a result as JSON ----------------------------------------------------------------------
+
+
+def field(path, value):
+    """Set the field at *path*, e.g. "counts.missing"; a function gets the old value."""
+
+    def change(result):
+        *above, name = path.split("/")
+        for part in above:
+            result = result[int(part) if isinstance(result, list) else part]
+        name = int(name) if isinstance(result, list) else name
+        result[name] = value(result[name]) if callable(value) else value
+
+    return change
+
+
+def time(path, value):
+    """Set a field of the first timing."""
+    return field(f"timings/0/{path}", value)
+
+
+def each(*changes):
+    """Make several changes."""
+    return lambda result: [change(result) for change in changes] and None
+
+
+def queries(measure, value, where=lambda _result, _at: True, count=1):
+    """Set the *value* of a measure for the first *count* queries for which *where* holds, and the mean accordingly.
+
+    Tie intervals and bounds are made to hold the mean, and no document ids are kept, as a forger would do.
+    """
+
+    def change(result):
+        values = result["per_query"][measure]
+        places = [at for at in range(len(values)) if where(result, at)][:count]
+        assert places, "no query to falsify"
+        for at in places:
+            values[at] = value(values[at]) if callable(value) else value
+        mean = result["means"][measure] = math.fsum(values) / len(values)
+        for facts in (result["ties"], result["incomplete"]):
+            if measure in facts:
+                facts[measure] |= {"highest": max(mean, facts[measure]["highest"])}
+        if measure in result["incomplete"]:
+            result["incomplete"][measure]["condensed"] = max(mean, result["incomplete"][measure]["condensed"])
+        if measure in result["ties"]:
+            result["ties"][measure]["lowest"] = min(mean, result["ties"][measure]["lowest"])
+
+    return each(field("top", []), change)
+
+
+def keeping(change):
+    """Make a change and keep the document ids."""
+
+    def changed(result):
+        top = result["top"]
+        change(result)
+        result["top"] = top
+
+    return changed
+
+
+def has(measure, test):
+    """Return a condition on the value of a measure."""
+    return lambda result, at: test(result["per_query"][measure][at])
+
+
+zero, positive = (lambda value: value == 0), (lambda value: value > 0)
+
+
+def add_measure(name, values):
+    """Add a measure with these values of queries, or those that a function of the result gives."""
+
+    def change(result):
+        found = values(result) if callable(values) else [values] * len(result["query_ids"])
+        result["per_query"][name], result["means"][name] = found, math.fsum(found) / len(found)
+
+    return each(field("top", []), change)
+
+
+def faster(factor, *, latency=False, spread=False, passes=False):
+    """Multiply QPS; and, to match, latencies, the range over processes, or the number of passes."""
+
+    def change(result):
+        timing = result["timings"][0]
+        timing["qps"] = {stage: rate * factor for stage, rate in timing["qps"].items()}
+        if spread:
+            timing["qps_range"] = {stage: [one * factor for one in both] for stage, both in timing["qps_range"].items()}
+        if latency:
+            for name in ("stages", "first_pass"):
+                for steps in timing[name].values():
+                    steps |= {kind: value and value / factor for kind, value in steps.items()}
+        if passes:
+            timing["passes"] = int(timing["passes"] * factor)
+
+    return change
+
+
+def recipe(path, value):
+    """Set a field of the recipe."""
+    return field(f"recipe/{path}", value)
+
+
+def renamed(expression):
+    """Give a result the name and expression of another system."""
+    return lambda result: result.update(system=expression, notation="")
+
+
+def reorder(at=0):
+    """Swap the first and the last kept document of a query with a positive nDCG."""
+
+    def change(result):
+        at = next(at for at, value in enumerate(result["per_query"][N]) if 0 < value < 1)
+        ids = result["top"][at].split(" ")
+        result["top"][at] = " ".join(reversed(ids))
+
+    return change
+
+
+def fingerprint(result):
+    """Make the fingerprint of a timing match its machine again."""
+    timing = result["timings"][0]
+    timing["fingerprint"] = digest({name: one for name, one in timing["machine"].items() if name not in ("core", "siblings")})
+
+
+def kept(change):
+    """Change the kept documents of the first query."""
+    return lambda result: result["top"].__setitem__(0, change(result["top"][0]))
+
+
+SEEN = "corpus seen"
+VALUES = {  # (a): what no ranking has, whatever was judged; and (b): what these judgements do not allow
+    "RR of .7": (queries(RR, 0.7), f"{RR} of query", "reciprocal rank"),
+    "RR of 1/11": (queries(RR, 1 / 11, has(RR, zero)), RR),
+    "RR without success": (queries(RR, 1.0, has(S, zero)), RR, "is 0"),
+    "RR 1 for all": (queries(RR, 1.0, count=115), RR, "is 0"),
+    "success of .5": (queries(S, 0.5), "it can only be 0 or 1"),
+    "success without RR": (queries(S, 1.0, has(RR, zero)), S, "is 0"),
+    "success for all": (queries(S, 1.0, count=115), S, "is 0"),
+    "no success with RR": (queries(S, 0.0, has(RR, positive)), f"{S} is 0"),
+    "nDCG of .5 for all": (queries(N, 0.5, count=115), N),
+    "nDCG 1 for all": (queries(N, 1.0, count=115), N),
+    "nDCG a little higher": (queries(N, lambda value: value + 0.01, has(N, lambda value: 0 < value < 0.9)), "no ranking of"),
+    "nDCG of the sixth digit": (queries(N, lambda value: value + 1e-6, has(N, lambda value: 0 < value < 0.9)), "no ranking of"),
+    "nDCG without a judged document": (each(queries(J, 0.0, has(N, positive))), f"{J} is 0"),
+    "nDCG 0 with a relevant document": (queries(N, 0.0, has(RR, positive)), f"{N} is 0"),
+    "R of .123": (queries(R, 0.123), R),
+    "R of a third more": (queries(R, lambda value: value * 1.1, has(R, lambda value: 0 < value < 0.9)), R),
+    "R without AP": (queries(AP, 0.0, has(R, positive)), f"{AP} is 0"),
+    "R beyond AP's documents": (queries(R, 1.0, has(AP, zero)), f"{AP} is 0"),
+    "R 0 with RR": (queries(R, 0.0, has(RR, positive)), f"{R} is 0"),
+    "R of more documents than relevant ones": (queries(R, 1.5), "from 0 to 1"),
+    "AP 0 with R": (queries(AP, 0.0, has(RR, positive)), f"{AP} is 0"),
+    "AP above what one relevant document allows": (queries(AP, 0.4567, has(R, lambda value: value == 1)), AP),
+    "Judged of .55": (queries(J, 0.55), "a share of documents by at most 10"),
+    "Judged 0 with RR": (queries(J, 0.0, has(RR, positive)), f"{J} is 0"),
+    "R falls with the cutoff": (add_measure("R(rel=2)@1000", 0.0), "R(rel=2)@1000 is 0"),
+    "success falls with the cutoff": (add_measure("Success(rel=2)@100", 0.0), "Success(rel=2)@100 is 0"),
+    "RR of another rank": (
+        add_measure("RR(rel=2)@100", lambda result: [1.0 if one else 0.0 for one in result["per_query"][RR]]),
+        "has another rank",
+    ),
+    "R above its capped form": (
+        add_measure("RCap(rel=2)@100", lambda result: [one / 2 for one in result["per_query"][R]]),
+        "RCap",
+    ),
+    "P that is no number of documents": (add_measure("P(rel=2)@10", 0.123), "divided by 10"),
+    "P without success": (add_measure("P(rel=2)@10", 0.1), "is 0, so no relevant document"),
+    "P of all ranks, behind the first": (
+        add_measure("P(rel=2)@10", lambda result: [1.0 if one else 0.0 for one in result["per_query"][RR]]),
+        "too deep",
+    ),
+    "stricter success is higher": (add_measure("Success@10", 0.0), "Success@10 is 0"),
+    "a stricter RR is higher": (
+        add_measure("RR@10", lambda result: [0.1 if one else 0.0 for one in result["per_query"][N]]),
+        "RR@10",
+    ),
+    "condensed lists below the mean": (field(f"incomplete/{N}/condensed", 0.01), "cannot be lower"),
+    "a bound below the mean": (field(f"incomplete/{RR}/highest", 0.01), "its bound"),
+    "a mean outside its tie interval": (field(f"ties/{N}/highest", 0.01), "does not hold its mean"),
+    "an unknown measure": (add_measure("nDCQ@10", 0.9), "nDCQ@10 is not known here"),
+    "a measure that is none": (add_measure("best of all", 0.9), "best of all"),
+    "a deeper measure than the lists": (add_measure("R(rel=2)@5000", 1.0), "5000"),
+}  # fmt: skip
+TIMINGS = {  # (c)
+    "QPS times 1000": (faster(1000), "outside its range"),
+    "QPS and range times 1000": (faster(1000, spread=True), "and not 1"),
+    "QPS, range and latencies": (faster(1000, spread=True, latency=True), "in place of"),
+    "QPS 20 % higher": (faster(1.2, spread=True), "and not 1"),
+    "QPS twice as high, all but the passes": (faster(3, spread=True, latency=True), "in place of"),
+    "QPS of e2e alone": (time("qps/e2e", lambda rate: rate * 0.95), "outside its range"),
+    "e2e faster than search": (each(time("qps/search", 1.0), time("qps_range/search", [1.0, 1.0])), "one of the two steps"),
+    "QPS of 0": (time("qps/e2e", 0.0), "no QPS above 0"),
+    "QPS below 0": (time("qps/e2e", -5.0), "below 0"),
+    "no QPS of search": (time("qps", lambda rates: {"e2e": rates["e2e"]}), "no QPS above 0 for each"),
+    "a reversed range": (time("qps_range/e2e", lambda both: both[::-1]), "range of QPS"),
+    "no range": (time("qps_range", {}), "no range of QPS"),
+    "a latency below 0": (time("stages/e2e/p50", -1e-3), "below 0"),
+    "p95 below p50": (time("stages/e2e/p50", 10.0), "out of order"),
+    "mean below half of p50": (time("stages/e2e/mean", 1e-9), "its timing"),
+    "p99 of 115 queries": (time("stages/e2e/p99", 1.0), "percentiles"),
+    "p95 of 115 queries": (time("stages/search/p95", 1.0), "percentiles"),
+    "no latencies": (time("stages", {}), "no stages"),
+    "search slower than e2e": (
+        time("stages/search", lambda one: one | {"mean": one["mean"] * 50, "p50": one["p50"] * 50}),
+        "above that of e2e",
+    ),
+    "no passes": (time("passes", 0), "0 passes"),
+    "more passes than the protocol": (time("passes", 10**6), "passes in"),
+    "fewer passes": (time("passes", 10), "in place of"),
+    "more queries than there are": (time("queries", 1000), "1000 queries were timed, and the dataset has 115"),
+    "no queries": (time("queries", 0), "0 queries were timed"),
+    "no warm-up": (time("warm_up", 0), "0 passes of warm-up"),
+    "no processes": (time("processes", 0), "0 processes"),
+    "two threads in one": (time("threads", 2), "it has 2 threads"),
+    "processor time of two threads": (time("cpu_per_wall", 1.9), "which its flags do not say"),
+    "no processor time": (time("cpu_per_wall", 0.0), "no processor time"),
+    "overhead of 60 %": (time("overhead", 0.6), "which its flags do not say"),
+    "other documents, without the flag": (time("checked", False), "contradict each other"),
+    "an unknown flag": (each(time("flags", ["fast"]), time("notes", ["so fast"])), "unknown flag 'fast'"),
+    "a flag without its note": (time("flags", ["noisy"]), "lacks one"),
+    "a note without its flag": (each(time("flags", []), time("notes", ["the load was 3"])), "notes on flags that it lacks"),
+    "another processor": (time("machine/processor", "Cray-1"), "its fingerprint is not that"),
+    "another fingerprint": (time("fingerprint", "0" * 16), "its fingerprint is not that"),
+    "a GPU without its flag": (
+        each(time("machine", lambda one: one | {"computed_on": ["H100"]}), fingerprint),
+        "the flag gpu",
+    ),
+    "taken in the future": (time("taken", FUTURE), "in the future"),
+    "taken at no date": (time("taken", "yesterday"), "no date"),
+    "an index of other bytes on disk": (time("disk", {"all": 1}), "the files of its index have 1 bytes"),
+    "memory below 0": (time("memory", {"pss_file": -1}), "below 0"),
+    "seconds below 0": (time("seconds", {"open": -1.0}), "below 0"),
+    "k of 0": (time("k", 0), "no documents"),
+}  # fmt: skip
+ORIGINS = {  # (d)
+    "an index of 1 byte": (each(field("sizes/index", 1), time("disk", {"all": 1})), "its index has 1 bytes for 5,048"),
+    "an index of half the bytes": (field("sizes/index", lambda size: size // 2), "the files of its index have"),
+    "made in the future": (field("measured/started", FUTURE), "in the future"),
+    "made at no date": (field("measured/started", "soon"), "no date"),
+    "another version of the plug-in": (recipe("version", 99), "version 99 of retrievers/bm25, and this lexbench has"),
+    "an older version of the plug-in": (recipe("version", 1), "version 1 of retrievers/bm25, and this lexbench has"),
+    "another k1 in the recipe": (recipe("settings/k1", 2.0), "its recipe is not that of bm25"),
+    "a setting that the plug-in lacks": (recipe("settings/boost", 2.0), "has the setting 'boost'"),
+    "another retriever in the recipe": (recipe("plugin", "retrievers/bm25_lucene"), "its recipe is not that of bm25"),
+    "a retriever that does not exist": (recipe("plugin", "retrievers/oracle"), "there is no such plug-in"),
+    "a recipe of an encoder under the name bm25": (recipe("plugin", "retrievers/encoded"), "its recipe"),
+    "bm25's numbers as nano's": (renamed("lexmae_nano@impact"), "its recipe is not that of lexmae_nano@impact"),
+    "bm25's numbers with other settings": (renamed("bm25(k1=1.2)"), "its recipe is not that of bm25(k1=1.2)"),
+    "bm25's numbers as an ensemble's": (renamed("ensemble(bm25, lexmae_nano@impact)"), "its recipe is not that of ensemble"),
+    "an exposure that is none": (field("exposure/status", "clean"), "its exposure is 'clean'"),
+    "contamination without a reason": (field("exposure", {"status": SEEN, "because": []}), "without a reason"),
+    "no digest of the corpus": (
+        field("digests", lambda one: {name: one[name] for name in ("queries", "qrels")}),
+        "no SHA-256 of the corpus",
+    ),
+    "no digests": (field("digests", {}), "no SHA-256 of the judgements"),
+    "the corpus of another dataset": (field("digests/corpus", "0" * 64), "SHA-256 of the corpus"),
+}  # fmt: skip
+OF_NANO = {
+    "zero-shot, trained on the collection": (field("exposure", {"status": "zero-shot", "because": []}), f"it is {SEEN}"),
+    "unknown, trained on the collection": (field("exposure", {"status": "unknown", "because": []}), f"it is {SEEN}"),
+    "another engine": (recipe("settings/engine/plugin", "engines/csr"), "its recipe is not that of lexmae_nano@impact"),
+    "another version of the encoder": (recipe("settings/encoder/version", 7), "version 7 of encoders/sparse_mlm"),
+    "another activation": (recipe("settings/encoder/settings/activation", "relu"), "its recipe is not that of"),
+    "a transform more": (
+        recipe("settings/transforms", lambda one: [*one, {"plugin": "transforms/top_k", "version": 1, "settings": {"k": 4}}]),
+        "1 transforms in place of 0",
+    ),
+    "another version of an engine": (recipe("settings/engine/version", 3), "version 3 of engines/impact"),
+    "bytes per document": (field("vectors/bytes_per_document", 1.0), "1.0 bytes per document"),
+    "terms out of order": (field("vectors/terms/max", 0.5), "out of order"),
+    "FLOPS": (field("work/flops", 1e-9), "FLOPS"),
+    "postings out of order": (field("work/postings/p50", 1e12), "out of order"),
+    "nano's numbers as another model's": (
+        lambda result: result.update(notation='splade_tiny(model="x")@impact'), "its recipe is not that of splade_tiny"),
+    "nano's numbers with fewer terms": (
+        lambda result: result.update(notation="lexmae_nano|top_k(4)@impact"), "0 transforms in place of 1"),
+}  # fmt: skip
+KEPT = {  # (e): the documents that results keep
+    "reversed lists": (reorder(), "the documents that it keeps have"),
+    "a document twice": (kept(lambda text: " ".join([text.split(" ")[0]] * 2)), "a document twice"),
+    "eleven documents": (kept(lambda text: text + " one.more"), "more than 10 documents"),
+    "no documents": (kept(lambda _text: ""), "1 of its queries have no documents"),
+    "one list fewer": (lambda result: result["top"].pop(), "keeps the documents of 114 queries"),
+    "lists of the next query": (lambda result: result["top"].append(result["top"].pop(0)), "the documents that it keeps have"),
+    "unjudged documents": (lambda result: result.update(top=["x y z"] * 115), "the documents that it keeps have"),
+    "values of better lists": (keeping(queries(N, 1.0, has(N, positive))), "the documents that it keeps have"),
+    "AP below that of the kept documents": (
+        keeping(queries(AP, lambda value: value / 16, has(AP, lambda value: value > 0.5))), AP),
+    "RR of another rank than the kept documents": (
+        keeping(each(queries(RR, 0.5, has(RR, lambda value: value == 1)))), "the documents that it keeps have"),
+}  # fmt: skip
+PIPELINE = {
+    "one member fewer": (recipe("settings/members", lambda one: one[:1]), "1 members in place of 2"),
+    "another member": (recipe("settings/members/0/settings/k1", 3.0), "bm25(k1=…) is 3.0 in place of 0.9"),
+    "another k": (recipe("settings/k", 1000), "pipeline(k=…) is 1000 in place of 100"),
+    "zero-shot by its first member": (field("exposure", {"status": "zero-shot", "because": []}), f"it is {SEEN}"),
+}
+GROUPS = {"bm25": VALUES | ORIGINS | KEPT, "nano": TIMINGS | OF_NANO, "bm25 > nano": PIPELINE}
+ALL = {(system, name): change for system, group in GROUPS.items() for name, change in group.items()}
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    """Return a folder with the committed results of three systems on pydoc."""
+    folder = tmp_path_factory.mktemp("board")
+    (folder / "results" / "pydoc").mkdir(parents=True)
+    for system in ("bm25", "nano", "bm25 > nano"):
+        shutil.copy(COMMITTED / "pydoc" / f"{file_name(system)}.json", folder / "results" / "pydoc")
+    return folder
+
+
+def test_the_honest_results_are_accepted(board):
+    """The same files without a change are read."""
+    assert len(read_folder(board)) == 3
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 7])
+def test_random_honest_suites_are_accepted(tmp_path, number):
+    """Results of random systems, measures and collections, some with continuous grades, raise no alarm."""
+    assert suite(number, tmp_path, timed=False, light=True) >= 3
+
+
+@pytest.mark.parametrize(("size", "fault"), [(1536.0, False), (384.0, False), (48.0, False), (1.0, True), (4000.0, True)])
+def test_dense_vectors_may_be_codes(size, fault):
+    """Of 384 dimensions, a document has 1,536 bytes, 384 as int8 and 48 as bits; nothing is smaller or larger."""
+    vectors = VectorSizes(dimensions=384, vectors=1.0, bytes_per_document=size)
+    assert bool(list(contradictory_origin(samples.result("x", vectors=vectors)))) is fault
+
+
+def test_a_board_is_scored_again(board, tmp_path, capsys):
+    """`verify --rescore` finds all values of the kept documents, and names a result whose values are others."""
+    assert "115" not in ended(capsys, 0, "verify", board, "--rescore").err
+    shutil.copytree(board, tmp_path / "forged")
+    path = tmp_path / "forged" / "results" / "pydoc" / "bm25.json"
+    entry = json.loads(path.read_bytes())
+    keeping(queries(N, 1.0, has(N, positive)))(entry["results"][0])
+    path.write_text(json.dumps(entry))
+    said = ended(capsys, 1, "verify", tmp_path / "forged", "--rescore").out
+    assert "bm25 on pydoc/test: nDCG@10 of query" in said
+    entry["results"][0] |= {"top": ["no.such.document"] * 115}
+    path.write_text(json.dumps(entry))
+    said = ended(capsys, 1, "verify", tmp_path / "forged", "--rescore").out
+    assert "1 of the documents that it keeps are not in the corpus" in said
+
+
+@pytest.mark.parametrize(("system", "name"), ALL, ids=lambda one: one)
+def test_a_falsification_is_refused_by_name(board, tmp_path, system, name):
+    """One line says which file and result, and what is impossible."""
+    change, *said = ALL[system, name]
+    (tmp_path / "results").mkdir()
+    shutil.copytree(board / "results" / "pydoc", tmp_path / "results" / "pydoc")
+    path = tmp_path / "results" / "pydoc" / f"{file_name(system)}.json"
+    entry = json.loads(path.read_bytes())
+    change(entry["results"][0])
+    entry["system"] = entry["results"][0]["system"]
+    path.unlink()
+    path.with_name(f"{file_name(entry['system'])}.json").write_text(json.dumps(entry))
+
+    with pytest.raises(LexbenchError) as refused:
+        read_folder(tmp_path)
+    line = str(refused.value)
+    assert all(part in line for part in said), line
+    assert file_name(entry["system"]) in line
+    assert "\n" not in line
