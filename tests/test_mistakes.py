@@ -34,7 +34,9 @@ LONE = {
     "empty.run": "",
     "result.json": "{}",
     **{f"{name}.json": msgspec.json.encode(result).decode() for name, result in RESULTS.items()},
-    "stray/results/pydoc/b.json": msgspec.json.encode({"suite": "pydoc", "system": "b", "results": [RESULTS["b"]]}).decode(),
+    "stray/results/pydoc/b.json": msgspec.json.encode(
+        {"suite": "pydoc", "system": "b", "results": [samples.result("b", **OWN)]}
+    ).decode(),
     "deep.json": '{"system": "a", "dataset": "b", "contract": "c", "depth": "ten"}',
     "board/words.csv": "a,b\n1,x\n",
     "board/high.csv": "system,dataset,score\na,b,high\n",
