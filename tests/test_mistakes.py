@@ -13,10 +13,10 @@ HUB = find_spec("huggingface_hub") is not None
 OWN = {"dataset": "own", "contract": "own@0"}
 RESULTS = {
     "a": samples.result("a", digests={"corpus": "e" * 64}, **OWN),
-    "b": samples.result("b", **OWN),
+    "b": samples.result("b", digests={"corpus": "e" * 64}, **OWN),
     "elsewhere": samples.result("c", dataset="other", contract="other@0"),
     "corpus": samples.result("b", digests={"corpus": "f" * 64}, **OWN),
-    "queries": samples.result("b", query_ids=["x", "y"], **OWN),
+    "queries": samples.result("b", query_ids=["x", "y"], digests={"corpus": "e" * 64}, **OWN),
     "measure": samples.result("b", means={"RR@10": 0.0}, per_query={"RR@10": [0.0, 0.0]}, **OWN),
     "later": samples.result("b", dataset="pydoc/test", contract="pydoc/test@2"),
 }
@@ -34,7 +34,9 @@ LONE = {
     "empty.run": "",
     "result.json": "{}",
     **{f"{name}.json": msgspec.json.encode(result).decode() for name, result in RESULTS.items()},
-    "stray/results/pydoc/b.json": msgspec.json.encode({"suite": "pydoc", "system": "b", "results": [RESULTS["b"]]}).decode(),
+    "stray/results/pydoc/b.json": msgspec.json.encode(
+        {"suite": "pydoc", "system": "b", "results": [samples.result("b", **OWN)]}
+    ).decode(),
     "deep.json": '{"system": "a", "dataset": "b", "contract": "c", "depth": "ten"}',
     "board/words.csv": "a,b\n1,x\n",
     "board/high.csv": "system,dataset,score\na,b,high\n",
