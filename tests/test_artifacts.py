@@ -501,6 +501,7 @@ def test_results_of_another_version_are_listed(folder, store, capsys):
 # ---- jobs that were not timed ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("store")
 def test_a_job_that_was_not_timed_fails_the_command(folder, tmp_path, capsys):
     """A run file has scores and no time: the command says so on stderr and ends with 1."""
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 1.0 x\nd5 Q0 d4 1 1.0 x\n")
@@ -511,6 +512,7 @@ def test_a_job_that_was_not_timed_fails_the_command(folder, tmp_path, capsys):
     assert "is a finished run, so there is no search to time" in done.err
 
 
+@pytest.mark.usefixtures("store")
 def test_a_run_says_that_a_session_keeps_nothing(folder, program, capsys):
     """The user reads once that nothing of a program without a revision is kept, and what to type."""
     assert ended(capsys, 0, "run", "dataset", folder, "-r", program).err.count("name a revision") == 1
