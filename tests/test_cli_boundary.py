@@ -228,10 +228,11 @@ def test_controls_reach_no_output(folder, capsys):
 @pytest.mark.parametrize("live", [False, True])
 def test_progress_shows_controls(live, monkeypatch, capsys):
     """Progress lines and bars escape names like tables do."""
+    from lexbench import progress as plain
     from lexbench.cli import _progress
 
-    monkeypatch.setattr(_progress, "_SHOWN", 0)
-    progress = _progress.Live() if live else _progress.Plain()
+    monkeypatch.setattr(plain, "_SHOWN", 0)
+    progress = _progress.Live() if live else plain.Plain()
     progress.note(HOSTILE)
     progress.start(HOSTILE, "search", 1, "queries")
     progress.advance(1)

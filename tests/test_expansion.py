@@ -166,7 +166,9 @@ def test_a_result_states_what_a_file_lacks(store, tmp_path):
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
     folder, system = fruit.write(tmp_path / "fruit"), f'bm25(expansions="{path}")'
     of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
-    said = ["scored on train: there are no judgements called test", of_qrels, fruit.SAME_QUERIES]
+    of_grades = "the grades are 0, 1, 2, and RR@10 counts a document as relevant from grade 1; to count from 2, type e.g. -m"
+    of_grades += " 'RR(rel=2)@10'"
+    said = ["scored on train: there are no judgements called test", of_qrels, of_grades, fruit.SAME_QUERIES]
     said += ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
     first, again = (results(folder, store, [system], ["RR@10"], 10) for _ in range(2))
     stored = [*stored_results(store)]

@@ -100,7 +100,7 @@ def test_the_command_writes_after_each_row_and_keeps_its_limit(tmp_path):
 
 def test_a_row_that_hangs_is_cut_off(gpu, tmp_path):
     """Its process is killed at the limit."""
-    found = gpu["in_own_process"]("flat", TINY, 0.2, tmp_path)
+    found = gpu["in_own_process"]("flat", TINY, 0.01, tmp_path)
 
     assert found["incomplete"] == "cut off after 0 s"
     assert found["rates"] == {}

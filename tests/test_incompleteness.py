@@ -56,34 +56,35 @@ def test_where_all_is_judged_nothing_is_open():
 
 
 def result(system, judged, **more):
-    """Return a result with this share of judged documents."""
-    means = {"nDCG@10": 0.5, "Judged@10": judged}
-    return samples.result(system, means=means, per_query={name: [mean, mean] for name, mean in means.items()}, **more)
+    """Return a result with these shares of judged documents of two queries."""
+    values = {"nDCG@10": [0.5, 0.5], "Judged@10": judged}
+    means = {name: sum(of_queries) / 2 for name, of_queries in values.items()}
+    return samples.result(system, means=means, per_query=values, **more)
 
 
 def test_a_gap_of_judged_documents_has_notes(tmp_path):
-    """.97 and .63 are not comparable: notes name the gap, the pool, and the bounds of the lower one; .05 is no gap."""
+    """.95 and .65 are not comparable: notes name the gap, the pool, and the bounds of the lower one; .05 is no gap."""
     open_ = {"nDCG@10": Incomplete(condensed=0.6, highest=0.8)}
-    made = [result("bm25", 0.97), result("lexmae", 0.63, incomplete=open_)]
+    made = [result("bm25", [1.0, 0.9]), result("lexmae", [0.7, 0.6], incomplete=open_)]
     lines = list(judged_gaps(made))
 
-    assert lines[0].startswith("pydoc/test: Judged@10 ranges from 0.63 (lexmae) to 0.97 (bm25)")
+    assert lines[0].startswith("pydoc/test: Judged@10 ranges from 0.65 (lexmae) to 0.95 (bm25)")
     assert lines[1] == (
         "pydoc/test was judged by language models; the pool favours its contributors: BM25 with and without stemming; "
         "character n-grams; MiniLM; contributors here: bm25"
     )
     assert lines[2] == "lexmae on pydoc/test: nDCG@10 0.5000, on condensed lists 0.6000, at most 0.8000"
-    assert list(judged_gaps([result("a", 0.97), result("b", 0.92)])) == []
+    assert list(judged_gaps([result("a", [1.0, 0.9]), result("b", [0.9, 0.9])])) == []
     write_results(made, "pydoc", tmp_path)
     page = leaderboard.pages(tmp_path)[tmp_path / "README.md"]
-    assert "- pydoc/test: Judged@10 ranges from 0.63 (lexmae) to 0.97 (bm25)\n" in page
+    assert "- pydoc/test: Judged@10 ranges from 0.65 (lexmae) to 0.95 (bm25)\n" in page
     judged = leaderboard.read_board(tmp_path).suites[0].datasets[0].details
     assert not any(mark[[one.name for one in judged.columns].index("Judged@10")] for mark in judged.marks())  # it is no merit
 
 
 def test_complete_judgements_leave_nothing_open():
     """Cranfield's judges read all documents, so unjudged documents are irrelevant."""
-    made = [result("a", 0.97), result("b", 0.10)]
+    made = [result("a", [1.0, 0.9]), result("b", [0.1, 0.1])]
 
     assert list(judged_gaps([msgspec.structs.replace(one, dataset="cranfield") for one in made])) == []
 

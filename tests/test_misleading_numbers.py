@@ -128,7 +128,11 @@ def board(tmp_path, monkeypatch):
     for dataset in ("one", "two"):
         noise = rng.normal(0, 0.05, 40)
         for name, lift in (("base", 0.0), ("new", 0.1), ("third", 0.1)):
-            values = {"nDCG@10": 0.5 + noise * (name == "new"), "AP@1000": 0.4 + lift + noise, "Judged@10": 0.3 + lift + noise}
+            values = {
+                "nDCG@10": 0.5 + noise * (name == "new"),
+                "AP@1000": 0.4 + lift + noise,
+                "Judged@10": np.round(0.3 + lift + noise, 1),
+            }
             facts = {"per_query": {measure: one.tolist() for measure, one in values.items()}, "contract": f"{dataset}@0"}
             means = {measure: float(np.mean(one)) for measure, one in values.items()}
             made = samples.result(name, list(values["nDCG@10"]), dataset, means=means, **facts)

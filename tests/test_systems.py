@@ -69,7 +69,7 @@ def test_listing_imports_nothing(monkeypatch):
         (["MLMTransformer", "SpladePooling"], "BertForMaskedLM", "sparse_mlm(model={})@impact"),
         (["Transformer", "Pooling", "Normalize"], "BertModel", "dense(model={})"),
         (["Transformer", "Dense"], "BertModel", "late_interaction(model={})"),
-        (["Router"], "BertModel", "inference_free(model={})@impact"),
+        (["Router"], "BertModel", "sentence_transformer(model={})"),
         ([], "BertForSequenceClassification", "rerank(bm25, cross_encoder(model={}))"),
     ],
 )

@@ -120,7 +120,10 @@ def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, cap
     assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
     # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
     pooled = answer(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json")
-    assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {"bm25": (5, 1), "mine.run": (0, 0)}
+    assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {
+        "bm25": (5, 1),
+        'run_file("mine.run")': (0, 0),
+    }
 
 
 RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"

@@ -200,8 +200,9 @@ def routes(folder: Path) -> Routes | None:
 def module_kinds(folder: Path) -> list[str]:
     """Return the kinds of all modules of a sentence-transformers *folder*, those in the routes of a Router included."""
     listed = modules(folder)
-    routers = (read_json(folder / one.subfolder / ROUTER) for one in listed if one.kind == "Router")
-    return [*(one.kind for one in listed), *(_class_name(kind) for config in routers for kind in config["types"].values())]
+    routers = (optional_json(folder / one.subfolder / ROUTER) for one in listed if one.kind == "Router")
+    inside = (_class_name(kind) for config in routers for kind in config.get("types", {}).values())
+    return [*(one.kind for one in listed), *inside]
 
 
 @folder_reader
