@@ -41,7 +41,10 @@ def _reachable(programs):
     place = Path(tempfile.mkdtemp(prefix="lexbench-postgres-programs-"))
     place.chmod(0o755)
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return shutil.copytree(programs, place / programs.name, symlinks=True)
+    inside = programs.parents[1]  # the programs look for their libraries there
+    for libraries in inside.glob("pgserver*.libs"):
+        shutil.copytree(libraries, place / libraries.name, symlinks=True)
+    return shutil.copytree(programs, place / programs.relative_to(inside), symlinks=True)
 
 
 class Postgres:
