@@ -8,7 +8,7 @@ from samples import Length
 from tiny import answer, ended
 
 import lexbench
-from lexbench.errors import UnknownName
+from lexbench.errors import NotationError, UnknownName
 from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
@@ -153,3 +153,10 @@ def test_a_comparison_has_the_queries_of_the_data_that_was_just_run(tmp_path):
     shown = str(found.compare("bm25"))
     assert "q: red one" in shown
     assert "were not found" not in shown
+
+
+@pytest.mark.parametrize("given", [len, 5, None])
+def test_a_measure_that_is_no_text_is_one_line(given):
+    """A function or number in place of a measure's name is refused, also where a suite's commands are written out."""
+    with pytest.raises(NotationError, match=r"is no text; a measure of your own is a class with a name"):
+        lexbench.run("pydoc", ["bm25"], measures=[given])

@@ -242,7 +242,7 @@ def plan_suite(
 
 def _options(measure_names: Sequence[str], depth: int | None) -> str:
     """Return the command-line options for these measures and this depth."""
-    return "".join(f" -m {quote(measure)}" for measure in measure_names) + (f" --depth {depth}" if depth else "")
+    return "".join(f" -m {quote(str(measure))}" for measure in measure_names) + (f" --depth {depth}" if depth else "")
 
 
 def plan_dataset(
