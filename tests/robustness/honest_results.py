@@ -4,6 +4,7 @@ Each suite has its own collection, systems, measures, depth and timings. The che
 `tests/test_falsified.py` runs a few.
 """
 
+import argparse
 import random
 import sys
 import tempfile
@@ -83,8 +84,10 @@ def suites(count: int, first: int = 0) -> Iterator[tuple[int, int]]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", type=int, help="how many to make")
     total = 0
-    for number, results in suites(int(sys.argv[1])):
+    for number, results in suites(parser.parse_args().suites):
         total += results
         print(f"suite {number}: {results} results are accepted", flush=True)
     print(f"{total} honest results, no false alarm")
