@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lexbench.analysis.seen_in_training import SeenInTraining
     from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
-    from lexbench.answer import Answer
     from lexbench.api import (
         audit,
         audit_suite,
@@ -92,6 +91,8 @@ if TYPE_CHECKING:
         what_is,
     )
     from lexbench.collecting.collect import Collected
+    from lexbench.display.answer import Answer
+    from lexbench.display.progress import Progress
     from lexbench.errors import LexbenchError
     from lexbench.plugins import (
         Encoder,
@@ -107,7 +108,6 @@ if TYPE_CHECKING:
         Transform,
     )
     from lexbench.probing.answer import Probe
-    from lexbench.progress import Progress
     from lexbench.report.change import Report
     from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
@@ -130,7 +130,8 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first
-    "errors", "progress", "answer", "api", "types", "plugins", "results", "analysis.ranks", "analysis.compare.tables",
+    "errors", "display.progress", "display.answer", "api", "types", "plugins", "results", "analysis.ranks",
+    "analysis.compare.tables",
     "analysis.list_similarity", "analysis.judgements", "analysis.seen_in_training", "analysis.explain",
     "analysis.verify.verdicts", "analysis.verify.rescoring", "analysis.audit", "analysis.gate.gates", "report.change",
     "report.figures", "report.leaderboard", "collecting.collect", "probing.answer", "analysis.encoder_speed",

@@ -1,9 +1,9 @@
 """The public functions of lexbench: one per command, with the same names and defaults.
 
-    Each returns an answer (`lexbench.answer`): a typed value that shows itself in a notebook as the command shows it in a
-    terminal, and becomes a data frame with `to_pandas()`. A wrong value raises a LexbenchError with the line that the shell
-    prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
-    help loads nothing heavy.
+Each returns an answer (`lexbench.display.answer`): a typed value that shows itself in a notebook as the command shows it in
+a terminal, and becomes a data frame with `to_pandas()`. A wrong value raises a LexbenchError with the line that the shell
+prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
+help loads nothing heavy.
 
 Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
 or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lexbench.contracts import MEASURES
+from lexbench.display.progress import Plain, Progress
 from lexbench.errors import CommandError
-from lexbench.progress import Plain, Progress
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from lexbench.analysis.seen_in_training import SeenInTraining
     from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
-    from lexbench.answer import Facts, Tables
+    from lexbench.analysis.watch import Point
     from lexbench.collecting.collect import Collected
     from lexbench.collecting.page import JudgingPage
+    from lexbench.display.answer import Facts, Tables
     from lexbench.interop.conversion import Imported
     from lexbench.interop.formats import Format
     from lexbench.lexmae.training.command import Trained, TrainingPlan
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from lexbench.storage.health import Health
     from lexbench.storage.store import Store
     from lexbench.timing.protocol import Settings
-    from lexbench.watch import Point
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
@@ -316,7 +316,7 @@ def watch(
     """
     from functools import partial
 
-    from lexbench.watch import watch as watch_folder
+    from lexbench.analysis.watch import watch as watch_folder
 
     benchmark = partial(run, measures=measures, store=store, progress=progress)
     given = _defined(system, _store(store, progress))
@@ -1015,7 +1015,7 @@ def means(results: "Results", *, store: "str | Path | None" = None, progress: Pr
 
 def suite(name: str) -> "Facts":
     """Return a suite by name, or from a TOML file."""
-    from lexbench.answer import Facts
+    from lexbench.display.answer import Facts
     from lexbench.suites import suite as suite_named
 
     return Facts(suite_named(name))

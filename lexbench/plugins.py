@@ -38,10 +38,10 @@ from urllib.parse import SplitResult
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.fusion import ScoreMatrix
 from lexbench.contracts import Contract
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, echoed
-from lexbench.fusion import ScoreMatrix
-from lexbench.progress import Progress
 from lexbench.storage.node import Node
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
@@ -159,7 +159,7 @@ class Encoder(Model):
 
     def encode_tokens(self, tokens: Any, advance: Callable[[int], None]) -> Any:
         """Return the vectors of the tokenised documents. Calls *advance* with the number of documents of each batch."""
-        from lexbench.vectors import stacked  # loads SciPy
+        from lexbench.arrays.vectors import stacked  # loads SciPy
 
         blocks = []
         for start in range(0, len(tokens), _BATCH):

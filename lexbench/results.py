@@ -21,12 +21,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,6 +10,7 @@ import tiny
 import torch
 from staged import Letters, contents, encode
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.encoders import _torch_models
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.sparse_mlm import SparseMLM
@@ -19,7 +20,6 @@ from lexbench.models.pair_scoring import CrossEncoderModel
 from lexbench.models.token_batches import Tokens, batches
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.types import Document
-from lexbench.vectors import offsets_of
 
 TEXTS = ["apples", "apples and pears " * 4, "one two three", "pear " * 20, "w1 w2", "sparse"]
 

@@ -13,11 +13,11 @@ from tiny import enter
 from topics import VOCABULARY, Process, log, losses, scores, write
 
 from lexbench.cli import code
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.training import selection
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 MODELS = ("pretrained", "stage1", "stage2", "stage3")

@@ -12,6 +12,7 @@ from checkpoints import cross_encoder, masked_lm, random_model, sentence_transfo
 from tiny import enter
 from topics import VOCABULARY, write
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
@@ -23,7 +24,6 @@ from lexbench.lexmae.recipe.settings import Hardware, TextHead
 from lexbench.lexmae.training import finetune, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, StageData
 from lexbench.models.added_terms import ExactTerms
-from lexbench.progress import Progress
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.storage.store import Store
 from lexbench.types import Document

@@ -13,13 +13,13 @@ from checkpoints import random_model, write_tokenizer
 from tiny import ended, enter
 from topics import RECIPE, write
 
+from lexbench.display.progress import Progress
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models import added_terms
-from lexbench.progress import Progress
 
 
 @pytest.fixture

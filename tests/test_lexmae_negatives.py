@@ -12,12 +12,12 @@ import tiny_recipes
 from fruit import JUDGED, ids, write
 from tiny import KILL_AT_FLUSH, sealed
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
-from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
@@ -121,7 +121,7 @@ MINE = f"""{KILL_AT_FLUSH}
 import msgspec
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe.settings import Recipe
-from lexbench.progress import Progress
+from lexbench.display.progress import Progress
 negatives._QUERIES = 1
 negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Progress())
 """

@@ -9,11 +9,11 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 from fruit import ids, write
 from tiny_recipes import recipe
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe.settings import Selection
 from lexbench.lexmae.training import selection
-from lexbench.progress import Progress
 
 
 def gathered(store, training_sets=(), seed=42, **settings):

@@ -12,11 +12,11 @@ from tiny_recipes import pretraining, recipe, stage
 from tokenizers import Tokenizer
 from torch.nn import functional
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe.settings import Start
 from lexbench.models.loading import load_tokenizer
-from lexbench.progress import Progress
 
 TEXTS = ["sparse retrieval of a document", "the query"]
 ARCHITECTURES = ("bert", "distilbert", "roberta")

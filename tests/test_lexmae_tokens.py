@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
+from lexbench.display.progress import Progress
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
-from lexbench.progress import Progress
 from lexbench.types import Document
 
 LENGTH = 12

@@ -22,13 +22,13 @@ from topics import Process, log, losses, write
 from torch import nn
 
 from lexbench.cli import code
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner, load_encoder
 from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import plan, processes, resuming, trainer
-from lexbench.progress import Progress
 from lexbench.testing.executors import RecordedProgress
 
 SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")

@@ -15,13 +15,13 @@ from fruit import ids, write
 from lexbench.analysis.seen_in_training import SimilarQueries
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_texts, open_training_set
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.testing.executors import RecordedProgress
 

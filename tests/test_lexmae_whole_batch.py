@@ -15,6 +15,7 @@ from topics import VOCABULARY, Process, write
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+from lexbench.display.progress import Progress
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TextReader
@@ -26,7 +27,6 @@ from lexbench.lexmae.recipe.settings import Hardware, Imitation, Ranking, Select
 from lexbench.lexmae.training import imitation, ranking, selection
 from lexbench.lexmae.training.finetune import FineTuner, StageData, table_of
 from lexbench.models.added_terms import ExactTerms
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 SYSTEM = "ensemble(bm25, bm25(k1=2.0))"

@@ -7,8 +7,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from lexbench import progress as progress_module
 from lexbench.cli import _progress
+from lexbench.display import progress as progress_module
 
 
 @pytest.fixture

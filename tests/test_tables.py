@@ -4,11 +4,11 @@ import pytest
 import samples
 from rich.console import Console
 
-from lexbench.answer import render
+from lexbench.display.answer import render
+from lexbench.display.table import Table, heading
 from lexbench.report.run import brief_tables, tables
 from lexbench.report.timings import timing_tables
 from lexbench.results import Exposure, Latency, SearchWork, VectorSizes
-from lexbench.table import Table, heading
 
 
 def result(system, dataset="d/test", mean=0.5, **facts):

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 import checkpoints as models  # noqa: E402
 from tiny import answer, ended  # noqa: E402
 
-from lexbench.watch import checkpoints, curve  # noqa: E402
+from lexbench.analysis.watch import checkpoints, curve  # noqa: E402
 
 SYSTEM = 'sparse_mlm(model="{}", dense_ok=True, document_length=32, query_length=32, device="cpu")@csr'
 

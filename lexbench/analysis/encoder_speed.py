@@ -9,16 +9,16 @@ import msgspec
 
 from lexbench.analysis.compare.comparison import compare
 from lexbench.analysis.compare.tables import Difference
-from lexbench.answer import Answer
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import CannotStart, LexbenchError, UnknownName
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_of
 from lexbench.runner.systems import named_systems
 from lexbench.storage.environment import cores, facts
 from lexbench.storage.store import Store
-from lexbench.table import Table, interval_cell, number
 from lexbench.timing.encoding_speed import OTHERS, OWN, Choice, choices, speeds, with_settings
 from lexbench.timing.protocol import sample as spaced
 

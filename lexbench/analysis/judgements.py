@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from lexbench.analysis.stored_results import named_runs
-from lexbench.answer import Answer
 from lexbench.contracts import Contract, find_contract
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, heading, number
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import parse as parse_measure
@@ -26,7 +27,6 @@ from lexbench.results import Result, by_dataset, measures_of
 from lexbench.runner.judging import STAMP, Judging
 from lexbench.runner.scoring import judgements, unstated_thresholds
 from lexbench.storage.store import Store
-from lexbench.table import Table, heading, number
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, number
 from lexbench.errors import CommandError
-from lexbench.table import Table, number
 from lexbench.trec.ids import lookup
 from lexbench.trec.runs import Run
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from lexbench.analysis.compare.comparison import measure_of
 from lexbench.analysis.significance import randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, number
 from lexbench.errors import CannotStart
 from lexbench.results import Results
-from lexbench.table import Table, number
 
 _FEWEST = 2  # systems to rank
 _LEGEND = "rank: what paired randomisation tests at .05 leave possible, corrected by Holm over all pairs"

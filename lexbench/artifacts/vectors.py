@@ -10,11 +10,11 @@ from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.describe import describe, short_name
 from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress
 from lexbench.encodings.shards import SHARD, Encodings, missing
 from lexbench.errors import LexbenchError
 from lexbench.executors import suited
 from lexbench.plugins import Encoder, Executor
-from lexbench.progress import Progress
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lexbench.display.progress import Plain
 from lexbench.errors import visible
-from lexbench.progress import Plain
 
 _REDRAWN = 0.1  # seconds between two drawings by rich
 _ROOM = 80  # narrower terminals get no bars: names and figures need the room

@@ -7,16 +7,16 @@ from shlex import quote
 import msgspec
 
 from lexbench.analysis.judgements import LeftOut, pool_table
-from lexbench.answer import Answer
 from lexbench.artifacts.graph import Graph
 from lexbench.collecting.collection import MEASURE, Collection, Facts, Judged, leak_line
 from lexbench.collecting.made_queries import Writer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, MissingExtra
 from lexbench.plugins import Judge
-from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 SYSTEMS = ("bm25", "lexmae_nano", "ensemble(bm25, lexmae_nano)")
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from lexbench import devices
+from lexbench.arrays.vectors import rows_of, stacked
 from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, listed, shortened
 from lexbench.models.architectures import unknown_settings
@@ -29,7 +30,6 @@ from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import rows_of, stacked
 
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _LISTED = 5  # unknown settings in one message

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import SIMILARITIES, metric_of
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -23,7 +24,6 @@ from lexbench.models.stated_settings import dense_defaults, instead
 from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
 from lexbench.registry import at_search, optional
 from lexbench.types import Document, Kind
-from lexbench.vectors import SIMILARITIES, metric_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import DenseModel

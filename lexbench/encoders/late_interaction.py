@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.encoders._transformer import Transformer
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
@@ -21,7 +22,6 @@ from lexbench.models.stated_settings import late_interaction_defaults
 from lexbench.models.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search, optional, optional_at_search
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import LateInteractionModel

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from lexbench.arrays.vectors import unit_length
 from lexbench.encoders._parts import first_columns, joined, last_columns
 from lexbench.encoders._transformer import PromptedSparse, no_progress
 from lexbench.errors import CommandError, LexbenchError
@@ -24,7 +25,6 @@ from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
-from lexbench.vectors import unit_length
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import Rules

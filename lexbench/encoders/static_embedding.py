@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import SIMILARITIES, metric_of, offsets_of, unit_length
 from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
@@ -32,7 +33,6 @@ from lexbench.models.local_model import training_data
 from lexbench.models.stated_settings import static_embedding_defaults
 from lexbench.registry import at_search, optional, runtime
 from lexbench.types import Kind, TrainingData
-from lexbench.vectors import SIMILARITIES, metric_of, offsets_of, unit_length
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.engines.kernels.checks import no_hits, quiet, whole_weights
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
-from lexbench.vectors import offsets_of, pieces
 
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
 _ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""

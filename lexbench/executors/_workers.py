@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.display.progress import Progress
 from lexbench.encodings.encoding import (
     counted,
     culprit,
@@ -29,7 +30,6 @@ from lexbench.encodings.encoding import (
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Encoder, Reranker
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 

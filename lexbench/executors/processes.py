@@ -12,10 +12,10 @@ from pickle import PicklingError
 from threading import Thread
 from typing import Any
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.executors._workers import Answer, Holder, Rerankers, WorkerGone, Workers, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
-from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.storage.environment import cores
 from lexbench.types import Corpus

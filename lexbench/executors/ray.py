@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.executors._workers import Answer, CalledWorker, Holder, Rerankers, WorkerGone, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
-from lexbench.progress import Progress
 from lexbench.registry import runtime
 from lexbench.storage import environment
 from lexbench.types import Corpus

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from lexbench.display.table import Table, escape, markdown, number
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.recipe.settings import STAGES, Imitation, Recipe
 from lexbench.models.checkpoint import read_json
@@ -20,7 +21,6 @@ from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
 from lexbench.storage.toml import plain, toml
-from lexbench.table import Table, escape, markdown, number
 
 What = Literal["pretrained", "imitated", "stage1", "stage2", "stage3"]
 

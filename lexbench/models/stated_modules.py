@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lexbench.arrays.vectors import similarity_of
 from lexbench.errors import CommandError, shortened
 from lexbench.models.checkpoint import ABOUT, OLD_TRANSFORMER, TRANSFORMER, Module, longest_text, optional_json, read_json
-from lexbench.vectors import similarity_of
 
 POOLINGS = ("mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean")
 # Steps of a head: layers with weights, then functions, by the names of their classes in torch.nn.

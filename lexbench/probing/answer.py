@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.results import Latency
-from lexbench.table import Table, interval_cell, number
 
 Value: TypeAlias = int | float | str | bool
 

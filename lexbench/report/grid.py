@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from lexbench.display.table import heading, number
 from lexbench.measures import cutoff
 from lexbench.report.timings import rate, single_stream
 from lexbench.results import EXPOSURES, Result, Results, Timing, measures_of
 from lexbench.suites import Aggregate, Mean
-from lexbench.table import heading, number
 
 MISSING = number(None)
 SEEN = {"zero-shot": "yes", "unknown": "?", "corpus seen": "‡", "in-domain": "‡‡"}

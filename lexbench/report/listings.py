@@ -10,16 +10,16 @@ import msgspec
 from lexbench import catalog, registry
 from lexbench.analysis.compare.query_changes import StoreReader
 from lexbench.analysis.stored_results import newest_means, results_at, stored_results
-from lexbench.answer import Facts, Tables
 from lexbench.contracts import all_contracts, find_contract
 from lexbench.datasets.location import status
+from lexbench.display.answer import Facts, Tables
+from lexbench.display.table import Table, number
 from lexbench.errors import CommandError, LexbenchError, UnknownName
 from lexbench.results import Results
 from lexbench.runner.systems import is_model_folder, named_systems, retrievers, system
 from lexbench.storage import environment
 from lexbench.storage.store import Store
 from lexbench.suites import suite, suite_names
-from lexbench.table import Table, number
 from lexbench.timing import machine
 
 _WEIGHTS = {  # where a model's weights come from

@@ -12,6 +12,7 @@ from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.token_counts import TokenCounts, tokenizer_digest, tokenizers_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.table import Table, number
 from lexbench.errors import CommandError
 from lexbench.measures import Tokens
 from lexbench.results import Entry, Result, Results, Session
@@ -19,7 +20,6 @@ from lexbench.runner.given import given_run
 from lexbench.runner.scoring import Judged, fitting_defaults, judgements, score_lists
 from lexbench.runner.search import data_of
 from lexbench.storage.store import Store
-from lexbench.table import Table, number
 from lexbench.trec.runs import Precision, typed_run
 from lexbench.trec.runs import max_passage as by_best_passage
 

@@ -13,12 +13,13 @@ import msgspec
 import numpy as np
 from filelock import FileLock, Timeout
 
-from lexbench.answer import Answer
 from lexbench.artifacts.graph import FORMAT
 from lexbench.artifacts.removal import remove
 from lexbench.datasets.location import find_again
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, LexbenchError, UnknownName
-from lexbench.progress import Progress
 from lexbench.results import Result
 from lexbench.runner import jobs
 from lexbench.runner.plan import Plan, job_of
@@ -26,7 +27,6 @@ from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.node import Stored, references
 from lexbench.storage.store import Store, finished_folders, readable, readable_bytes
-from lexbench.table import Table
 
 _KEPT = ("corpora", "encodings", "results")  # kinds that a later command may use although no result uses them
 _SHOWN = 3  # users of an artifact

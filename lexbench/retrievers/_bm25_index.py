@@ -38,11 +38,11 @@ from numba import types
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
-from lexbench.vectors import offsets_of, pieces
 
 BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time

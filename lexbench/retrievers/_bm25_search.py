@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.selection import select
 from lexbench.compiling.loops import njit
 from lexbench.retrievers._bm25_index import BLOCK, LENGTHS, codes_at, skip, unpack, word_at
-from lexbench.selection import select
 
 WINDOW = 1 << 16  # positions; their sums take half of a common second-level cache
 COMMON_BITS = 4  # a frequency is common if it, less 1, fits in these bits

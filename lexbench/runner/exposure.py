@@ -20,8 +20,8 @@ from lexbench import catalog, plugins, registry
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
-from lexbench.foreign import ForeignRetriever
 from lexbench.notation import Call, Expression, Value, parse
+from lexbench.outside.foreign import ForeignRetriever
 from lexbench.results import EXPOSURES, Exposure
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.systems import System, named_systems, system, trained_members

@@ -18,10 +18,10 @@ from lexbench.artifacts.searches import Search, searched
 from lexbench.artifacts.vectors import CorpusVectors, encode_part
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
-from lexbench.progress import Progress
 from lexbench.results import Entry, Failure, QueryTexts, Result, Results, Session
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile

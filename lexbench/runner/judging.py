@@ -23,10 +23,10 @@ from lexbench import registry
 from lexbench.artifacts.describe import describe
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, echoed
 from lexbench.notation import parse
 from lexbench.plugins import Judge
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.trec.ids import encode, lookup, text_of

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from lexbench.answer import Answer
 from lexbench.artifacts.corpora import DatasetCorpus, ExpectedCorpus
 from lexbench.artifacts.graph import Graph, Step
 from lexbench.artifacts.searches import Search
@@ -29,6 +28,8 @@ from lexbench.datasets.location import (
     typed_place,
 )
 from lexbench.datasets.sources.hf import PREFIX
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, UnknownName
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import with_threshold
@@ -42,7 +43,6 @@ from lexbench.runner.systems import system as system_of
 from lexbench.storage.store import Store, readable_bytes
 from lexbench.suites import HEADLINE, Suite, suite_names
 from lexbench.suites import suite as suite_named
-from lexbench.table import Table
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.passages import DOCUMENTS
 from lexbench.encodings.shards import Encodings
-from lexbench.foreign import ForeignRetriever
 from lexbench.measures import Tokens, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
+from lexbench.outside.foreign import ForeignRetriever
 from lexbench.plugins import Searcher, Source
 from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
-from lexbench.progress import Progress
+from lexbench.display.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import write_notes
 from lexbench.storage.stopwatch import Stopwatch

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 _LETTERS = "abcde"
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import canonical
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.reading import lines
-from lexbench.vectors import canonical
 
 ROWS = 4096  # per block
 _LIMIT = 2**31  # weights must be below this in formats of integers

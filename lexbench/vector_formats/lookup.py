@@ -22,13 +22,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import CODES
 from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.storage.reading import lines
 from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats import arrays
 from lexbench.vector_formats.blocks import Block, Vocabulary
-from lexbench.vectors import CODES
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")

@@ -22,10 +22,10 @@ from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.definitions import Definition, changes_of, definition, pairs, singles
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import CannotStart, CommandError
 from lexbench.results import Entry, Results
 from lexbench.runner.scoring import excluded
-from lexbench.table import Table, interval_cell, number
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_by_rank, without_self_matches
 

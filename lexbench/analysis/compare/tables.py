@@ -16,9 +16,9 @@ from lexbench.analysis.compare.query_changes import QueryChange, Side
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import one_line, shortened
-from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
 _DIGEST = re.compile(r"[0-9a-f]{32,}")

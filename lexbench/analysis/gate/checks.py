@@ -22,10 +22,10 @@ from lexbench.analysis.stored_results import run_of
 from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import typed_place
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
-from lexbench.progress import Progress
 from lexbench.results import SINGLE, QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of

@@ -11,11 +11,11 @@ from lexbench.analysis.gate import output
 from lexbench.analysis.gate.checks import Measured, Report, Verdict, check, measure, worst
 from lexbench.analysis.gate.files import Gate, add_gate, read_baselines, read_gates, write_baselines
 from lexbench.analysis.significance.noninferiority import fewest_queries
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 DEFAULT = Path("lexbench-gate.toml")
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 from lexbench.analysis.compare.tables import change_rows
 from lexbench.analysis.gate.checks import Report, changes, worst
 from lexbench.analysis.gate.files import Baseline
+from lexbench.display.table import Table, escape, interval_cell, markdown, number
 from lexbench.errors import visible
-from lexbench.table import Table, escape, interval_cell, markdown, number
 
 _SIGNS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexbench.answer import Answer
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.location import find_source
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.results import KEPT, Result, SystemResults, files_of, kept_ids, load
 from lexbench.runner.soundness import judgements_of
 from lexbench.runner.value_checks import own_measure, unattainable_values
-from lexbench.table import Table
 from lexbench.trec.qrels import Qrels
 
 _MOST_DOCUMENTS = 1_000_000  # of a corpus whose ids are read

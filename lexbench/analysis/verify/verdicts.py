@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from lexbench.analysis.definitions import changes_of, singles
 from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
-from lexbench.answer import Answer
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
+from lexbench.display.answer import Answer
+from lexbench.display.table import DIGITS, Table, heading
 from lexbench.errors import CannotStart
 from lexbench.results import Entry, Result, Results
 from lexbench.storage.store import Store
-from lexbench.table import DIGITS, Table, heading
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lexbench.arrays.vectors import offsets_of
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
 from lexbench.notation import parse, write_value
-from lexbench.progress import Progress
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import systems
@@ -32,7 +33,6 @@ from lexbench.storage.environment import cores
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
-from lexbench.vectors import offsets_of
 
 _FORMAT = 1  # increase it when the same settings would give other negatives
 _FACTS = "facts.json"

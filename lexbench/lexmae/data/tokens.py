@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress
 from lexbench.lexmae.data import batches
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.token_batches import cutter, document_inputs, tokenise
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
 

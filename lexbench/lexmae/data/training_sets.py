@@ -15,10 +15,10 @@ from lexbench.contracts import Contract
 from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.progress import Progress
 from lexbench.runner.search import SystemRun, data_of
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store

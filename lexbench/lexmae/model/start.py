@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
@@ -30,7 +31,6 @@ from lexbench.models.architectures import masked_lm_tensors
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
 from lexbench.tokenization import stem

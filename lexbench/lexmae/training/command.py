@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table, number
 from lexbench.errors import UnknownName
 from lexbench.lexmae import recipe as recipes
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import plan
 from lexbench.lexmae.training.plan import Task
-from lexbench.progress import Progress
-from lexbench.table import Table, number
 
 STEPS = ("pretrain", "imitate", "mine", "finetune", "all")
 

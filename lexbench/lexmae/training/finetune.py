@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench import registry
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae import provenance
 from lexbench.lexmae.card import Data, What
@@ -29,7 +30,6 @@ from lexbench.lexmae.training import processes, publishing, resuming, selection,
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
 from lexbench.notation import Call
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 from lexbench.types import Document
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
@@ -28,7 +29,6 @@ from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
 from lexbench.lexmae.training import processes, publishing, ranking, resuming, text_head, trainer
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 _SCALE = 0.3  # of scores in the softmax, before training

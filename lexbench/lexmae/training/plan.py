@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.negatives import teaching_system
 from lexbench.lexmae.recipe.settings import GROUP, STAGES, Fitting, Paths, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
-from lexbench.progress import Progress
 from lexbench.retrievers.run_file import RunFile
 
 if TYPE_CHECKING:

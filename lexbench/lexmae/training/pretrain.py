@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from lexbench.display.progress import Progress
 from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
@@ -14,7 +15,6 @@ from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import Paths, Pretrain, Recipe
 from lexbench.lexmae.training import processes, publishing, resuming, trainer
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
@@ -25,7 +26,6 @@ from lexbench.lexmae.recipe.settings import Recipe, Selection
 from lexbench.lexmae.training import processes
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
-from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.transforms.top_k import TopK

@@ -26,12 +26,12 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from lexbench.display.progress import Progress
 from lexbench.errors import LexbenchError
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
-from lexbench.progress import Progress
 
 _LOGGED = 10  # a log line is a mean over at most this many steps
 

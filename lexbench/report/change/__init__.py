@@ -14,13 +14,13 @@ from lexbench.analysis.compare.query_changes import Pair, Reader, most_changed
 from lexbench.analysis.compare.tables import Comparison, DatasetComparison, Difference, MeanDifference, verdict
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import CannotStart
 from lexbench.report.change import page
 from lexbench.report.change.facts import SIGNED, Change, Cost, MeasureChange, p_text, tables
 from lexbench.report.grid import comparable_timings
 from lexbench.results import Result
-from lexbench.table import Table, interval_cell, number
 
 _SAME = 0.05  # costs that differ by a smaller share are called the same
 _NAMED = ("latency, ms", "index, MB")  # costs in the verdict

@@ -7,9 +7,9 @@ import numpy as np
 
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.compare.tables import changes_table
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import shortened
 from lexbench.results import UNRANKED
-from lexbench.table import Table, interval_cell, number
 
 _JUDGED_AT = 10  # documents whose judged share is shown
 SIGNED = "+.4f"

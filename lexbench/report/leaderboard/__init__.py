@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from lexbench.answer import Answer
 from lexbench.datasets.location import typed_id
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, UnknownName
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board
@@ -24,7 +25,6 @@ from lexbench.report.leaderboard.sections import board, script
 from lexbench.results import Results, merged
 from lexbench.runner.soundness import read_folder
 from lexbench.storage import atomic
-from lexbench.table import Table
 
 SCRIPT = "reproduce.sh"
 MARKDOWN = "README.md"

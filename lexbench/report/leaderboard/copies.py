@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from lexbench.analysis.significance import randomisation
+from lexbench.display.table import escape
 from lexbench.errors import UnknownName, visible
 from lexbench.report.grid import MISSING, Column, Grid, Row, Value
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.results import Results
-from lexbench.table import escape
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

@@ -16,6 +16,7 @@ from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.contracts import find_contract
+from lexbench.display.table import number
 from lexbench.errors import CannotStart, CommandError, listed, visible
 from lexbench.report.change import report_of
 from lexbench.report.change.facts import Change
@@ -37,7 +38,6 @@ from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.code import codes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite, suite_names, suite_of_results
-from lexbench.table import number
 from lexbench.timing.protocol import Settings
 
 _FEW = 10  # rows

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lexbench.answer import Answer
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import find_tables
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CommandError
 from lexbench.results import Result, Results
 from lexbench.suites import suite as suite_named
 from lexbench.suites import suite_names
-from lexbench.table import Table
 
 PLACE = "{}"  # stands for the checkpoint's folder in a system
 DEV = "dev"

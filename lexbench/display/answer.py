@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from lexbench.display.table import Table
 from lexbench.errors import one_line, require, shortened, visible
-from lexbench.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
