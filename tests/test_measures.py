@@ -227,7 +227,8 @@ def test_every_measure_explains_itself(name):
         ("RR(rel=2, cutoff=10)", "RR(rel=2)@10"), ("RPrec(rel=2)", "Rprec(rel=2)"),
         # Names of trec_eval, pytrec_eval, beir and mteb.
         ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
-        ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"), ("iprec_at_recall_0.10", "IPrec@0.1"),
+        ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"),
+        ("iprec_at_recall_0.10", "IPrec@0.1"),
         ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"), ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
     ],
 )  # fmt: skip
