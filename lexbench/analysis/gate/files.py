@@ -8,7 +8,7 @@ import msgspec
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.storage import atomic
-from lexbench.storage.reading import Strict, read_toml
+from lexbench.storage.reading import Strict, decode_json, read_toml
 from lexbench.suites import HEADLINE
 
 COMMITS, CONFIDENCE, MARGIN = 100, 0.95, 0.02  # defaults
@@ -97,9 +97,10 @@ def read_baselines(path: Path) -> dict[str, Baseline]:
     if not path.is_file():
         return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Baseline])
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidFile(f"{path}: {error}; make it again: lexbench gate update") from None
+        found: dict[str, Baseline] = decode_json(path, dict[str, Baseline])
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; make it again: lexbench gate update") from None
+    return found
 
 
 def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
