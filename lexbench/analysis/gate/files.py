@@ -81,7 +81,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     digests: dict[str, str]  # of the corpus, the queries and the judgements
     lexbench: str  # version
     index_bytes: int | None
-    values: dict[str, float]  # by query id
+    values: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]  # by query id
     ranks: dict[str, dict[str, int]] = {}  # by query id: of the relevant documents among the first 20
 
 
