@@ -17,7 +17,7 @@ SYSTEMS = -r bm25 -r '$(NAME) = $(SMALL)@impact' \
 	-r 'ensemble bm25 + $(NAME) = ensemble(bm25, $(SMALL)@impact)' \
 	-r 'pipeline bm25 + $(NAME) = pipeline(bm25, $(SMALL)@impact, k=100)'
 
-.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs board picture clean
+.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs board pages clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -111,10 +111,8 @@ board: .venv/.dev build/minilm build/splade-tiny build/lexmae-minilm/stage3  ## 
 	mv build/board/results leaderboard/results
 	$(BIN)/lexbench leaderboard
 
-picture: .venv/.dev  ## draw the picture of the README from the committed results
-	$(BIN)/lexbench export figures build/figures --results leaderboard -d pydoc/test -r bm25 -r bm25@lucene -r nano \
-		$(foreach k,1 2 4 8 16 32,-r 'nano top $(k)') -r 'bm25 + nano' -r 'bm25 > nano'
-	cp build/figures/index.pydoc-test.svg docs/leaderboard.svg
+pages: .venv/.dev  ## make the board, its page and pictures, and the figures in README and docs from the committed results
+	$(BIN)/lexbench leaderboard
 
 clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
