@@ -7,6 +7,8 @@ DEMO := build/demo
 PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
+# pip would try several times, for minutes. This is one try, of seconds.
+REACH := import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)
 NANO := lexmae_nano@impact
 # The demo's LexMAE computes in the dtype that is fastest on this processor. It is found once, when the demo needs it.
 DTYPE = $(eval DTYPE := $$(shell $(BIN)/python -c "from lexbench.models.dtype_speed import fastest; print(fastest())"))$(DTYPE)
@@ -128,7 +130,9 @@ clean:           ## remove what was built and installed here
 
 .venv/.neural: .venv/.core
 	@echo 'Installing torch and transformers (a minute or two the first time) ...'
-	@$(PIP) --no-deps --retries 1 $(if $(TORCH),--extra-index-url $(TORCH)) torch
+	@index='$(TORCH)'; if [ "$$index" ] && ! $(BIN)/python -c '$(REACH)' "$$index/torch/" 2>/dev/null; then \
+		echo "$$index cannot be reached, so torch comes from the ordinary index"; index=; fi; \
+		$(PIP) --no-deps $${index:+--extra-index-url "$$index"} torch
 	@$(PIP) --editable '.[neural]'
 	@touch $@
 
