@@ -347,6 +347,11 @@ _KINDS: tuple[tuple[str, Callable[[Result, str], float], str], ...] = (
         ".0f",
     ),
     ("Texts were cut to the model's maximum length in {count}, at most {most} of the documents ({worst})", _cut, ".0%"),
+    (
+        "Keeping no document ids, so that `verify --rescore` cannot score them again: {count}, e.g. {worst}",
+        lambda one, _: not one.top,
+        ".0f",
+    ),
     ("Ties leave {headline} open in {count}, by at most {most} ({worst})", _tied, ".4f"),
 )
 
