@@ -175,7 +175,7 @@ def _flags(timing: Timing) -> Iterator[str]:
 def _machine(timing: Timing) -> Iterator[str]:
     """Yield contradictions of the machine and its fingerprint, and a date that is none or not yet."""
     facts = {name: fact for name, fact in timing.machine.items() if name not in _PINNED}
-    if not facts or digest(facts) != timing.fingerprint:
+    if digest(facts) != timing.fingerprint:
         yield "its fingerprint is not that of the facts of its machine"
     try:
         if in_the_future(timing.taken):
@@ -187,7 +187,5 @@ def _machine(timing: Timing) -> Iterator[str]:
 def _sizes(result: Result, timing: Timing) -> Iterator[str]:
     """Yield a size of the index that the files on disk contradict."""
     index = result.sizes.get("index")
-    if index and not timing.disk and "elsewhere" not in timing.flags:
-        yield f"it has no files of the index, and the result says {index:,} bytes"
     if index is not None and timing.disk and sum(timing.disk.values()) != index:
         yield f"the files of its index have {sum(timing.disk.values()):,} bytes, and the result says {index:,}"
