@@ -236,7 +236,7 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
 
 def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
     """Yield a line for each measure whose mean is not the mean of its seeds, or that has none."""
-    for measure in result.means.keys() | seeds.means.keys():
+    for measure in dict.fromkeys((*seeds.means, *result.means)):
         means = seeds.means.get(measure, [])
         known = len(means) == len(seeds.systems) >= _FEWEST_SEEDS and measure in result.means
         if not known or abs(fmean(means) - result.means[measure]) > _ROUNDING:
