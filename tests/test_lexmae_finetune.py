@@ -21,7 +21,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
 from lexbench.lexmae.recipe.settings import Hardware, TextHead
-from lexbench.lexmae.training import finetune, selection, text_head
+from lexbench.lexmae.training import finetune, plan, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, StageData
 from lexbench.models.added_terms import ExactTerms
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -302,9 +302,10 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     assert np.diff(cut.documents(texts).indptr).tolist() == [1] * 5
 
 
-@pytest.mark.parametrize(("stage", "model"), [(1, "pretrained"), (2, "stage1")])
-def test_a_missing_model_is_named_with_its_command(place, stage, model):
-    """A missing model is named together with a command that trains it."""
+@pytest.mark.parametrize(("stage", "model", "command"), [(1, "pretrained", "pretrain"), (2, "stage1", "finetune --stage 1")])
+def test_a_missing_model_is_named_with_its_command(place, monkeypatch, stage, model, command):
+    """A missing model, which a stage starts from or finds its negatives with, is named with the command that trains it."""
+    enter(place, monkeypatch)
     asked = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
-    with pytest.raises(CannotStart, match=rf"there is no none/{model}, .*; type: lexbench train all RECIPE"):
-        finetune.finetune(asked, stage, Progress())
+    with pytest.raises(CannotStart, match=rf"needs none/{model}, which does not exist yet; type: lexbench train {command}$"):
+        plan.check(asked, plan.single_task(asked, "finetune", stage))

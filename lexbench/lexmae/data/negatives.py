@@ -21,7 +21,7 @@ from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
-from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
+from lexbench.lexmae.recipe.settings import MODELS, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.retrievers.run_file import RunFile
@@ -58,17 +58,16 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     assert settings is not None  # `plan.single_task` refuses it
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
-    paths = Paths(recipe)
-    minings = [Mining(systems.system(fill_placeholders(settings.negatives, paths), settings.negatives), settings.depth)]
+    minings = [Mining(systems.system(fill_placeholders(settings.negatives, recipe), settings.negatives), settings.depth)]
     if teacher := teaching_system(settings.teacher):
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     folders = []
     with _all_threads():
-        for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
+        for mining in minings:
             for name in settings.queries:
-                folders.append(folder(stage, name))
+                folders.append(recipe.negatives(stage, name, taught=mining.keeps_relevant))
                 _mine(folders[-1], open_training_set(name, store, progress, recipe.leave_out), mining, store, progress)
     return folders
 
@@ -190,7 +189,8 @@ def read(folder: Path) -> Lists:
     return Lists(np.load(folder / "offsets.npy"), docs, scores)
 
 
-def fill_placeholders(system: str, paths: Paths) -> str:
-    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models."""
+def fill_placeholders(system: str, recipe: Recipe) -> str:
+    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of those models."""
     # In one pass, because a folder's own name may contain braces. The strings of a written expression are from `write_value`.
-    return re.sub(rf"{{({'|'.join(MODELS)})}}", lambda found: write_value(str(paths.root / found[1]))[1:-1], str(parse(system)))
+    models = "|".join(MODELS)
+    return re.sub(rf"{{({models})}}", lambda found: write_value(str(recipe.folder(found[1])))[1:-1], str(parse(system)))

@@ -28,26 +28,25 @@ class Trained(NamedTuple):
 
     encoder: LexiconEncoder
     tokenizer: Any
+    log: Sequence[Mapping[str, float]]  # of its losses and selections
+    facts: Facts
     autoencoder: nn.Module | None = None  # of pretraining; everything except its encoder is kept beside the model
 
 
-def publish(
-    folder: Path, recipe: Recipe, what: What, trained: Trained, log: Sequence[Mapping[str, float]], facts: Facts
-) -> Path:
-    """Write a trained model, its card and the *log* of its losses as the finished *folder*, and return that.
+def publish(recipe: Recipe, what: What, trained: Trained) -> None:
+    """Write a trained model, its card and the log of its losses as the finished folder of *what*.
 
     The folder exists in every process when this returns.
     """
     if processes.is_first():
-        with provenance.drafted(folder) as draft:
+        with provenance.drafted(recipe.folder(what)) as draft:
             save(trained.encoder, trained.tokenizer, draft)
             if trained.autoencoder is not None:
                 _write_decoder(trained.autoencoder, draft / _DECODER)
-            atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
+            atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in trained.log))
             provenance.write(draft, recipe, what)
-            card.finish(draft, recipe, what, facts)
+            card.finish(draft, recipe, what, trained.facts)
     processes.wait()
-    return folder
 
 
 def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidates | None = None) -> Facts:
