@@ -21,7 +21,7 @@ from lexbench.analysis.compare.tables import (
     Difference,
     MeanComparison,
     MeanDifference,
-    Score,
+    SystemScore,
 )
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
@@ -256,7 +256,7 @@ def _on_dataset(
         measure=measure,
         queries=len(first.query_ids),
         scores=[
-            Score(
+            SystemScore(
                 system=result.system,
                 mean=result.means[measure],
                 interval=(low, high),

@@ -60,7 +60,7 @@ class Start(Strict, frozen=True, kw_only=True):
     vocabulary: Count = 0  # word pieces to keep, the most frequent ones in the corpora of pretraining; 0: all
 
 
-class ExactTerms(Strict, frozen=True, kw_only=True):
+class ExactTermsSettings(Strict, frozen=True, kw_only=True):
     """Initial weights of a text's own word pieces, see `lexbench.models.added_terms`. All stages train them."""
 
     corpora: Names  # ids of datasets or BEIR folders; their documents give the inverse document frequencies
@@ -71,7 +71,7 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
     scale: Scale = 0.35  # of both kinds of weights
 
 
-class TextHead(Strict, frozen=True, kw_only=True):
+class TextHeadSettings(Strict, frozen=True, kw_only=True):
     """A second head, see `lexbench.models.added_terms`. It is trained at the end of a stage or of imitation."""
 
     terms: Positive = 8192  # the most common whole words
@@ -203,8 +203,8 @@ class Recipe(Strict, frozen=True, kw_only=True):
     ] = ()  # datasets for testing: nothing is trained on their judged documents, if the corpus is theirs
     encoding: Encoding = Encoding()
     start: Start
-    exact_terms: ExactTerms | None = None
-    text_head: TextHead | None = None
+    exact_terms: ExactTermsSettings | None = None
+    text_head: TextHeadSettings | None = None
     pretrain: Pretrain | None = None
     imitation: Imitation | None = None
     ranking: Ranking | None = None

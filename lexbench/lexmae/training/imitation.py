@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
-from lexbench.lexmae.card import Data
+from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_texts
@@ -27,7 +27,7 @@ from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_e
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
 from lexbench.lexmae.recipe.settings import Imitation, Recipe
 from lexbench.lexmae.training import processes, publishing, ranking, text_head, trainer
-from lexbench.lexmae.training.publishing import Trained
+from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.storage.store import Store
@@ -38,7 +38,7 @@ _DISTANCES = 3  # of a text, in the loss
 _SLOPE = 0.25  # of a logit below 0, for a word that the imitated model predicts
 
 
-def train(recipe: Recipe, state: Path, progress: Progress) -> Trained:
+def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
     """Return the initial model after it has learned to imitate another one, with checkpoints in *state*.
 
     It also has the text head of a recipe without stages. Raises CommandError if the two models have different word pieces.
@@ -73,11 +73,11 @@ def train(recipe: Recipe, state: Path, progress: Progress) -> Trained:
         rows = _Texts(texts.corpora, settings, recipe.seed, recipe.text_head.texts).rows()
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     data = [
-        Data(dataset=name, use="imitation", counts={"texts": len(corpus)})
+        SeenCollection(dataset=name, use="imitation", counts={"texts": len(corpus)})
         for name, corpus in zip(settings.corpora, corpora, strict=True)
     ]
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *data])
-    return Trained(encoder, tokenizer, fitted.log, facts)
+    return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from lexbench.retrievers.run_file import RunFile
 
 if TYPE_CHECKING:
     from lexbench.lexmae.card import What
-    from lexbench.lexmae.training.cost import Cost
+    from lexbench.lexmae.training.cost import TrainingCost
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _WORK = {"start": ("start",), "pretrained": ("pretrain",), "imitated": ("imitate",)}  # the tasks that make a model
@@ -105,7 +105,7 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
     return rows
 
 
-def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "Cost"]:
+def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "TrainingCost"]:
     """Return the cost of each task except the start, measured with random weights on this device; see `cost`.
 
     The models that the recipe starts from and imitates are fetched, because their shape decides. Raises the errors of finding

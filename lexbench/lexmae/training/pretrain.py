@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from lexbench.display.progress import Progress
-from lexbench.lexmae.card import Data
+from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TextReader
@@ -14,11 +14,11 @@ from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import publishing, trainer
-from lexbench.lexmae.training.publishing import Trained
+from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.storage.store import Store
 
 
-def train(recipe: Recipe, state: Path, progress: Progress) -> Trained:
+def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
     """Pretrain the recipe's initial model, with checkpoints in *state*.
 
     The result is an ordinary masked-language model; its decoder is kept beside it, in decoder.safetensors.
@@ -37,7 +37,7 @@ def train(recipe: Recipe, state: Path, progress: Progress) -> Trained:
     autoencoder = MaskedAutoencoder(encoder.language_model, settings)
     fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
     data = [
-        Data(dataset=name, use="pretraining", counts={"documents": len(corpus)})
+        SeenCollection(dataset=name, use="pretraining", counts={"documents": len(corpus)})
         for name, corpus in dict(zip(settings.corpora, tokens, strict=True)).items()
     ]
-    return Trained(encoder, tokenizer, fitted.log, publishing.facts(fitted, steps, data), autoencoder)
+    return TrainedModel(encoder, tokenizer, fitted.log, publishing.facts(fitted, steps, data), autoencoder)
