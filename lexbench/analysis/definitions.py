@@ -212,7 +212,9 @@ def _of_lists(run: Run, by_rank: Run | None) -> Iterator[RuleChange]:
             "order", "with equal scores by ascending document id", run=partial(_tied_by, key=lambda run, _: -run.docs)
         )
         yield RuleChange(
-            "order", "with the best document first among equal scores", run=partial(_tied_by, key=lambda *of: -_grades(*of))
+            "order",
+            "with the best document first among equal scores",
+            run=partial(_tied_by, key=lambda *given: -_grades(*given)),
         )
         yield RuleChange("order", "with the worst document first among equal scores", run=partial(_tied_by, key=_grades))
     yield RuleChange(

@@ -258,11 +258,11 @@ _POLICIES: Mapping[str, tuple[Callable[[Fields], str], str]] = {  # how fields a
     "text": (lambda fields: fields["text"], ""),
     "title_text": (title_text, "text"),
     # The words of title_text, and the two can be separated again.
-    "title_line_text": (lambda of: f"{of['title']}\n{of['text']}" if of.get("title") else of["text"], "text"),
+    "title_line_text": (lambda one: f"{one['title']}\n{one['text']}" if one.get("title") else one["text"], "text"),
     # Like the TREC file of MS MARCO's documents that Anserini indexes; then those of 2021, with headings.
-    "url_title_body": (lambda of: "\n".join([of.get("url", ""), of.get("title", ""), of["body"]]), "body"),
+    "url_title_body": (lambda fields: "\n".join([fields.get("url", ""), fields.get("title", ""), fields["body"]]), "body"),
     "url_title_headings_body": (
-        lambda of: "\n".join(of.get(name, "") for name in ("url", "title", "headings", "body")), "body",
+        lambda fields: "\n".join(fields.get(name, "") for name in ("url", "title", "headings", "body")), "body",
     ),
     "code": (lambda fields: fields["code"], ""),  # a function of CodeSearchNet
 }  # fmt: skip

@@ -241,7 +241,12 @@ def _imitates(recipe: Recipe, settings: Imitation) -> str:
 
 def _data(recipe: Recipe, facts: TrainingFacts) -> str:
     rows = (
-        (_shown(data.dataset), data.use, ", ".join(f"{n:,} {_shown(of)}" for of, n in data.counts.items()), _shown(data.note))
+        (
+            _shown(data.dataset),
+            data.use,
+            ", ".join(f"{n:,} {_shown(what)}" for what, n in data.counts.items()),
+            _shown(data.note),
+        )
         for data in facts.data
     )
     uses = {data.use for data in facts.data}

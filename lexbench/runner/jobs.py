@@ -176,10 +176,10 @@ def numbered_part(typed: str) -> tuple[int, int]:
     """Return the number of the part "I/N" (from 0) and how many parts there are. Raises CommandError for another text."""
     if not re.fullmatch(r"\d+/\d+", typed):
         raise CommandError(f"--part {typed}: write e.g. 0/16")
-    number, of = map(int, typed.split("/"))
-    if number >= of:
-        raise CommandError(f"--part {typed} is part {number} of {of}, but parts count from 0: write e.g. 0/{of or 16}")
-    return number, of
+    number, parts = map(int, typed.split("/"))
+    if number >= parts:
+        raise CommandError(f"--part {typed} is part {number} of {parts}, but parts count from 0: write e.g. 0/{parts or 16}")
+    return number, parts
 
 
 def encode(

@@ -248,7 +248,7 @@ def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
         )
     columns = names if header else table.shapes.get(len(values), ())
     if not columns:
-        wanted = " or ".join(f"{count} ({', '.join(of)})" for count, of in table.shapes.items())
+        wanted = " or ".join(f"{count} ({', '.join(known)})" for count, known in table.shapes.items())
         raise InvalidFile(f"{path}, line {first}: {len(values)} column{'s' * (len(values) != 1)}, not {wanted}")
     # pandas quotes some fields of a file with a header, or all of them; files of MS MARCO have bare quotes
     quoted = ending(path) != ".csv" and (header or (len(values) > 1 and all(map(_QUOTED.fullmatch, values))))

@@ -23,7 +23,7 @@ class DocumentTokens(NamedTuple):
     ids: NDArray[np.bytes_]  # (documents,) descending, like a run's table
     counts: Mapping[str, NDArray[np.int64]]  # (documents,) by tokenizer
 
-    def of(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    def counted(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """Return the tokens of documents (n,), -1 for those that are not in the corpus."""
         places = lookup(self.ids, ids)
         return np.where(places >= 0, self.counts[tokenizer][places], -1)
@@ -72,7 +72,7 @@ class JudgedRun:
     def _tokens(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
         if self.tokens is None or tokenizer not in self.tokens.counts:
             raise LexbenchError("a budget of tokens takes the documents; name the dataset that has them with -d")
-        return self.tokens.of(tokenizer, ids)
+        return self.tokens.counted(tokenizer, ids)
 
     def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
         """Return for each query (queries,) the number of documents in *mask* (found,), or the sum of their *values*."""

@@ -81,7 +81,7 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
         if score.measure == suite.headline and score.dataset in suite.datasets and not score.differs:
             sources = by_source.setdefault(score.system or score.called, {})
             sources.setdefault(score.source.name, {}).setdefault(score.dataset, score)
-    rows = [_system(models.get(name), max(of.values(), key=len), datasets) for name, of in by_source.items()]
+    rows = [_system(models.get(name), max(sources.values(), key=len), datasets) for name, sources in by_source.items()]
     rows = [row for row in rows if row.scores.keys() & set(datasets)]
     rows.sort(key=lambda row: (*_standing(row.scores, datasets), row.label))
     unique: dict[object, PublishedSystem] = {}
@@ -378,10 +378,11 @@ def _code_notes(results: Sequence[Result]) -> Iterator[str]:
     found: dict[str, set[tuple[str, ...]]] = {}
     for result in results:
         found.setdefault(result.system, set()).add(tuple(sorted(codes(result.recipe))))
-    several = [name for name, of in found.items() if len(of) > 1]
+    several = [name for name, versions in found.items() if len(versions) > 1]
     if several:
         yield f"Results of several versions of one code, which are several systems: {listed(several, _FEW)}; run them again"
-    own = [f"{name} ({', '.join(dict.fromkeys(next(iter(of))))})" for name, of in found.items() if len(of) == 1 and any(of)]
+    single = {name: next(iter(versions)) for name, versions in found.items() if len(versions) == 1}
+    own = [f"{name} ({', '.join(dict.fromkeys(version))})" for name, version in single.items() if version]
     if own:
         yield f"Code of the user, by its digest: {listed(own, _FEW)}"
 
