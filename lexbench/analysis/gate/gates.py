@@ -66,10 +66,6 @@ class Accepted(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return the changes, and what to do with them."""
         return [*self.changes, *self.advice]
 
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: the changes are lines."""
-        return ()
-
 
 def run_gates(path: Path, store: Store, progress: Progress) -> GateReport:
     """Run the gates of the file *path* and compare them with the baselines beside it."""

@@ -32,10 +32,6 @@ class Trained(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return the folder of the model."""
         return self.folder
 
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: what was made are lines."""
-        return ()
-
     def lines(self) -> list[str]:
         """Return what was made, and what to type next."""
         return [*self.made, f"next: {self.following}"]
