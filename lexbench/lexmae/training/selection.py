@@ -168,12 +168,11 @@ class CandidateScorer:
     def encoded(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of tokenised texts, (length,) each."""
         device = next(self.encoder.parameters()).device
-        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
         blocks = []
         for start in range(0, len(rows), _DENSE):
             batch = self.reader.tensors(rows[start : start + _DENSE])
             texts = Texts(**{name: tensor.to(device) for name, tensor in batch.items()})
-            with torch.autocast(device.type, kinds.get(self.precision), enabled=self.precision in kinds):
+            with processes.autocast(self.precision, device):
                 blocks.append(sparse.csr_array(in_groups(self.encoder, texts).float().cpu().numpy()))
         return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
