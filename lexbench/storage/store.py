@@ -72,8 +72,7 @@ class RememberedPlace(NamedTuple):
     columns: Mapping[str, str]  # what the user stated about its tables
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The place of an artifact that is finished or being made."""
 
     folder: Path  # finished, or the name that it will have
