@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import RunPlan
     from lexbench.storage.health import Health
     from lexbench.storage.store import Store
-    from lexbench.timing.protocol import Settings
+    from lexbench.timing.protocol import TimingSettings
 
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
@@ -162,7 +162,7 @@ def run(
     results: "str | Path | None" = None,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     on: str | None = None,
-    time: "bool | Settings" = False,
+    time: "bool | TimingSettings" = False,
     brief: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -189,7 +189,7 @@ def run(
     from lexbench.runner import jobs
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
-    from lexbench.timing.protocol import Settings
+    from lexbench.timing.protocol import TimingSettings
     from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
@@ -199,7 +199,7 @@ def run(
     encoding = executor(on)
     for members in groups.values():
         check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
-    timer = Timer(Settings() if time is True else time) if time else None
+    timer = Timer(TimingSettings() if time is True else time) if time else None
     for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
     if progress is not None:

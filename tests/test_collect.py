@@ -15,10 +15,10 @@ from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.collecting.collect import Collected
-from lexbench.collecting.collection import Collection, Facts, _read_queries
+from lexbench.collecting.collection import Collection, CollectionFacts, _read_queries
 from lexbench.collecting.documents import Text, read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
-from lexbench.collecting.page import PageServer, Session
+from lexbench.collecting.page import JudgingSession, PageServer
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
@@ -128,7 +128,7 @@ def ask(url, path="state", body=None, **headers):
 @contextmanager
 def serving(collection, judge):
     """Serve the page of a collection to one person; yield its address."""
-    server = PageServer(Session(collection, judge))
+    server = PageServer(JudgingSession(collection, judge))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield server.url
@@ -308,5 +308,5 @@ def test_a_model_writes_queries_and_judges(place, capsys):
 
 def test_what_to_type_next_quotes_the_folder_once():
     """A folder with a space in its name can be copied from the message into a shell."""
-    made = Collected(folder="my docs", facts=Facts(source="my docs", documents=1), pool=0, judged=None)
+    made = Collected(folder="my docs", facts=CollectionFacts(source="my docs", documents=1), pool=0, judged=None)
     assert made.lines()[-1].endswith("lexbench judge page 'my docs'")

@@ -126,7 +126,7 @@ def test_finished_parts_are_not_made_again(trained, place, capfd):
         ("stage1.depth=9", ("stage1", "stage1.depth: 20 there, 9 in the recipe")),
         ("selection.every=7", ("stage1", "selection.every: 10 there, 7 in the recipe")),
         ("stage3.teacher=model", ("stage3", "stage3.teacher: 'teacher' there, 'model' in the recipe")),
-        ("seed=1", ("pretrained", "seed: 42 there, 1 in the recipe")),
+        ("seed=1", ("start", "seed: 42 there, 1 in the recipe")),
     ],
 )
 def test_a_folder_of_another_recipe_is_refused(place, capfd, setting, said):
@@ -144,9 +144,9 @@ def test_settings_of_later_parts_and_hardware_can_change(place):
     """Settings of later stages, later selection, hardware and names do not invalidate a finished model."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 
-    assert provenance.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
+    assert provenance.finished(asked, "pretrained") == asked.folder("pretrained")
     with pytest.raises(CommandError, match=r"selection\.every"):
-        provenance.finished(place / "out/stage1", asked, "stage1")
+        provenance.finished(asked, "stage1")
 
 
 def test_a_chosen_model_is_the_best_one(place, trained):

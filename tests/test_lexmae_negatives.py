@@ -16,7 +16,6 @@ from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
 from lexbench.runner.systems import system
 from lexbench.storage import atomic
@@ -104,16 +103,15 @@ def test_a_training_set_that_is_named_twice(tmp_path):
 def test_any_folder_name_can_be_filled_in(tmp_path):
     """Folders with quotes, braces and backslashes survive, at any depth of an expression."""
     asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
-    paths = Paths(asked)
-    for place in (paths.start, paths.stage(1), paths.stage(2)):
-        place.mkdir(parents=True)
+    for name in ("start", "stage1", "stage2"):
+        asked.folder(name).mkdir(parents=True)
     given = """ensemble(bm25, [lexmae(model='{stage2}')|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")"""
-    text = negatives.fill_placeholders(given, paths)
+    text = negatives.fill_placeholders(given, asked)
     again = parse(text)
 
-    assert dict(again.head.kwargs) == {"k": 3, "path": f"{paths.start}/x"}
-    assert again.head.args[1][0].head.kwargs == (("model", str(paths.stage(2))),)
-    assert again.engine.kwargs == (("model", str(paths.stage(1))),)
+    assert dict(again.head.kwargs) == {"k": 3, "path": f"{asked.folder('start')}/x"}
+    assert again.head.args[1][0].head.kwargs == (("model", str(asked.folder("stage2"))),)
+    assert again.engine.kwargs == (("model", str(asked.folder("stage1"))),)
     assert str(again) == text
 
 

@@ -19,7 +19,14 @@ from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import Examples, Lists, Source, open_corpus, open_texts, open_training_set
+from lexbench.lexmae.data.training_sets import (
+    DocumentLists,
+    Examples,
+    MinedSet,
+    open_corpus,
+    open_texts,
+    open_training_set,
+)
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
 from lexbench.storage.store import Store
@@ -231,7 +238,7 @@ def source(path, mined=MINED, left_out=frozenset()):
     code = {doc_id.decode(): position for position, doc_id in enumerate(one.corpus.doc_ids)}
     lists = [[code[name] for name in mined[query.query_id]] for query in one.queries]
     offsets = np.concatenate(([0], np.cumsum([len(docs) for docs in lists])))
-    return Source(one, Lists(offsets, np.array(list(chain(*lists)), np.int32)), left_out)
+    return MinedSet(one, DocumentLists(offsets, np.array(list(chain(*lists)), np.int32)), left_out)
 
 
 def drawn(examples, index, negatives=2, seed=0):

@@ -157,7 +157,7 @@ def selected():
     selection._BLOCK = 16
     settings = tiny_recipes.recipe(selection=Selection(held_out=0.2, depth=20))
     (candidates,) = selection.gather(settings, data.training_sets, Store(), Progress()).sets
-    reranker = selection.Reranker(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), data.reader, "fp32")
+    reranker = selection.CandidateScorer(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), data.reader, "fp32")
     assert len(candidates.positions) > 3 * selection._BLOCK
     return torch.from_numpy(reranker.scores(candidates, data.corpora[0]))
 

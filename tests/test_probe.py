@@ -12,7 +12,7 @@ from tiny import answer, ended
 
 from lexbench.errors import CommandError
 from lexbench.outside import http_client
-from lexbench.probing.answer import FilterShare, Point
+from lexbench.probing.answer import FilterShare, ProbedPoint
 from lexbench.probing.exact import exact_answers, recall, sample
 from lexbench.probing.probe import advise, offered, probe
 
@@ -270,7 +270,7 @@ SOME = FilterShare(text="tenant < 1", documents=3, share=0.01)
 def point(value, share, alone, achieved=100.0, low=None, where=EVERY, short=0):
     """Make a point."""
     settings = {"ef": value} if not isinstance(value, dict) else value
-    return Point(
+    return ProbedPoint(
         settings=settings, filter=where, recall=share, recall_range=(low or share, share), short=short, length=10, alone=alone,
         load=None, achieved=achieved, plan="",
     )  # fmt: skip

@@ -24,7 +24,7 @@ from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.notation import parse
 from lexbench.results import Result, by_dataset, measures_of
-from lexbench.runner.judging import STAMP, Judging
+from lexbench.runner.judging import STAMP, JudgingRecord
 from lexbench.runner.scoring import judgements, unstated_thresholds
 from lexbench.storage.store import Store
 from lexbench.trec.ids import text_of
@@ -165,14 +165,14 @@ class PoolTest(Answer, msgspec.Struct, frozen=True, kw_only=True):
 class Judgements(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """What a language model has judged, and its agreement with people."""
 
-    judging: Judging
+    judging: JudgingRecord
     path: str  # of the qrels file
 
     def tables(self) -> list[Table]:
         """Return one row for the judge."""
         return [judge_table(self.judging, Path(self.path))]
 
-    def document(self) -> Judging:
+    def document(self) -> JudgingRecord:
         """Return the facts of the stamp file."""
         return self.judging
 
@@ -294,7 +294,7 @@ def pool_table(rows: Sequence[LeftOut], dataset: str, measure: str, depth: int) 
     return Table(f"{dataset}: one contributor left out at a time", header, tuple(cells), tuple(notes))
 
 
-def judge_table(made: Judging, path: Path) -> Table:
+def judge_table(made: JudgingRecord, path: Path) -> Table:
     """Return one row for a language model's judgements, written to *path*: grades, and agreement with the official ones."""
     one = made.agreement
     header = ("judge", *(f"grade\n{grade}" for grade in made.grades))

@@ -62,7 +62,7 @@ _MADE = 50  # queries
 Pair = tuple[str, str]  # ids of a query and a document
 
 
-class Facts(msgspec.Struct, kw_only=True):
+class CollectionFacts(msgspec.Struct, kw_only=True):
     """The facts of a collection."""
 
     source: str  # the name of the folder or file of the documents
@@ -78,7 +78,7 @@ class Facts(msgspec.Struct, kw_only=True):
     corpus_sha256: str = ""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class CollectionJudgements(msgspec.Struct, frozen=True, kw_only=True):
     """The judgements of a collection so far."""
 
     by: str  # whose judgements the qrels are
@@ -94,7 +94,7 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         facts = path / _FACTS
-        self.facts = msgspec.json.decode(facts.read_bytes(), type=Facts) if facts.exists() else None
+        self.facts = msgspec.json.decode(facts.read_bytes(), type=CollectionFacts) if facts.exists() else None
 
     @classmethod
     def begin(cls, path: Path, source: Path) -> Self:
@@ -109,17 +109,17 @@ class Collection:
                 for text in read_documents(source):
                     file.write(json.dumps({"_id": text.text_id, "title": text.title, "text": text.text}).encode() + b"\n")
                     count += 1
-            found._save(Facts(source=source.resolve().name, documents=count))
+            found._save(CollectionFacts(source=source.resolve().name, documents=count))
         elif found.facts.source != source.resolve().name:
             raise CommandError(f"{path} has the documents of {found.facts.source}; name another folder with --output")
         return found
 
-    def _save(self, facts: Facts) -> None:
+    def _save(self, facts: CollectionFacts) -> None:
         self.facts = facts
         atomic.write_json(self.path / _FACTS, facts)
 
     @property
-    def known(self) -> Facts:
+    def known(self) -> CollectionFacts:
         """The facts. Raises CannotStart if there are none."""
         if self.facts is None:
             raise CannotStart(f"{self.path} is no collection; to make one, type: lexbench collect DOCUMENTS")
@@ -229,7 +229,7 @@ class Collection:
                 found[stamp] = grades
         return dict(sorted(found.items(), key=lambda item: (item[0].startswith(JUDGE), -len(item[1]), item[0])))
 
-    def publish(self, by: str = "") -> Judged | None:
+    def publish(self, by: str = "") -> CollectionJudgements | None:
         """Write qrels and contract with the judgements *by* one judge (default: the first of `judges`); None without any."""
         judges = self.judges()
         if not judges:
@@ -244,7 +244,7 @@ class Collection:
             write_qrels(Qrels.from_judgements(judgements), self.path / _QRELS, by)
         else:
             write_beir_qrels(Qrels.from_judgements(judgements), self.path / _QRELS)
-        judged = Judged(
+        judged = CollectionJudgements(
             by=by,
             judged=len(grades),
             pool=sum(map(len, self.pool.values())),
@@ -274,7 +274,7 @@ class Collection:
 
     # ---- the contract
 
-    def _contract(self, judgements: Sequence[Judgement] = (), judged: Judged | None = None) -> Contract:
+    def _contract(self, judgements: Sequence[Judgement] = (), judged: CollectionJudgements | None = None) -> Contract:
         """Return the contract of the collection; before anybody judged, one that expects nothing."""
         facts, expected = self.known, Expected()
         name, pool = "-".join(self.path.resolve().name.split()), tuple(facts.systems)
@@ -297,7 +297,7 @@ class Collection:
             defects=tuple(Defect(what, _FACTS) for what in self.limits(judged)) if judged else (),
         )
 
-    def limits(self, judged: Judged) -> list[str]:
+    def limits(self, judged: CollectionJudgements) -> list[str]:
         """Return the known limits of the collection, one line each."""
         facts, found = self.known, []
         if judged.judged < judged.pool:
@@ -316,7 +316,7 @@ class Collection:
         return found
 
 
-def leak_line(facts: Facts) -> str:
+def leak_line(facts: CollectionFacts) -> str:
     """Return how much made queries give away, compared with real queries, as a sentence without its full stop."""
     name, shared, run = REAL
     return (

@@ -30,7 +30,7 @@ _HEADERS = {
 }
 
 
-class Session:
+class JudgingSession:
     """One person's judging of a collection."""
 
     def __init__(self, collection: Collection, name: str) -> None:
@@ -83,7 +83,7 @@ class JudgingPage:
     def __init__(self, folder: Path, name: str, port: int) -> None:
         """Open the page of the collection in *folder*. Raises CannotStart if *port* is taken."""
         self._collection = Collection(folder)
-        session = Session(self._collection, name)
+        session = JudgingSession(self._collection, name)
         try:
             self._server = PageServer(session, port)
         except OSError as error:
@@ -104,7 +104,7 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, session: Session, port: int = 0) -> None:
+    def __init__(self, session: JudgingSession, port: int = 0) -> None:
         """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, token_urlsafe(24)

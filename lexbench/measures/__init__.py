@@ -8,13 +8,13 @@ from lexbench.measures._external import External
 from lexbench.measures._notation import cutoff, parse, parse_native, with_threshold
 from lexbench.measures._scores import incomplete_report, score, tie_report
 from lexbench.plugins import Measure
-from lexbench.trec.judged_run import JudgedRun, Tokens
+from lexbench.trec.judged_run import DocumentTokens, JudgedRun
 
 __all__ = [
+    "DocumentTokens",
     "External",
     "JudgedRun",
     "Measure",
-    "Tokens",
     "cutoff",
     "incomplete_report",
     "parse",

@@ -18,7 +18,7 @@ from lexbench.errors import CommandError, LexbenchError, echoed
 from lexbench.outside.filters import open_condition, parsed_value
 from lexbench.outside.running import SIMILARITIES
 from lexbench.plugins import RunningIndex
-from lexbench.probing.answer import FilterShare, Point, Probe, Value
+from lexbench.probing.answer import FilterShare, Probe, ProbedPoint, Value
 from lexbench.probing.exact import Exact, exact_answers, recall, rows_of
 from lexbench.probing.exact import sample as sampled
 from lexbench.probing.targets import file_blocks, opened, read_matrix
@@ -285,10 +285,10 @@ def offered(ask: Callable[[int], object], rate: float, seconds: float, threads: 
     return ((ends - due) * 1e9).astype(np.int64), rate * float(due[-1] / ends.max())
 
 
-def _point(ask: _Ask, case: _Case, found: _Found) -> Point:
+def _point(ask: _Ask, case: _Case, found: _Found) -> ProbedPoint:
     """Return the figures of one case."""
     recalls = np.array([recall(exact, one) for exact, one in zip(case.exact, found.lists, strict=True)])
-    return Point(
+    return ProbedPoint(
         settings=case.settings,
         filter=case.filter,
         recall=float(recalls.mean()),
@@ -305,7 +305,7 @@ def _point(ask: _Ask, case: _Case, found: _Found) -> Point:
 # ---- warnings and advice ---------------------------------------------------------------------------------------------------
 
 
-def _short(points: Sequence[Point], ask: _Ask, index: RunningIndex) -> list[str]:
+def _short(points: Sequence[ProbedPoint], ask: _Ask, index: RunningIndex) -> list[str]:
     """Return a warning about the setting with the most short answers under each filter."""
     found = []
     for share in dict.fromkeys(point.filter.text for point in points):
@@ -351,12 +351,12 @@ def _dead(
     return unread, unknown
 
 
-def advise(points: Sequence[Point], k: int, goal: float, rate: float) -> str:
+def advise(points: Sequence[ProbedPoint], k: int, goal: float, rate: float) -> str:
     """Return a recommendation: the first setting that reaches the recall *goal* under every filter, or what is missing.
 
     Of one numeric setting the smallest value comes first, because times may differ by noise alone; of others the fastest.
     """
-    by_setting: dict[str, list[Point]] = {}
+    by_setting: dict[str, list[ProbedPoint]] = {}
     for point in points:
         by_setting.setdefault(point.name, []).append(point)
     simple = all(len(point.settings) <= 1 and not isinstance(next(iter(point.settings.values()), 0), str) for point in points)

@@ -42,7 +42,7 @@ from lexbench.types import Hits, Query
 # ---- the task --------------------------------------------------------------------------------------------------------------
 
 
-def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], None]) -> None:
+def measure_here(task: protocol.TimingTask, retriever: Any, report_pass: Callable[[], None]) -> None:
     """Do *task* for a *retriever* that only this process has; then restore the threads and cores of this process."""
     torch, cores = sys.modules.get("torch"), None if task.core is None else os.sched_getaffinity(0)
     threads = torch.get_num_threads() if torch else 0
@@ -58,7 +58,7 @@ def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], 
 
 
 def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on its order
-    task: protocol.Task, report_pass: Callable[[], None], own: Any = None
+    task: protocol.TimingTask, report_pass: Callable[[], None], own: Any = None
 ) -> None:
     """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass.
 
@@ -122,7 +122,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
     atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
-    facts = protocol.Facts(
+    facts = protocol.MeasuredFacts(
         warm_up=len(warm),
         cpu_per_wall=cpu_per_wall,
         seconds=seconds,
@@ -141,7 +141,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(facts))
 
 
-def measure_imports(task: protocol.Baseline) -> None:
+def measure_imports(task: protocol.MemoryBaseline) -> None:
     """Import the modules of *task* and write how much memory they take. `_memory` subtracts it from that of a system."""
     with suppress(OSError):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -151,7 +151,7 @@ def measure_imports(task: protocol.Baseline) -> None:
     atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(machine.memory()))
 
 
-def _retriever(task: protocol.Task) -> Any:
+def _retriever(task: protocol.TimingTask) -> Any:
     """Return the retriever of a task, made from its expression."""
     retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
@@ -210,7 +210,7 @@ def with_threads(plugin: Any, threads: int) -> Any:
 
 
 def _inputs(
-    searcher: Any, task: protocol.Task, numbered: Sequence[tuple[int, Query]], size: int
+    searcher: Any, task: protocol.TimingTask, numbered: Sequence[tuple[int, Query]], size: int
 ) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return the function that encodes queries, and its inputs: blocks of *size* queries.
 

@@ -28,7 +28,7 @@ from lexbench.storage.reading import lines
 from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats import arrays
-from lexbench.vector_formats.blocks import Block, Vocabulary
+from lexbench.vector_formats.blocks import VectorBlock, Vocabulary
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")
@@ -58,7 +58,7 @@ class VectorTable:
     Raises InvalidFile, which names the file *where* they are from, if two vectors have the same id.
     """
 
-    def __init__(self, blocks: Iterable[Block], vocabulary: Vocabulary, where: Path) -> None:
+    def __init__(self, blocks: Iterable[VectorBlock], vocabulary: Vocabulary, where: Path) -> None:
         ids: list[str] = []
         ends, self.width = [np.zeros(1, np.int64)], 0
         with TemporaryFile() as terms, TemporaryFile() as weights:  # their maps outlive them

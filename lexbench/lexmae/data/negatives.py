@@ -1,7 +1,7 @@
 """Hard negatives: documents that a system finds for the training queries and that are not relevant.
 
-The lists of a training set are a folder of arrays, as `Lists` has them, and facts.json with what they were made from: a folder
-with other settings is mined again. Searches are runs in the store, so an interrupted command resumes. For negatives from
+The lists of a training set are a folder of arrays, as `DocumentLists` has them, and facts.json with what they were made from: a
+folder with other settings is mined again. Searches are runs in the store, so an interrupted command resumes. For negatives from
 elsewhere use the system `run_file(path="...")`.
 """
 
@@ -20,8 +20,8 @@ from lexbench.arrays.vectors import offsets_of
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae import provenance
-from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
-from lexbench.lexmae.recipe.settings import MODELS, Paths, Recipe
+from lexbench.lexmae.data.training_sets import DocumentLists, TrainingSet, open_training_set, search
+from lexbench.lexmae.recipe.settings import MODELS, Recipe
 from lexbench.notation import parse, write_value
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.retrievers.run_file import RunFile
@@ -58,17 +58,16 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     assert settings is not None  # `plan.single_task` refuses it
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
-    paths = Paths(recipe)
-    minings = [Mining(systems.system(fill_placeholders(settings.negatives, paths), settings.negatives), settings.depth)]
+    minings = [Mining(systems.system(fill_placeholders(settings.negatives, recipe), settings.negatives), settings.depth)]
     if teacher := teaching_system(settings.teacher):
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     folders = []
     with _all_threads():
-        for mining, folder in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
+        for mining in minings:
             for name in settings.queries:
-                folders.append(folder(stage, name))
+                folders.append(recipe.negatives(stage, name, taught=mining.keeps_relevant))
                 _mine(folders[-1], open_training_set(name, store, progress, recipe.leave_out), mining, store, progress)
     return folders
 
@@ -159,7 +158,7 @@ def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, p
         yield search(training_set, queries, system, deeper, store, progress)
 
 
-def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> Lists:
+def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> DocumentLists:
     """Return the mined lists, best first. Queries and documents that the training set does not have are skipped."""
     corpus, positives = training_set.corpus, training_set.positives
     known_ids = encode(query.query_id for query in training_set.queries)[::-1]  # `lookup` needs descending order
@@ -181,16 +180,17 @@ def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Pr
     query = np.concatenate(queries)
     by_query = np.argsort(query, kind="stable")
     offsets = offsets_of(np.bincount(query, minlength=len(training_set.queries)))
-    return Lists(offsets, np.concatenate(docs)[by_query], np.concatenate(scores)[by_query])
+    return DocumentLists(offsets, np.concatenate(docs)[by_query], np.concatenate(scores)[by_query])
 
 
-def read(folder: Path) -> Lists:
+def read(folder: Path) -> DocumentLists:
     """Return the lists that `mine` wrote, mapped from disk, by query of the training set."""
     docs, scores = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("docs", "scores"))
-    return Lists(np.load(folder / "offsets.npy"), docs, scores)
+    return DocumentLists(np.load(folder / "offsets.npy"), docs, scores)
 
 
-def fill_placeholders(system: str, paths: Paths) -> str:
-    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models."""
+def fill_placeholders(system: str, recipe: Recipe) -> str:
+    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of those models."""
     # In one pass, because a folder's own name may contain braces. The strings of a written expression are from `write_value`.
-    return re.sub(rf"{{({'|'.join(MODELS)})}}", lambda found: write_value(str(paths.root / found[1]))[1:-1], str(parse(system)))
+    models = "|".join(MODELS)
+    return re.sub(rf"{{({models})}}", lambda found: write_value(str(recipe.folder(found[1])))[1:-1], str(parse(system)))

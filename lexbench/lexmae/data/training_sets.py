@@ -30,7 +30,7 @@ _NEAR = "near.npy"
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class DocumentLists:
     """A list of documents for each query of a training set."""
 
     offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
@@ -58,7 +58,7 @@ class TrainingSet:
     dataset: Dataset
     corpus: StoredCorpus
     queries: tuple[Query, ...]  # by ascending bytes of the id
-    positives: Lists  # documents with a relevant grade
+    positives: DocumentLists  # documents with a relevant grade
     part: str = ""  # a digest of the queries' ids if some queries with relevant documents are left out, else ""
     left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,) documents that are not trained on
 
@@ -101,7 +101,7 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     ids = "\n".join(query.query_id for query in queries)
     part = hashlib.sha256(ids.encode()).hexdigest()[:16] if near.any() or len(left_out) else ""
-    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part, left_out)
+    return TrainingSet(dataset, corpus, queries, DocumentLists(offsets, docs[relevant].astype(np.int32)), part, left_out)
 
 
 def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
@@ -174,11 +174,11 @@ def search(
 # ---- examples of fine-tuning: a query, a relevant document, and negatives (paper, appendix A) ------------------------------
 
 
-class Source(NamedTuple):
+class MinedSet(NamedTuple):
     """A training set and the negatives mined for it."""
 
     training_set: TrainingSet
-    negatives: Lists  # for each query, best first
+    negatives: DocumentLists  # for each query, best first
     left_out: Collection[str] = frozenset()  # ids of queries that are not trained on
 
 
@@ -199,7 +199,7 @@ class Example(NamedTuple):
 class Examples:
     """One example per relevant document of a query that has negatives (released code), or one example per query."""
 
-    def __init__(self, sources: Sequence[Source], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
+    def __init__(self, sources: Sequence[MinedSet], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
         """Draw a query's negatives from the first *depth* entries of its list. Raises CannotStart if there is no example."""
         self.sources, self.depth, self.pairs = tuple(sources), depth, pairs
         entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
@@ -230,7 +230,7 @@ class Examples:
         return Example(source, query, int(positive), np.resize(drawn, negatives))
 
 
-def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:
+def _entries(source: MinedSet, *, one_per_query: bool) -> NDArray[np.int64]:
     """Return the entries of the positives that make an example (examples,); with one example per query, its first entry."""
     positives = source.training_set.positives
     trained = source.negatives.lengths > 0

@@ -32,7 +32,7 @@ _COPIES = 10  # of the parameters on disk: three checkpoints with both moments o
 _MASK = 1  # any id
 
 
-class Cost(NamedTuple):
+class TrainingCost(NamedTuple):
     """The cost of one part of a training on one device, at most."""
 
     seconds: float  # per step, or per 1,000 texts that are encoded for mining
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
     disk_gib: float  # of checkpoints; 0 for mining
 
 
-def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Cost:
+def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> TrainingCost:
     """Return the cost of a training with *examples* per epoch (None: unknown), on this device's share of a batch."""
     recipe = processes.resolved(recipe)
     device = torch.device(processes.device(recipe.hardware))
@@ -61,10 +61,10 @@ def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Cost:
     seconds, memory = _timed(step, recipe, device)
     steps = fitting.steps or (trainer.steps(fitting, examples) if examples else None)
     parameters = sum(parameter.numel() for parameter in learner.parameters())
-    return Cost(seconds, steps * seconds / 3600 if steps else None, memory, 4 * _COPIES * parameters / 2**30)
+    return TrainingCost(seconds, steps * seconds / 3600 if steps else None, memory, 4 * _COPIES * parameters / 2**30)
 
 
-def of_mining(recipe: Recipe, documents: int | None) -> Cost:
+def of_mining(recipe: Recipe, documents: int | None) -> TrainingCost:
     """Return the cost of encoding corpora of *documents* (None: unknown) to mine the negatives of a stage."""
     recipe = processes.resolved(recipe)
     device = torch.device(processes.device(recipe.hardware))
@@ -78,7 +78,7 @@ def of_mining(recipe: Recipe, documents: int | None) -> Cost:
 
     seconds, memory = _timed(step, recipe, device)
     seconds *= 1000 / _MINED
-    return Cost(seconds, documents * seconds / 3_600_000 if documents else None, memory, 0.0)
+    return TrainingCost(seconds, documents * seconds / 3_600_000 if documents else None, memory, 0.0)
 
 
 def _timed(step: Callable[[], None], recipe: Recipe, device: torch.device) -> tuple[float, float]:

@@ -129,7 +129,7 @@ def held_out_ids(training_set: TrainingSet, share: float, seed: int) -> set[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Reranker:
+class CandidateScorer:
     """Scores candidates with the encoder in training, without an index.
 
     Documents are encoded and scored in blocks, because MS MARCO's dev queries have millions of candidates.

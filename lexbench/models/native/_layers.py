@@ -50,7 +50,7 @@ class RotaryInt8Layer(nn.Module):
         return quantised_states(context.attended(inputs, self.heads).float())
 
 
-class Transform(nn.Module):
+class HeadTransform(nn.Module):
     """A head up to the output projection: a linear layer, GELU and a normalisation."""
 
     def __init__(self, dense: nn.Linear, norm: nn.LayerNorm) -> None:

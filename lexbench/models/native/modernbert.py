@@ -15,7 +15,7 @@ from torch.nn import functional
 from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
-from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform, sizes_of
+from lexbench.models.native._layers import SIZES, HeadTransform, RotaryInt8Layer, Sizes, sizes_of
 
 _FLAGS = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")  # false if they are missing
 _LAYERS = {"full_attention": False, "sliding_attention": True}  # the two types of layers: whether attention is local
@@ -204,7 +204,7 @@ class ModernBertForMaskedLM(nn.Module):
         self.config = config
         self.model = ModernBert(config)
         dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
-        self.head = Transform(dense, _norm(config))
+        self.head = HeadTransform(dense, _norm(config))
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=config.decoder_bias)
 
     @property
