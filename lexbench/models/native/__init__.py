@@ -18,6 +18,7 @@ class MaskedLMNames(NamedTuple):
 
     embedding: str  # (vocabulary, h); in most models the output projection is the same tensor
     weight: str  # (vocabulary, h) the output projection
+    transform: tuple[str, ...]  # the head up to the output projection: one module, or a linear layer and a normalisation
     biases: tuple[str, str] | None = None  # (vocabulary,) of the output projection, if it has two names
 
 
@@ -28,8 +29,7 @@ class Architecture(NamedTuple):
     # The configuration from the content of config.json; None if a setting is missing or unusual.
     configuration: Callable[[Mapping[str, Any]], Any]
     body: Callable[[Any], Any]  # configuration -> module: (input_ids, attention_mask, token_type_ids) -> .last_hidden_state
-    # configuration -> module with the parts `body` and `transform`, and get_output_embeddings(); it has no forward.
-    masked_lm: Callable[[Any], Any]
+    masked_lm: Callable[[Any], Any]  # configuration -> module with the parts of these names; it has no forward
     # A sequence classifier of transformers -> the same with the body of this module; None if it is unusual.
     classifier: Callable[[Any], Any] | None = None
     settings: tuple[str, ...] = ()  # of config.json, all that are known; () for those of transformers

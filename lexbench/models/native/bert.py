@@ -230,24 +230,7 @@ class BertForMaskedLM(nn.Module):
         super().__init__()
         self.config = config
         self.bert = Bert(config)
-        self.cls = nn.Module()
-        self.cls.predictions = _Predictions(config)
-
-    @property
-    def body(self) -> Bert:
-        """The body."""
-        return self.bert
-
-    @property
-    def transform(self) -> nn.Module:
-        """The head up to the output projection."""
-        head: nn.Module = self.cls.predictions.transform  # type: ignore[union-attr,assignment]
-        return head
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the output projection."""
-        projection: nn.Linear = self.cls.predictions.decoder  # type: ignore[union-attr,assignment]
-        return projection
+        self.cls = nn.ModuleDict({"predictions": _Predictions(config)})
 
 
 class BertForSequenceClassification(nn.Module):
@@ -294,6 +277,7 @@ ARCHITECTURE = Architecture(
     MaskedLMNames(
         "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.weight",
+        ("cls.predictions.transform",),
         ("cls.predictions.bias", "cls.predictions.decoder.bias"),
     ),
     configuration,

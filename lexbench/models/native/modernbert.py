@@ -15,7 +15,7 @@ from torch.nn import functional
 from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
-from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform, sizes_of
+from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, sizes_of
 
 _FLAGS = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")  # false if they are missing
 _LAYERS = {"full_attention": False, "sliding_attention": True}  # the two types of layers: whether attention is local
@@ -196,6 +196,19 @@ class ModernBert(nn.Module):
         return States(tokens.padded(self.final_norm(states)))
 
 
+class _Head(nn.Module):
+    """A head up to the output projection: a linear layer, GELU and a normalisation."""
+
+    def __init__(self, dense: nn.Linear, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.dense, self.norm = dense, norm
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the transformed states (tokens, width)."""
+        normed: Tensor = self.norm(functional.gelu(self.dense(states)))
+        return normed
+
+
 class ModernBertForMaskedLM(nn.Module):
     """Body and head. Encoders call its parts; it has no `forward`."""
 
@@ -204,22 +217,8 @@ class ModernBertForMaskedLM(nn.Module):
         self.config = config
         self.model = ModernBert(config)
         dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
-        self.head = Transform(dense, _norm(config))
+        self.head = _Head(dense, _norm(config))
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=config.decoder_bias)
-
-    @property
-    def body(self) -> ModernBert:
-        """The body."""
-        return self.model
-
-    @property
-    def transform(self) -> nn.Module:
-        """The head up to the output projection."""
-        return self.head
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the output projection."""
-        return self.decoder
 
 
 class ModernBertForSequenceClassification(nn.Module):
@@ -261,7 +260,7 @@ _OBEYED = (
 )
 
 ARCHITECTURE = Architecture(
-    MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight"),
+    MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight", ("head",)),
     configuration,
     ModernBert,
     ModernBertForMaskedLM,
