@@ -197,7 +197,7 @@ def _empty(files: CheckpointFiles, part: str, auto_class: str, model_type: str =
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
     """Return the body of a `…ForMaskedLM`, and its head up to the output projection."""
     names = masked_lm_tensors(model.config.model_type)
-    body, parts = getattr(model, names.embedding.partition(".")[0]), [model.get_submodule(name) for name in names.transform]
+    body, parts = getattr(model, names.body), [model.get_submodule(name) for name in names.transform]
     if len(parts) == 1:
         return body, parts[0]
     from torch.nn import GELU, Sequential
@@ -426,8 +426,14 @@ def load_classifier(folder: Path) -> Any:
 
 
 def with_own_body(model: Any) -> Any:
-    """Return a classifier of transformers with the body of our own architecture, or *model* itself if there is none."""
+    """Return a classifier of transformers with the body of our own architecture, or *model* itself if it has none."""
+    from lexbench.models.loading import fill, without_values
+
     own = architecture(model.config.model_type)
     if own is None or own.classifier is None or not type(model).__name__.endswith(_CLASS_ENDING):
         return model
-    return own.classifier(model) or model
+    if (config := own.configuration(model.config.to_dict())) is None:
+        return model
+    tensors = getattr(model, own.names.body).state_dict()
+    unpooled = {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")}
+    return own.classifier(fill(without_values(own.body, config), unpooled, model.device), model).eval()

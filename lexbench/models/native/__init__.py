@@ -21,6 +21,11 @@ class MaskedLMNames(NamedTuple):
     transform: tuple[str, ...]  # the head up to the output projection: one module, or a linear layer and a normalisation
     biases: tuple[str, str] | None = None  # (vocabulary,) of the output projection, if it has two names
 
+    @property
+    def body(self) -> str:
+        """The name of the body."""
+        return self.embedding.partition(".")[0]
+
 
 class Architecture(NamedTuple):
     """How to build the models of a model_type. The modules are for inference only: they have no dropout."""
@@ -30,8 +35,7 @@ class Architecture(NamedTuple):
     configuration: Callable[[Mapping[str, Any]], Any]
     body: Callable[[Any], Any]  # configuration -> module: (input_ids, attention_mask, token_type_ids) -> .last_hidden_state
     masked_lm: Callable[[Any], Any]  # configuration -> module with the parts of these names; it has no forward
-    # A sequence classifier of transformers -> the same with the body of this module; None if it is unusual.
-    classifier: Callable[[Any], Any] | None = None
+    classifier: Callable[[Any, Any], Any] | None = None  # a body, a sequence classifier of transformers -> that with this body
     settings: tuple[str, ...] = ()  # of config.json, all that are known; () for those of transformers
     # What makes a config.json unusual, in words; None if transformers has the model_type.
     unusual: Callable[[Mapping[str, Any]], str] | None = None

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
 from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, sizes_of
@@ -238,15 +237,6 @@ class ModernBertForSequenceClassification(nn.Module):
         return Logits(self.classifier(self.head(summed / real.sum(1, keepdim=True))))
 
 
-def classifier(model: Any) -> nn.Module | None:
-    """Return a classifier of transformers with our body instead of theirs; None if its settings are unusual."""
-    config = configuration(model.config.to_dict())
-    if config is None:
-        return None
-    body = fill(without_values(ModernBert, config), model.model.state_dict(), model.device)
-    return ModernBertForSequenceClassification(body, model).eval()
-
-
 # Other settings change nothing here: dropout, initial weights, and how transformers computes.
 _IGNORED = (
     *("attention_dropout", "embedding_dropout", "mlp_dropout", "classifier_dropout", "classifier_pooling", "initializer_range"),
@@ -264,6 +254,6 @@ ARCHITECTURE = Architecture(
     configuration,
     ModernBert,
     ModernBertForMaskedLM,
-    classifier,
+    ModernBertForSequenceClassification,
     settings=(*SIZES, *_FLAGS, *_OBEYED, *_IGNORED),
 )
