@@ -8,7 +8,7 @@ package reads checkpoints through this one. Loads no torch.
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from pathlib import Path, PurePosixPath
@@ -72,9 +72,7 @@ class CheckpointFiles:
     @property
     def longest(self) -> int | None:
         """How many tokens a text may have by config.json; None for any number, or if it states none."""
-        positions, pad = (self.config.get(name) for name in ("max_position_embeddings", "pad_token_id"))
-        known = type(positions) is int
-        return longest_text(positions, self.config.get("model_type"), pad if type(pad) is int else 0) if known else None
+        return stated_longest(self.config)
 
     @property
     def all_weights(self) -> list[Path]:
@@ -104,6 +102,13 @@ def first_line(error: BaseException) -> str:
 def longest_text(positions: int | None, model_type: str | None, pad: int) -> int | None:
     """Return how many tokens a model with so many *positions* takes; None for any number. *pad* is the id of its [PAD]."""
     return positions - pad - 1 if positions and model_type in _PADDED_POSITIONS else positions
+
+
+def stated_longest(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a text may have by a config.json; None for any number, or if it states none."""
+    positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id")
+    known = type(positions) is int
+    return longest_text(positions, config.get("model_type"), pad if type(pad) is int else 0) if known else None
 
 
 def check_length(length: int, setting: str, model: str, longest: int | None) -> None:
