@@ -147,7 +147,9 @@ class TransformerModel:
     def finite(self, vectors: V, meaning: str = "weights") -> V:
         """Return *vectors*, dense or sparse. Raises LexbenchError if a value is not finite; *meaning* says what values are."""
         held: Any = vectors
-        if not np.isfinite(held.data if sparse.issparse(held) else held).all():
+        is_sparse = bool(sparse.issparse(vectors))
+        values = held.data if is_sparse else held
+        if not np.isfinite(values).all():
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{self.name} in {self.dtype} gives {meaning} that are not numbers; {hint}")
         return vectors
