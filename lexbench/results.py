@@ -25,6 +25,7 @@ from lexbench.display.answer import Answer
 from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.storage import atomic
+from lexbench.storage.reading import decode_json
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 
@@ -794,10 +795,7 @@ def load_any(path: Path) -> list[Result]:
 
 def load(path: Path, kind: type[R]) -> R:
     """Read a file of one `Result`, or of `SystemResults`. Raises InvalidFile; `runner.soundness` checks the content."""
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=kind)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path}: {error}") from None
+    found: R = decode_json(path, kind)
     for one in (found, *getattr(found, "results", ())):
         if (schema := getattr(one, "schema", _SCHEMA)) != _SCHEMA:
             raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def place(tmp_path_factory):
 
 def killed_at(module, name, call, command, sent=signal.SIGKILL):
     """Run *command*, but send this process a signal before the given call of *name* in *module*."""
-    owner = sys.modules[module]
+    owner = import_module(module)
     *classes, attribute = name.split(".")
     for each in classes:
         owner = getattr(owner, each)

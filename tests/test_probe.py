@@ -11,6 +11,7 @@ from servers import serving
 from tiny import answer, ended
 
 from lexbench.errors import CommandError
+from lexbench.outside import http_client
 from lexbench.probing.answer import FilterShare, ProbedPoint
 from lexbench.probing.exact import exact_answers, recall, sample
 from lexbench.probing.probe import advise, offered, probe
@@ -320,6 +321,7 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         ([f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids"], 2, "like 'd"),
     ],
 )
-def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):
+def test_a_mistake_gets_one_line(place, capsys, monkeypatch, arguments, status, says):
     """Each mistake has one line that says what to type."""
+    monkeypatch.setattr(http_client, "_FIRST_WAIT", 0.001)
     assert says in ended(capsys, status, "probe", *arguments).err

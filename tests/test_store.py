@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -188,3 +190,35 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
 
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_has_its_content_is_not_written_again(tmp_path):
+    """So a command whose answers are there succeeds on a full disk."""
+    target = tmp_path / "file"
+    atomic.write_text(target, "same")
+    before = target.stat().st_ino
+    atomic.write_text(target, "same")
+    assert target.stat().st_ino == before
+    atomic.write_text(target, "else")
+    assert target.read_text() == "else"
+
+
+ROWS = """
+import resource, sys
+from pathlib import Path
+from lexbench.storage import atomic
+target = Path(sys.argv[1])
+atomic.append_rows(target, [{"a": 1}])
+resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+try:
+    atomic.append_rows(target, [{"b": "x" * 100}])
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_rows_that_do_not_fit_are_not_there(tmp_path):
+    """If the disk is full in the middle of a row, the file has its old rows, and the next row can be read."""
+    said = subprocess.run([sys.executable, "-c", ROWS, tmp_path / "rows"], capture_output=True, text=True, check=True).stdout
+    assert "File too large" in said
+    assert (tmp_path / "rows").read_bytes() == b'\n{"a": 1}'

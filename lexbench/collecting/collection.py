@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
+from filelock import FileLock, Timeout
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.artifacts.describe import describe
@@ -39,7 +40,7 @@ from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import resolve
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
-from lexbench.storage.reading import lines, read_toml
+from lexbench.storage.reading import decode_json, lines, read_toml
 from lexbench.storage.toml import toml
 from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
@@ -94,7 +95,7 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         facts = path / _FACTS
-        self.facts = msgspec.json.decode(facts.read_bytes(), type=CollectionFacts) if facts.exists() else None
+        self.facts: CollectionFacts | None = decode_json(facts, CollectionFacts) if facts.exists() else None
 
     @classmethod
     def begin(cls, path: Path, source: Path) -> Self:
@@ -202,8 +203,18 @@ class Collection:
 
     # ---- judgements
 
+    def lock(self, name: str) -> FileLock:
+        """Lock the judgements of a person. Raises CannotStart if another process adds to them."""
+        lock = FileLock(self.answers(name).path.with_suffix(".lock"), thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            what = f"{name} judges {self.path} in another process; end that one"
+            raise CannotStart(f"{what}, or give another person's name: --name NAME") from None
+        return lock
+
     def answers(self, name: str, stamp: str = "") -> Answers:
-        """Return the judgements of the judge *name*, and their file."""
+        """Return the judgements of the judge *name*, and their file. Raises CommandError if no person can have that name."""
         if not re.fullmatch(r"\w[\w.@-]{0,60}", name) or (name.startswith(_MODEL) and not stamp):
             raise CommandError(f"{name!r} cannot be a person's name here: write letters, digits and '-', not {_MODEL!r} first")
         (self.path / "judgements").mkdir(exist_ok=True)

@@ -194,6 +194,8 @@ class Answers:
 
     def _take(self, row: Mapping[str, Any]) -> None:
         pair, grade = (row["query"], row["document"]), row["grade"]
+        if not (all(isinstance(one, str) for one in pair) and (grade is None or type(grade) is int)):
+            raise TypeError
         self.grades.pop(pair, None)  # the last one given comes last
         self.grades[pair] = grade
 

@@ -10,7 +10,7 @@ import msgspec
 from lexbench.contracts import Contract, SourceFacts
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts, open_dataset
 from lexbench.datasets.records import read_queries
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, InvalidFile
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import with_threshold
 from lexbench.notation import split_name
@@ -19,7 +19,7 @@ from lexbench.results import Entry, Results
 from lexbench.runner.given import given_run
 from lexbench.runner.scoring import JudgementRules, judgements, score_lists
 from lexbench.runner.systems import is_model_folder
-from lexbench.storage.reading import COMPRESSED
+from lexbench.storage.reading import COMPRESSED, decode_json
 from lexbench.storage.rows import TABLES, ending
 from lexbench.suites import HEADLINE
 from lexbench.trec.runs import Run, read_runs, typed_run
@@ -50,8 +50,8 @@ def is_run(text: str) -> bool:
     if ending(file) != ".json" or file.suffix != ".json":
         return True
     try:
-        values = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw]).values()
-    except msgspec.DecodeError:
+        values = decode_json(file, dict[str, msgspec.Raw]).values()
+    except InvalidFile:
         return True
     return len(values) > 0 and all(
         bytes(value).lstrip().startswith(b"{") for value in values

@@ -42,6 +42,7 @@ _RANKED = 20  # documents per query whose ranks the baseline keeps
 _REFERENCE = "reference"  # its name where it has the name of the system
 _DIGITS = 6  # of a value in the baseline
 _SHOWN = 40  # characters of a value
+_ACCEPT = "accept the present scores: lexbench gate update"
 _DATA = ("dataset", "contract", "measure", "depth", "corpus", "queries", "qrels")  # if one differs, scores are not comparable
 _FACTS = ("dataset", "contract", "measure", "depth", "system", "system_sha256", "lexbench", "index_bytes")
 
@@ -229,10 +230,10 @@ def check(
 ) -> GateRun:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other queries, data or another measure.
     """
     if baseline is None:
-        raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+        raise CannotStart(f"gate {gate.name!r} has no baseline; {_ACCEPT}")
     if not any(baseline.values.values()):
         raise CannotStart(
             f"gate {gate.name!r}: its baseline is 0 for all queries, so no fall can be found; accept the scores of a system "
@@ -241,7 +242,9 @@ def check(
     now = measured.baseline()
     changed = changes(baseline, now)
     if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):
-        raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; accept it: lexbench gate update")
+        raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; {_ACCEPT}")
+    if strays := baseline.values.keys() ^ now.values.keys():
+        raise CannotStart(f"gate {gate.name!r}: query {min(strays)!r} is not in both its baseline and its dataset; {_ACCEPT}")
     ids = list(baseline.values)
     before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
     quality = judge(before, after, gate.margin, confidence=confidence, tests=tests)
