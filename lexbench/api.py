@@ -186,8 +186,8 @@ def run(
     may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
     system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
     'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. A
-    measure may be a function of the scores of a query's documents, best first, and their grades: {document id: number} each. With
-    *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
+    measure may be a function of the scores of a query's documents, best first, and of the grades: {document id: number} each.
+    With *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
 
