@@ -147,7 +147,9 @@ def test_a_long_encoding_is_told_what_another_dtype_saves_and_changes(tmp_path, 
     """The note has the measured time and the agreement of vectors for each dtype that is faster, and what to type."""
     monkeypatch.setattr(dtype_trial, "_LEAST", 10)
     monkeypatch.setattr(dtype_trial, "_LONG", 0.0)
-    encoder = SparseMLM(str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT)
+    encoder = SparseMLM(
+        str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT
+    )
     texts = corpus(tmp_path / "corpus", {f"d{at}": " ".join(checkpoints.WORDS[at % 9 :]) for at in range(40)})
     monkeypatch.setattr(dtype_trial, "_FASTER", 0.0)
     assert dtype_trial.faster_dtypes(encoder, texts, [range(40)]) == ""
@@ -161,7 +163,9 @@ def test_a_long_encoding_is_told_what_another_dtype_saves_and_changes(tmp_path, 
 
 def test_progress_counts_tokens_as_documents(tmp_path):
     """The longest documents come first and count more; all together they are the number of documents."""
-    encoder = SparseMLM(str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT)
+    encoder = SparseMLM(
+        str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT
+    )
     encoder = replace(encoder, batch_tokens=64)
     texts = [*["the of and in " * 8] * 4, *["the"] * 96]
     reported = []

@@ -5,11 +5,12 @@ only in the process that was given the function.
 """
 
 import hashlib
+import marshal
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import isroutine
 from statistics import fmean
+from types import FunctionType, MethodType
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError, NotationError, one_line
 from lexbench.measures._external import External, ranked_and_judged
-from lexbench.storage.code import code_digest
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
@@ -36,12 +36,12 @@ class Function(External):
 
 
 def function_text(function: Callable[..., Any]) -> str:
-    """Return what the measure *function* is called from now on. Raises NotationError if it has no name or no code."""
-    name = getattr(function, "__name__", "")
-    if not isroutine(function) or not name.isidentifier() or not (code := code_digest(function)):
-        what = name or type(function).__name__
-        raise NotationError(f"{what} is no text, and no function with a name and code in a file or cell; write it with def")
-    text = f"{name}{MARK}{hashlib.sha256(f'{name} {code}'.encode()).hexdigest()[:_DIGITS]}"
+    """Return what the measure *function* is called from now on. Raises NotationError for anything else."""
+    name = getattr(function, "__name__", type(function).__name__)
+    if not isinstance(function, FunctionType | MethodType) or not name.isidentifier():
+        raise NotationError(f"{name} is no text, and no function that Python code defines with a name; write it with def")
+    code = marshal.dumps(function.__code__.replace(co_filename="", co_firstlineno=1))
+    text = f"{name}{MARK}{hashlib.sha256(code).hexdigest()[:_DIGITS]}"
     if text not in _given or _given[text].function is not function:
         _given[text] = Function(text, function=function, key=uuid4().hex)
     return text

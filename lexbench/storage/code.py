@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from lexbench.storage.artifact_folder import digest
@@ -35,14 +35,14 @@ _GIT_EXTENDED = 0x4000
 _GIT_PREFIXES = 4  # from this version of the index on, a path names only how it differs from the one before
 
 
-def code_digest(cls: type | FunctionType) -> str | None:
-    """Return the digest of the source of a class or function; "" if it is of a released lexbench; None if it has no source.
+def code_digest(cls: type) -> str | None:
+    """Return the digest of the source of a class; "" if it is part of a released lexbench; None if it has no source.
 
     For a class of lexbench it is that of the files that its module imports and that are not as released. For another one it is
     that of all files of its top package, or of its module, and of the packages and modules that these or its base classes
     import, except installed ones.
     """
-    modules = [base.__module__ or "" for base in getattr(cls, "__mro__", (cls,))]  # a class that exec made may have None
+    modules = [base.__module__ or "" for base in cls.__mro__]  # a class that exec made may have None
     own, *_ = tops = [module.partition(".")[0] for module in modules]
     files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
     for top in set(tops) - {_OWN.name}:
