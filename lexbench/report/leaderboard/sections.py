@@ -178,6 +178,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
     shown_means = means if len(datasets) > 1 else []
     ranked = _ranks(ours, systems, means[0])
 
+    # Published scores beside ours, and a panel for each dataset.
     rows = published_systems(published, suite, datasets)
     shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
@@ -188,6 +189,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         kept = next((one.texts() for one in ours.entries if one.result.dataset == dataset), None)
         results_of = [column.get(name) for name in ours.systems]
         panels.append(panel_of(dataset, suite.headline, systems, results_of, named, kept.texts if kept else None))
+    # What the section says about all datasets together.
     one_each = [next(iter(ours.row(name).values())) for name in ours.systems]
     main = [result for system in systems if system.base is None for result in ours.row(system.label).values()]
     places = {name: at for at, name in enumerate(ours.systems)}
