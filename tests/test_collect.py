@@ -97,6 +97,21 @@ def test_a_log_is_drawn_by_its_counts(tmp_path):
     assert _read_queries(tmp_path / "plain", None) == [(1, "route 66"), (2, "route 66 east")]
 
 
+def test_tables_of_own_columns_are_collected(place, capsys):
+    """`--columns` names the columns of documents and queries; other columns later, and columns of text files, are refused."""
+    (place / "shop.csv").write_text("sku,words\np1,a red fox\np2,a blue car\n")
+    (place / "asked.csv").write_text("number,asked\n7,red\n8,car\n")
+    columns = "id=sku,text=words,queries.id=number,queries.text=asked"
+    command = ["collect", "shop.csv", "-r", "bm25", "--queries", "asked.csv"]
+    assert "shop.csv" in ended(capsys, 2, *command, "--columns", "id=sku,text=word", "--output", "other").err
+    found = answer(capsys, *command, "--columns", columns, "--json")
+    assert (found["facts"]["documents"], found["facts"]["queries"], found["pool"]) == (2, 2, 2)
+    assert json.loads((place / "shop-collection" / "corpus.jsonl").read_text().splitlines()[0])["_id"] == "p1"
+    assert answer(capsys, *command, "--json") == found
+    assert "made with other columns" in ended(capsys, 2, *command, "--columns", "id=words,text=sku").err
+    assert "docs has none" in ended(capsys, 2, "collect", "docs", "--columns", "id=sku", "--output", "another").err
+
+
 def test_agreement_of_two_judges():
     """By hand: grades 0,1,2,3 against 0,1,3,3 and one document of each alone; sklearn gives the same on longer lists."""
     made = grade_agreement({1: 0, 2: 1, 3: 2, 4: 3, 5: 0}, {1: 0, 2: 1, 3: 3, 4: 3, 6: 1})

@@ -1,6 +1,6 @@
 """Make a test collection step by step: `lexbench collect` and the function `lexbench.collect`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -70,6 +70,7 @@ def collect(  # noqa: PLR0913 - what decides a collection
     documents: Path,
     folder: Path,
     *,
+    columns: Mapping[str, str],
     queries: Path | None,
     count: int | None,
     writer: Writer | None,
@@ -83,7 +84,7 @@ def collect(  # noqa: PLR0913 - what decides a collection
     """Make or continue the collection in *folder*. Raises CommandError for queries from a file and from a model at once."""
     if queries and writer:
         raise CommandError("give --queries FILE or --writer URL, not both")
-    made = Collection.begin(folder, documents)
+    made = Collection.begin(folder, documents, columns)
     progress.note(f"{made.known.documents:,} documents of {made.known.source}")
     made.add_queries(queries, count, writer)
     left_out = f"; {made.known.left_out} left out, because they copy their documents" if made.known.left_out else ""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lexbench.models.transformer_model import TransformerModel
 
 V = TypeVar("V")  # vectors of one kind
-
+_MOST_TRIED = 2 << 30  # bytes of weights, above which no second copy is loaded to try a dtype
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _LISTED = 5  # unknown settings in one message
 _LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
@@ -124,11 +124,14 @@ class Transformer(LocalModel, Prompted):
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
         )
 
-    def slow_note(self) -> str:
-        """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
-        from lexbench.models.dtype_speed import fast_note
+    def other_dtypes(self) -> dict[str, Self]:
+        """Return copies in bfloat16 and int8 if this processor has faster products in them, and two models fit into memory."""
+        from lexbench.models.dtype_speed import faster
 
-        return super().slow_note() or fast_note(self.dtype, self.spec(self.model, self.revision).torch_device)
+        on_cpu = self.spec(self.model, self.revision).torch_device.type == "cpu"
+        if self.dtype != "float32" or not on_cpu or sum(self.weight_files().values()) > _MOST_TRIED:
+            return {}
+        return {dtype: replace(self, dtype=dtype) for dtype in faster()}
 
     def trained_on(self) -> list[str]:
         """Return the datasets whose queries its models are known to have been trained on."""
@@ -266,12 +269,15 @@ def encode(
                 raise model.out_of_memory(batch.ids.size) from error
         return stacked([computed(half) for half in halves(batch)])  # here, so that the error's frames keep no memory
 
+    # The longest texts come first: progress counts tokens, as documents, so that the time left can be told from it.
+    work = np.cumsum([batch.ids.size for batch in cut])
+    reported = np.diff((work / work[-1] * sum(len(batch.texts) for batch in cut)).astype(int), prepend=0).tolist()
     blocks = []
     threads = torch.get_num_threads() if model.device.type == "cpu" else 1
     with side_by_side(threads if len(cut) > threads else 1) as each:
-        for batch, vectors in zip(cut, each(computed, cut), strict=True):
+        for documents, vectors in zip(reported, each(computed, cut), strict=True):
             blocks.append(vectors)
-            advance(len(batch.texts))
+            advance(documents)
     longest_first: Any = stacked(blocks)
     order = np.argsort(np.concatenate([batch.texts for batch in cut]))
     in_order: Any = rows_of(longest_first, order) if isinstance(longest_first, MultiVectors) else longest_first[order]

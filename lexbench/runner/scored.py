@@ -20,7 +20,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.passages import DOCUMENTS
 from lexbench.encodings.shards import Encodings
-from lexbench.measures import DocumentTokens, with_threshold
+from lexbench.measures import DocumentTokens, function_keys, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
 from lexbench.outside.foreign import ForeignRetriever
@@ -68,6 +68,7 @@ class _Scored(Node[Result]):
             "measures": list(self.measures),
             "depth": self.depth,
             "scorer": _SCORER,
+            **({"functions": keys} if (keys := function_keys(self.measures)) else {}),
             **code_facts("lexbench.runner.scoring", *(type(parse_measure(name)) for name in self.measures)),
         }
 

@@ -17,7 +17,7 @@ from lexbench.analysis.significance.noninferiority import NoWorse, fewest_querie
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
 from lexbench.display.answer import Answer
-from lexbench.display.table import Table, interval_cell, number
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import one_line, shortened
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
@@ -278,8 +278,8 @@ def _cells(difference: Difference | None, count: int) -> tuple[str, ...]:
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
-        number(difference.p),
-        number(difference.corrected),
+        p_text(difference.p),
+        p_text(difference.corrected, difference.p),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
         number(difference.detectable),
         verdict(difference),

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from lexbench.analysis.compare.tables import change_rows
 from lexbench.analysis.gate.checks import GateRun, changes, worst
 from lexbench.analysis.gate.files import Baseline
-from lexbench.display.table import Table, escape, interval_cell, markdown, number
+from lexbench.display.table import Table, escape, interval_cell, markdown, number, p_text
 from lexbench.errors import visible
 
 _SIGNS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
@@ -23,7 +23,7 @@ def answer(report: GateRun) -> str:
         return f"{head} {number(quality.after)}, equal to the baseline on all {queries}"
     how = "fell" if quality.difference < 0 else "rose"
     moved = f"{head} {how} by {number(abs(quality.difference))} ({number(quality.before)} → {number(quality.after)})"
-    test = f"p = {quality.p:.2g}, limit {quality.level:.2g}"
+    test = f"p {p_text(quality.p)}, limit {quality.level:.2g}"
     match quality.verdict:
         case "fail":
             return f"{moved}, more than the margin of {quality.margin:g} and significant ({test}; {queries})"
