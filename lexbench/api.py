@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import RunPlan
     from lexbench.storage.health import Health
     from lexbench.storage.store import Store
-    from lexbench.timing.protocol import Settings
+    from lexbench.timing.protocol import TimingSettings
 
 Measured: TypeAlias = Callable[[dict[str, float], dict[str, float]], float]
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
@@ -170,7 +170,7 @@ def run(
     results: "str | Path | None" = None,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     on: str | None = None,
-    time: "bool | Settings" = False,
+    time: "bool | TimingSettings" = False,
     brief: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -198,17 +198,18 @@ def run(
     from lexbench.runner import jobs
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
-    from lexbench.timing.protocol import Settings
+    from lexbench.timing.protocol import TimingSettings
     from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
+    # Plan, and find every mistake that can be found before any work.
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
     stated, named = _columns(columns), _measures(measures)
     planned = plan_of(data, _defined(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
     for members in groups.values():
         check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
-    timer = Timer(Settings() if time is True else time) if time else None
+    timer = Timer(TimingSettings() if time is True else time) if time else None
     for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
     if progress is not None:
@@ -217,11 +218,13 @@ def run(
     folder = _path(results)
     if folder:
         check_writable(folder)
+    # Carry out the jobs.
     outcomes = []
     shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))
     for outcome in jobs.run(planned, place, shown, timer, encoding):
         outcomes.append(outcome)
         shown.job_done()
+    # Show what was found: with times that are known, seeds as one system, and in the folder of results.
     found = jobs.results_of(planned, outcomes, place)
     if not timer and (brief or folder):  # these show queries per second, which may have been measured before
         found = with_timings(found, place)
@@ -509,6 +512,7 @@ def compare(
     from lexbench.analysis.slices import read_slices
     from lexbench.results import Results
 
+    # Tell results, run files and names apart, and read what is in files.
     given = given_systems([one for one in systems if not isinstance(one, Results)])
     chosen, asked = _in_splits(datasets, split, columns), _measures([measures] if isinstance(measures, str) else measures)
     container = [one for one in systems[:1] if isinstance(one, Results)]

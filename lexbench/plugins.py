@@ -490,6 +490,8 @@ class Measure(Plugin):
     """
 
     continuous: ClassVar[bool] = False  # whether it takes grades that are no whole numbers, without a threshold `rel`
+    at: ClassVar[str] = "cutoff"  # the field that is written behind the @
+    example: ClassVar[str] = "10"  # a value of it
 
     cutoff: int | None  # how many documents of each list it looks at; None: all
 
@@ -504,9 +506,9 @@ class Measure(Plugin):
 
     def __str__(self) -> str:
         values = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        cutoff = values.pop("cutoff", None)
+        at = values.pop(self.at, None)
         settings = ",".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
-        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
+        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{at}" if at is not None else "")
 
     def __post_init__(self) -> None:
         """Raise NotationError for a cutoff that is not a whole number from 1, or a threshold that is not a number above 0."""

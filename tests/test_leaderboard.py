@@ -59,7 +59,7 @@ def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
     assert f"out of date: {', '.join(names)}; type: lexbench leaderboard" in ended(capsys, 1, *command, "--check").err
     assert not (folder / "index.html").exists()
     assert code(command) == code([*command, "--check"]) == 0
-    (folder / "index.html").write_text("changed")
+    (folder / "index.html").write_bytes(b"\xff changed")
     assert f"out of date: {names[1]}; " in ended(capsys, 1, *command, "--check").err
     assert code(command) == 0
     write_results([result("c", ndcg=0.1)], "pydoc", folder)

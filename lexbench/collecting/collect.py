@@ -8,7 +8,7 @@ import msgspec
 
 from lexbench.analysis.judgements import LeftOut, pool_table
 from lexbench.artifacts.graph import Graph
-from lexbench.collecting.collection import MEASURE, Collection, Facts, Judged, leak_line
+from lexbench.collecting.collection import MEASURE, Collection, CollectionFacts, CollectionJudgements, leak_line
 from lexbench.collecting.made_queries import Writer
 from lexbench.display.answer import Answer
 from lexbench.display.progress import Progress
@@ -25,9 +25,9 @@ class Collected(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """A collection so far: its pool, its judgements, and what to do next."""
 
     folder: str
-    facts: Facts
+    facts: CollectionFacts
     pool: int  # documents
-    judged: Judged | None
+    judged: CollectionJudgements | None
     losses: list[LeftOut] = []  # of each system without its own judgements
 
     def head(self) -> list[str]:

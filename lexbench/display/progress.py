@@ -85,9 +85,9 @@ class Plain(Progress):
             self._show(max(self._done, 1) / max(now - self._start, 1e-9))
 
     def _show(self, rate: float) -> None:
-        of = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
+        total = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
         left = f", {self._left()} left" if self._total else ""
-        self.line(f"{self._what}: {self._done:,}{of}, {rate:,.0f}/s{left}{self._workers}")
+        self.line(f"{self._what}: {self._done:,}{total}, {rate:,.0f}/s{left}{self._workers}")
 
     def _left(self) -> str:
         """Return the time that the rest takes if it goes on as it went so far; "" if nothing is known."""

@@ -9,14 +9,14 @@ from lexbench.measures._functions import MARK, function_keys, function_text
 from lexbench.measures._notation import cutoff, parse, parse_native, with_threshold
 from lexbench.measures._scores import incomplete_report, score, tie_report
 from lexbench.plugins import Measure
-from lexbench.trec.judged_run import JudgedRun, Tokens
+from lexbench.trec.judged_run import DocumentTokens, JudgedRun
 
 __all__ = [
     "MARK",
+    "DocumentTokens",
     "External",
     "JudgedRun",
     "Measure",
-    "Tokens",
     "cutoff",
     "function_keys",
     "function_text",

@@ -29,7 +29,9 @@ _ALIASES = {
 }
 _BUDGET = re.compile(r"(\w+)(\(.*\))?@(\d+)tok(?:ens)?")
 _BUDGETED = ("r", "ndcg")  # measures with a form for budgets
-_OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
+_OTHER_TOOLS = re.compile(
+    r"([A-Za-z]+(?:_rank)?)(?:_cut|_at|_at_recall)?[_.](\d+(?:\.\d+)?)"
+)  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
 
@@ -67,13 +69,16 @@ def parse_native(text: str) -> Measure | None:
         return None
     name, settings, at = _parts(text)
     plugin = _plugin(name)
-    settings |= {} if at is None else {"cutoff": at}
-    if plugin is None or not settings.keys() <= {item.name for item in fields(plugin)}:
+    if plugin is None:
+        return None
+    settings |= {} if at is None else {plugin.at: at}
+    if not settings.keys() <= {item.name for item in fields(plugin)}:
         return None
     for item in fields(plugin):
         if item.default is item.default_factory is MISSING and item.name not in settings:
-            what = "a cutoff, e.g. {0}@10" if item.name == "cutoff" else f"{item.name}=…, e.g. {{0}}({item.name}=…)"
-            raise NotationError(f"{plugin.__name__} needs {what.format(plugin.__name__)}")
+            name = plugin.__name__
+            example = f"{name}@{plugin.example}" if item.name == plugin.at else f"{name}({item.name}=…)"
+            raise NotationError(f"{name} needs a {item.name}, e.g. {example}")
     own = {key: value for key, value in settings.items() if key not in ("cutoff", "rel")}  # which `Measure` checks
     return cast(Measure, plugin(**settings | registry.converted(plugin, own, plugin.__name__)))
 

@@ -20,7 +20,7 @@ from lexbench.measures._functions import Function, function_values
 from lexbench.measures._notation import parse, parse_native
 from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
-from lexbench.trec.judged_run import JudgedRun, Tokens, join, judged_queries
+from lexbench.trec.judged_run import DocumentTokens, JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, tied, untied
 
@@ -38,7 +38,7 @@ class Scores:
     unjudged: int  # queries of the run without judgements, which are left out
 
 
-def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: Tokens | None = None) -> Scores:
+def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: DocumentTokens | None = None) -> Scores:
     """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order. Budgets of tokens take *tokens*.
 
     Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.

@@ -137,7 +137,7 @@ def _system(typed: str, runs: GivenRuns, compared: Results, run_of: Callable[[En
     """Return the system that a letter of the table, a name, or what was typed for its run stands for."""
     by_letter = {letter: label for label, letter in lettered(compared.systems).items()}
     by_typed = {name: found.systems[0] for name, found in runs.results.items() if len(found.systems) == 1}
-    meant = {of[typed] for of in ({name: name for name in compared.systems}, by_letter, by_typed) if typed in of}
+    meant = {known[typed] for known in ({name: name for name in compared.systems}, by_letter, by_typed) if typed in known}
     known = ", ".join(f"{letter} ({label})" for letter, label in by_letter.items())
     if len(meant) > 1:
         raise CommandError(

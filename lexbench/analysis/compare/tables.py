@@ -43,7 +43,7 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
     only_some: bool = False  # True for a setting that the plug-ins of the other systems do not have
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class SystemScore(msgspec.Struct, frozen=True, kw_only=True):
     """One system on one dataset, by itself."""
 
     system: str
@@ -76,7 +76,7 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     measure: str
     queries: int
-    scores: list[Score]  # of all systems
+    scores: list[SystemScore]  # of all systems
     differences: list[Difference]  # of all that were measured, but the first
     unmeasured: dict[str, str] = {}  # systems whose scores say nothing, and why: they have no difference
     slice: str = ""  # "" for all queries

@@ -164,4 +164,4 @@ def write(texts: Mapping[Path, str]) -> None:
 
 def stale(texts: Mapping[Path, str]) -> list[Path]:
     """Return which of the pages that `pages` returned differ from the files on disk."""
-    return [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text.encode()]
