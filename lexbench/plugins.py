@@ -141,6 +141,10 @@ class Encoder(Model):
     query_idf: float = 0.0  # power of the `collection_idf` that comes first unless the user names one; 0: none
     document_length: int | None = None  # tokens read per document, special ones included; None: it has no `token_spans`
 
+    def other_dtypes(self) -> "Mapping[str, Encoder]":
+        """Return copies that may be faster here, by dtype; they are tried before a long encoding."""
+        return {}
+
     def encode_document(self, texts: Sequence[str]) -> Any:
         """Return the vectors of documents."""
         raise NotImplementedError

@@ -357,7 +357,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return self.error if self.error.startswith(job) else f"{job}: {self.error}"
 
 
-class Session(NamedTuple):
+class ResultSession(NamedTuple):
     """What the session that made results knows about them."""
 
     store: Store | None = None  # where their runs are
@@ -377,7 +377,7 @@ class Results(Answer):
         entries: "Iterable[Entry | Result]" = (),
         *,
         failures: Iterable[Failure] = (),
-        session: Session = Session(),  # noqa: B008 - it is immutable
+        session: ResultSession = ResultSession(),  # noqa: B008 - it is immutable
     ) -> None:
         """Take results, failures of jobs, and what the session knows that made them."""
         self.entries = tuple(Entry(one) if isinstance(one, Result) else one for one in entries)

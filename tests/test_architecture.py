@@ -112,6 +112,17 @@ def test_no_cycle():
     assert graph == {}
 
 
+def test_one_name_is_one_thing():
+    """Two modules define no public class of the same name, but for the layers of models in `models/native`."""
+    found = {}
+    for path, tree in TREES.items():
+        for name in {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")}:
+            found.setdefault(name, []).append(name_of(path))
+    several = {name: modules for name, modules in found.items() if len(modules) > 1}
+
+    assert {name for name, modules in several.items() if not all("models.native." in one for one in modules)} == set()
+
+
 def test_private_modules_are_private():
     """A module whose name begins with an underscore is imported only inside its own package."""
     for module, imported in ((module, one) for module, found in IMPORTS.items() for one in found):

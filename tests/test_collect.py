@@ -16,10 +16,10 @@ from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.collecting.collect import Collected
-from lexbench.collecting.collection import Collection, Facts, _read_queries
+from lexbench.collecting.collection import Collection, CollectionFacts, _read_queries
 from lexbench.collecting.documents import Text, read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
-from lexbench.collecting.page import JudgingPage, PageServer, Session, _Handler
+from lexbench.collecting.page import JudgingPage, JudgingSession, PageServer, _Handler
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
@@ -97,6 +97,21 @@ def test_a_log_is_drawn_by_its_counts(tmp_path):
     assert _read_queries(tmp_path / "plain", None) == [(1, "route 66"), (2, "route 66 east")]
 
 
+def test_tables_of_own_columns_are_collected(place, capsys):
+    """`--columns` names the columns of documents and queries; other columns later, and columns of text files, are refused."""
+    (place / "shop.csv").write_text("sku,words\np1,a red fox\np2,a blue car\n")
+    (place / "asked.csv").write_text("number,asked\n7,red\n8,car\n")
+    columns = "id=sku,text=words,queries.id=number,queries.text=asked"
+    command = ["collect", "shop.csv", "-r", "bm25", "--queries", "asked.csv"]
+    assert "shop.csv" in ended(capsys, 2, *command, "--columns", "id=sku,text=word", "--output", "other").err
+    found = answer(capsys, *command, "--columns", columns, "--json")
+    assert (found["facts"]["documents"], found["facts"]["queries"], found["pool"]) == (2, 2, 2)
+    assert json.loads((place / "shop-collection" / "corpus.jsonl").read_text().splitlines()[0])["_id"] == "p1"
+    assert answer(capsys, *command, "--json") == found
+    assert "made with other columns" in ended(capsys, 2, *command, "--columns", "id=words,text=sku").err
+    assert "docs has none" in ended(capsys, 2, "collect", "docs", "--columns", "id=sku", "--output", "another").err
+
+
 def test_agreement_of_two_judges():
     """By hand: grades 0,1,2,3 against 0,1,3,3 and one document of each alone; sklearn gives the same on longer lists."""
     made = grade_agreement({1: 0, 2: 1, 3: 2, 4: 3, 5: 0}, {1: 0, 2: 1, 3: 3, 4: 3, 6: 1})
@@ -129,7 +144,7 @@ def ask(url, path="state", body=None, **headers):
 @contextmanager
 def serving(collection, judge):
     """Serve the page of a collection to one person; yield its address."""
-    server = PageServer(Session(collection, judge))
+    server = PageServer(JudgingSession(collection, judge))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield server.url
@@ -397,5 +412,5 @@ def test_a_model_writes_queries_and_judges(place, capsys):
 
 def test_what_to_type_next_quotes_the_folder_once():
     """A folder with a space in its name can be copied from the message into a shell."""
-    made = Collected(folder="my docs", facts=Facts(source="my docs", documents=1), pool=0, judged=None)
+    made = Collected(folder="my docs", facts=CollectionFacts(source="my docs", documents=1), pool=0, judged=None)
     assert made.lines()[-1].endswith("lexbench judge page 'my docs'")

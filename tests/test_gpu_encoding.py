@@ -89,15 +89,16 @@ def test_two_shards_at_once_give_the_same_files(tmp_path, monkeypatch):
 def test_a_batch_that_does_not_fit_is_halved(folder, monkeypatch, kind):
     """Where memory is short vectors are computed in smaller batches, down to one text, unless batch_tokens are stated."""
     right = encoder(kind, folder).encode_document(TEXTS)
-    whole, rows = kind._vectors, []
+    model = kind._computation()
+    whole, rows = model.vectors, []
 
-    def short(self, model, batch):
+    def short(self, batch, *rest, **settings):
         rows.append(len(batch.texts))
         if len(batch.texts) > 1:
             raise torch.OutOfMemoryError
-        return whole(self, model, batch)
+        return whole(self, batch, *rest, **settings)
 
-    monkeypatch.setattr(kind, "_vectors", short)
+    monkeypatch.setattr(model, "vectors", short)
     found = encoder(kind, folder).encode_document(TEXTS)
     assert np.abs(found - right).max() < 1e-5
     assert sorted(rows) == [1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 6]

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import judged, ranked
 
+import lexbench
 from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, UnknownName
@@ -368,3 +369,44 @@ def test_other_providers_take_scores_that_tie_at_the_end_of_float32():
 
     for measure in ("Bpref", "infAP", "SetP", "SetR", "SetF", "SetAP", "Rprec(judged_only=True)"):
         assert score(tied, qrels, [measure]).values[measure].tolist() == score(plain, qrels, [measure]).values[measure].tolist()
+
+
+def test_a_function_is_a_measure(store, bread, tmp_path):
+    """It gets scores, best first, and all grades of each query; its name has the digest of its code; tests and keys use it."""
+
+    def first_relevant(run, qrels):
+        return float(next((qrels.get(document, 0) > 0 for document in run), False))
+
+    seen = {}
+
+    def kept(run, qrels):
+        seen[len(seen)] = list(run.values()), qrels
+        return 0.25
+
+    def broken(run, qrels):
+        return 1 / 0
+
+    systems = ["bm25", "other = bm25(k1=5.0,b=0.0)"]
+    found = lexbench.run(str(bread), systems, measures=["Success@1", first_relevant, kept], store=store.root)
+    for result in found:
+        official, own, _ = result.per_query.values()
+        assert own == official
+        assert result.means[found.measures[2]] == 0.25
+    assert re.fullmatch(r"first_relevant#[0-9a-f]{8}", found.measures[1])
+    assert all(scores == sorted(scores, reverse=True) and grades for scores, grades in seen.values())
+    assert found.compare(measures=[first_relevant]).datasets[0].measure == found.measures[1]
+    calls = len(seen)
+    lexbench.run(str(bread), systems, measures=["Success@1", first_relevant, kept], store=store.root)
+    assert len(seen) == calls  # the same function is not asked again
+    scored = lexbench.score({"q": {"d": 1.0}}, qrels={"q": {"d": 1}, "p": {"e": 1}}, measures=[first_relevant])
+    assert scored.result.means == {found.measures[1]: 0.5}
+    with pytest.raises(CannotStart, match="is on no board"):
+        lexbench.leaderboard(found).save(tmp_path / "board")
+    failure = lexbench.run(str(bread), ["bm25"], measures=[broken], store=store.root).failures[0]
+    assert re.search(r"measure broken#\w+ of query \S+: ZeroDivisionError: division by zero", failure.error)
+    assert failure.again is None
+    for wrong in (lambda run, qrels: 1.0, int, 3):
+        with pytest.raises(NotationError, match="is no text"):
+            lexbench.run(str(bread), ["bm25"], measures=[wrong], store=store.root)
+    with pytest.raises(NotationError, match="give it in Python"):
+        lexbench.run(str(bread), ["bm25"], measures=["unknown#12345678"], store=store.root)

@@ -76,13 +76,13 @@ def ranks(
 
     def has_all(system: str) -> bool:
         row = results.row(system)
-        return all(name in row and of in row[name].per_query for name, of in zip(datasets, measures, strict=True))
+        return all(name in row and own in row[name].per_query for name, own in zip(datasets, measures, strict=True))
 
     whole = [system for system in results.systems if system not in aside and has_all(system)]
     if len(whole) < _FEWEST:
         raise CannotStart(f"{len(whole)} of {len(results.systems)} systems have {' and '.join(datasets)}; a ranking takes two")
     ranked = results.select(systems=whole, datasets=datasets)
-    values = [ranked.values(name, of) for name, of in zip(datasets, measures, strict=True)]
+    values = [ranked.values(name, own) for name, own in zip(datasets, measures, strict=True)]
     means = np.average([one.mean(axis=1) for one in values], axis=0, weights=weights)
     order = np.argsort(-means, kind="stable")
     tested = randomisation.ranking(randomisation.stratified(values, weights))

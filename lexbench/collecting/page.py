@@ -33,7 +33,7 @@ _HEADERS = {
 }
 
 
-class Session:
+class JudgingSession:
     """One person's judging of a collection."""
 
     def __init__(self, collection: Collection, name: str) -> None:
@@ -94,7 +94,7 @@ class JudgingPage:
         """
         self._collection = Collection(folder)
         self._lock = self._collection.lock(name)
-        session = Session(self._collection, name)
+        session = JudgingSession(self._collection, name)
         try:
             self._server = PageServer(session, port)
         except OSError as error:
@@ -121,7 +121,7 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, session: Session, port: int = 0) -> None:
+    def __init__(self, session: JudgingSession, port: int = 0) -> None:
         """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, token_urlsafe(24)

@@ -14,6 +14,7 @@ from lexbench.contracts import Contract
 from lexbench.errors import LexbenchError, NotationError, UnknownName, echoed, with_meaning
 from lexbench.measures import _external
 from lexbench.measures._external import External
+from lexbench.measures._functions import MARK, function_named
 from lexbench.notation import read_expression
 from lexbench.plugins import Measure
 from lexbench.synonyms import nearest
@@ -43,8 +44,9 @@ def parse(text: str) -> AnyMeasure:
     package is not installed.
     """
     if not isinstance(text, str):
-        what = getattr(text, "__name__", type(text).__name__)
-        raise NotationError(f"{what} is no text; a measure of your own is a class with a name, see docs/howto/measure.md")
+        raise NotationError(f"{type(text).__name__} is no text and no function; write a measure like nDCG@10")
+    if MARK in text:
+        return function_named(text)
     if (measure := parse_native(text)) is not None:
         return measure
     name, settings, at = _parts(text)
@@ -63,6 +65,8 @@ def parse(text: str) -> AnyMeasure:
 @cache
 def parse_native(text: str) -> Measure | None:
     """Parse a measure that lexbench computes itself; None if there is none with this name and settings. Raises like `parse`."""
+    if MARK in text:
+        return None
     name, settings, at = _parts(text)
     plugin = _plugin(name)
     if plugin is None:
@@ -105,8 +109,8 @@ def with_threshold(measure: str, contract: Contract) -> str:
 
 def cutoff(measure: str) -> int | None:
     """Return how many documents of a list *measure* looks at; None for all, or if only ir-measures knows."""
-    parsed = parse(measure)
-    return None if isinstance(parsed, External) else parsed.cutoff
+    parsed = None if MARK in measure else parse(measure)
+    return parsed.cutoff if isinstance(parsed, Measure) else None
 
 
 def known() -> list[str]:
@@ -120,8 +124,8 @@ def _meant(text: str) -> str:
 
     Of several with commas it is the list with -m between them, as the command line takes it.
     """
-    parts = text.split(",") if "(" not in text else [text]
-    found = [re.fullmatch(r"\s*([^\W\d]+)\W*_?(\d+|[a-z]+)?\s*", part) for part in parts]
+    parts = [text] if "(" in text else re.split(r"[,;]\s*|(?<=\d)\s+", text.strip())
+    found = [re.fullmatch(r"\s*([^\W\d]+?)\W*_?(\d+|(?<=@)[A-Za-z]+)?\s*", part) for part in parts]
     if not all(found):
         return ""
     words = {"five": "5", "ten": "10", "hundred": "100", "thousand": "1000"}
@@ -130,8 +134,9 @@ def _meant(text: str) -> str:
         name, cutoff = one.groups() if one else ("", None)
         near = next(iter(nearest(_ALIASES.get(name.lower(), name), known())), "")
         near = plugin.__name__ if (plugin := _plugin(near)) else near
-        cutoff = words.get(cutoff or "", cutoff)
-        if not near or (cutoff and not cutoff.isdigit()):
+        needed = plugin and any(item.name == "cutoff" and item.default is MISSING for item in fields(plugin))
+        cutoff = words.get(cutoff.lower(), cutoff if cutoff.isdigit() else "10") if cutoff else "10" if needed else None
+        if not near:
             return ""
         meant.append(f"{near}@{cutoff}" if cutoff else near)
     return " -m ".join(meant) if meant != [text] else ""

@@ -44,7 +44,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Contents:
+class StoreContents:
     """What is in a store, by kind and key, and which artifact uses which."""
 
     store: Store
@@ -78,6 +78,11 @@ class _Contents:
         """Return what people call an artifact."""
         folder = self.folders.get(name)
         return folder.name.rpartition("-")[0] if folder else "unfinished"
+
+    def tree(self, names: Iterable[str]) -> list[Any]:
+        """Return for each artifact "kind/key label", or {"kind/key label": the tree of what it was made from}."""
+        parts = {f"{one} {self.label(one)}": self.tree(self.uses[one]) for one in sorted(names)}
+        return [{part: inner} if inner else part for part, inner in parts.items()]
 
     def items(self, names: Iterable[str]) -> list[StoredItem]:
         """Return what is known of artifacts, by kind and label."""
@@ -160,7 +165,7 @@ class StoreList(Answer, msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_store(cls, store: Store) -> "StoreList":
         """Return everything in a store."""
-        found = _Contents(store)
+        found = StoreContents(store)
         advice = "to remove some, type: lexbench store remove NAME --dry-run"
         return cls(artifacts=found.items([*found.folders, *found.drafts]), what=f"in the store; {advice}")
 
@@ -190,7 +195,7 @@ def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, d
     """Remove what *names* stand for, see `lexbench.store_remove`. Raises CommandError without names, UnknownName for one."""
     if not names and not unreachable:
         raise CommandError("name a dataset, a system or an artifact of lexbench store list, or type --unreachable")
-    found, gone, left = _Contents(store), set[str](), list[str]()
+    found, gone, left = StoreContents(store), set[str](), list[str]()
     for name in names:
         if not (called := found.called(name)):
             known = sorted({found.label(one) for one in found.folders})

@@ -62,7 +62,7 @@ def _kappa(counts: NDArray[Any], weights: NDArray[Any]) -> float | None:
     return 1 - float((weights * counts).sum()) / expected if expected else None
 
 
-class Judging(msgspec.Struct, frozen=True, kw_only=True):
+class JudgingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a judging. They are written to its stamp file."""
 
     stamp: str
@@ -115,7 +115,7 @@ def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it go
     lists: Iterable[str],
     depth: int,
     progress: Progress,
-) -> Judging:
+) -> JudgingRecord:
     """Let *judge* grade the documents *wanted* of each query; write the qrels file *path* and its two companions.
 
     Documents that the file of answers already has from the same judge are not judged again. Raises CannotStart if there is
@@ -135,7 +135,7 @@ def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it go
     if not given:
         raise LexbenchError(f"none of {total:,} answers has a grade; the answers are in {answers.path}")
     write_qrels(Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in given.items()), path, stamp)
-    judging = Judging(
+    judging = JudgingRecord(
         stamp=stamp,
         judge=recipe,
         date=datetime.now(UTC).isoformat(timespec="seconds"),

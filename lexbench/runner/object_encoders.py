@@ -396,7 +396,7 @@ def _side(item: Any, role: Role) -> _Side:
 
 def _told(item: Any, encode: Encode, known: Mapping[str, Parameter], role: Role, prompts: Mapping[str, str]) -> _Side:
     """Return *encode* with what tells it the *role*: a flag, a parameter with a known value, or the name of a prompt."""
-    given: dict[str, Any] = {name: of == role for name, one in known.items() if (of := _flagged(one))}
+    given: dict[str, Any] = {name: flagged == role for name, one in known.items() if (flagged := _flagged(one))}
     if not given and (
         asking := next((one for one in known.values() if one.name in _ROLE_PARAMETERS or _shows_role(one)), None)
     ):

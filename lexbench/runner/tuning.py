@@ -37,7 +37,7 @@ from lexbench.runner.search import Data, block_size, opened_search, own_position
 from lexbench.runner.systems import System, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.drafting import Block, Draft
+from lexbench.storage.drafting import Draft, DraftBlock
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.trec.runs import Run
@@ -275,7 +275,7 @@ class FusionWeights(Node[BestWeights]):
 
 
 def _score_matrix(
-    data: Data, corpus: StoredCorpus, searcher: Searcher, depth: int, block: Block, watch: Stopwatch
+    data: Data, corpus: StoredCorpus, searcher: Searcher, depth: int, block: DraftBlock, watch: Stopwatch
 ) -> ScoreMatrix:
     """Search all members for a block of queries; return the scores to be weighted, with self-matches dropped as for a run."""
     drop = data.drops_self_matches

@@ -34,7 +34,7 @@ from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
@@ -156,7 +156,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     line: str
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class GateRun(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one gate after it ran."""
 
     gate: str
@@ -187,7 +187,7 @@ def measure(
     plan = plan_of(typed, systems, (), [gate.measure], gate.depth, columns=gate.columns)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
-    timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
+    timer = Timer(TimingSettings(offline=False, again=True)) if gate.reference else None
     outcomes = list(jobs.run(plan, store, progress, timer))
     for outcome in outcomes:
         if outcome.error or outcome.untimed:
@@ -227,7 +227,7 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
 
 def check(
     gate: Gate, measured: Measured, baseline: Baseline | None, *, tests: int = COMMITS, confidence: float = CONFIDENCE
-) -> Report:
+) -> GateRun:
     """Compare a measurement with the baseline and the limits of its gate.
 
     Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other queries, data or another measure.
@@ -254,7 +254,7 @@ def check(
     notes = [f"{name}: {change}" for name, change in changed.items()]
     if quality.verdict == "pass" and not quality.shown:
         notes.append(f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}")
-    return Report(
+    return GateRun(
         gate=gate.name,
         dataset=now.dataset,
         system=now.system,

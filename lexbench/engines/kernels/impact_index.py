@@ -30,7 +30,7 @@ from scipy import sparse
 from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.checks import whole_weights
-from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
+from lexbench.engines.kernels.inversion import SortedRun, merge_runs, write_run
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
 
@@ -55,7 +55,7 @@ class Sorter:
         self.vocabulary = self.documents = 0
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
         self.sizes = np.zeros(0, np.int64)  # (lists,) postings
-        self.runs: list[Run] = []
+        self.runs: list[SortedRun] = []
         self._path = path
         self._waiting: list[sparse.csr_array] = []  # (documents, lists) of bytes
 

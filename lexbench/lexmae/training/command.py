@@ -32,10 +32,6 @@ class Trained(Answer, msgspec.Struct, frozen=True, kw_only=True):
         """Return the folder of the model."""
         return self.folder
 
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: what was made are lines."""
-        return ()
-
     def lines(self) -> list[str]:
         """Return what was made, and what to type next."""
         return [*self.made, f"next: {self.following}"]
@@ -87,8 +83,7 @@ def _planned(name: str, step: str, settings: Sequence[str], output: str | None, 
     if step not in STEPS:
         raise UnknownName("step of a training", step, STEPS)
     recipe = recipes.read(recipes.find(name), [*settings, *([f"output={dumps(output)}"] if output else [])])
-    kind: Any = step
-    tasks = plan.tasks(recipe) if step == "all" else plan.single_task(recipe, kind, stage)
+    tasks = plan.tasks(recipe) if step == "all" else plan.single_task(recipe, step, stage)
     plan.check(recipe, tasks)
     return recipe, tasks
 
@@ -116,7 +111,7 @@ def train(
     return Trained(
         recipe=recipe.name,
         made=made,
-        folder=str(plan.model_after(recipe, tasks[-1])),
+        folder=str(recipe.folder(tasks[-1].model)),
         following=_next_command(recipe, tasks[-1], name, options),
     )
 
@@ -130,5 +125,5 @@ def _next_command(recipe: Recipe, last: Task, name: str, options: list[str]) -> 
         return " ".join(
             ["lexbench train", task.kind, recipe_name, *([f"--stage {task.stage}"] if task.stage else []), *options]
         )
-    model = dumps(str(plan.model_after(recipe, last)))
+    model = dumps(str(recipe.folder(last.model)))
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"

@@ -17,7 +17,8 @@ from pathlib import Path
 from lexbench.datasets.location import typed_id
 from lexbench.display.answer import Answer
 from lexbench.display.table import Table
-from lexbench.errors import CommandError, UnknownName
+from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.measures import MARK
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.elsewhere import texts_elsewhere
@@ -135,6 +136,11 @@ class Leaderboard(Answer):
 
         In a folder other than that of the results, the results are written as well.
         """
+        if own := [name for name in self.results.measures if MARK in name]:
+            raise CannotStart(
+                f"{own[0]} is a function, which nobody else can compute again, so it is on no board; run without it, or make "
+                "it a measure with a name: docs/howto/measure.md"
+            )
         if folder and (self.folder is None or Path(folder) != self.folder):
             self.results.save(folder)
         texts = self.pages(folder)
