@@ -27,6 +27,7 @@ Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 STAGES = (1, 2, 3)
 GROUP = 8  # texts of a batch of [ranking] per example: one, and neighbours of it
+ASKED = 2  # queries near each neighbour, if a table encodes queries
 MODELS = ("start", "pretrained", "imitated", "stage1", "stage2")  # models that `negatives` can name, in training order
 SECTIONS = {"pretrained": "pretrain", "imitated": "imitation"}  # sections of a recipe that are not called like their model
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # stands for a model's folder in `negatives`
@@ -132,9 +133,14 @@ class Ranking(Strict, frozen=True, kw_only=True):
     texts: Positive = 60_000  # that batches draw from
     imitated: tuple[Weight, ...] = ()  # of the imitated model's scores in the ranking of a text; the dense model's count 1
     distance: tuple[Weight, ...] = ()  # of a text's distance to the imitated predictions; the ranking counts 1
-    # Corpora of imitation whose texts are queries, which a table of trained weights encodes instead of the model; they rank the
-    # texts of the other corpora. (): all texts are both, and the model encodes both. See `lexbench.lexmae.training.query_table`.
+    # Corpora of imitation whose texts are queries. A table of trained weights encodes them instead of the model, and they rank
+    # the texts of the other corpora, see `lexbench.lexmae.training.query_table`. (): the model encodes all texts in both roles.
     queries: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> int:
+        """Texts of a batch per example."""
+        return GROUP + (GROUP - 1) * ASKED if self.queries else GROUP
 
 
 class Stage(Fitting, frozen=True, kw_only=True):

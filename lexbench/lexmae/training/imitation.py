@@ -69,7 +69,8 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
         whole = recipe.encoding.query_counts == "whole"
         given = (rows, drawn.sources, reader, recipe.ranking, recipe.hardware, progress)
         if recipe.ranking.queries:
-            is_query = np.isin(drawn.sources, [settings.corpora.index(name) for name in recipe.ranking.queries])
+            asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
+            is_query = np.isin(drawn.sources, asking)
             groups, seeds = query_table.Groups(*given, is_query), int(is_query.sum())
             learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, whole_counts=whole)
         else:

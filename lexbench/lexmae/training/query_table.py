@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
-from lexbench.lexmae.recipe.settings import GROUP, Imitation
+from lexbench.lexmae.recipe.settings import ASKED, GROUP, Imitation
 from lexbench.lexmae.training import ranking, text_head
 
-_ASKED = 2  # queries drawn for each document of a group
 _IDF = 0.75  # power of the idf in the training texts that the table begins as
 _SCALE = 0.5  # of scores in the softmax, before training
 _REACH = 2.0  # a logit this far below 0 still has a gradient
@@ -41,7 +40,7 @@ class Groups(ranking.Groups):
         """Return the numbers of query *index* among the queries, of documents near it, and of queries near these."""
         query = np.flatnonzero(self.is_query)[index]
         documents = rng.choice(self.neighbours[query], GROUP - 1)
-        queries = [rng.choice(self.neighbours[document], _ASKED) for document in documents]
+        queries = [rng.choice(self.neighbours[document], ASKED) for document in documents]
         return np.concatenate([[query], documents, *queries])
 
     def tensors(self, groups: Sequence[NDArray[np.int64]]) -> dict[str, Tensor]:
@@ -94,7 +93,6 @@ class TableRanker(Learner):
         learned = texts_in_pieces(self._predicted, self.pieces, documents)
         with torch.no_grad():
             of_queries, of_documents = (in_groups(self._fixed[0].predicted, part) for part in (asked, documents))
-        # TableRanker and teacher differ in how many texts a process has of each kind, so both kinds are gathered by themselves.
         first, first_document = (ranking.first_of_each(gathered(numbers[chosen])) for chosen in (queries, ~queries))
         with torch.autocast(ids.device.type, enabled=False):
             distance = (learned - of_documents).square().sum(1) / of_documents.square().sum(1).clamp(min=1)
