@@ -184,8 +184,9 @@ def run(
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
-    from lexbench.analysis.seeds import check_members, merge_seeds
+    from lexbench.analysis.seeds import check_groups, merge_seeds
     from lexbench.executors import executor
+    from lexbench.results import DATASETS, results_of_names
     from lexbench.runner import jobs
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
@@ -197,8 +198,8 @@ def run(
     stated = _columns(columns)
     planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
-    for members in groups.values():
-        check_members(members, [(job.system.name, job.system.alias_of) for job in planned.jobs])
+    named = list(dict.fromkeys((job.system.name, job.system.alias_of) for job in planned.jobs))
+    check_groups(groups, named)
     timer = Timer(Settings() if time is True else time) if time else None
     for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
@@ -208,6 +209,8 @@ def run(
     folder = _path(results)
     if folder:
         check_writable(folder)
+        suite = planned.suite.id if planned.suite else DATASETS
+        results_of_names([*named, *((group, "") for group in groups)], suite, folder)  # raises if a name clashes
     outcomes = []
     shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))
     for outcome in jobs.run(planned, place, shown, timer, encoding):
