@@ -98,7 +98,10 @@ class InferenceFree(SparseMLM):
     def _files(self) -> tuple[Path, Path]:
         """Return the files of the table and of the tokenizer of queries."""
         folder = fetch(self.model, self.revision)
-        return Path(self.query_weights).expanduser() if self.query_weights else _table_file(folder), tokenizer_file(folder)
+        table = Path(self.query_weights).expanduser() if self.query_weights else _table_file(folder)
+        if not table.is_file():
+            raise MissingData(f"{table}: there is no such file of weights for queries")
+        return table, tokenizer_file(folder)
 
     def _table(self) -> NDArray[np.float32]:
         return _read_table(*self._files())
@@ -168,10 +171,8 @@ def load_tokenizer(path: Path) -> "Tokenizer":
 def _read_table(path: Path, tokenizer: Path) -> NDArray[np.float32]:
     """Return the weight of each token (vocabulary,), in the order of token ids; tokens missing in a JSON file have 0.
 
-    Raises MissingData if there is no file, InvalidFile if it is no table of weights from 0 up.
+    Raises InvalidFile if it is no table of weights from 0 up.
     """
-    if not path.is_file():
-        raise MissingData(f"{path}: there is no such file of weights for queries")
     return _read(path, tokenizer, (path.stat().st_mtime_ns, tokenizer.stat().st_mtime_ns))
 
 
