@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import zscore
+from tiny import answer
 from topics import VOCABULARY, Process, losses, write
 
 from lexbench import registry
@@ -47,7 +48,7 @@ corpora = ["queries", "topics"]
 shares = [1, 1]
 length = 20
 keep_means = 0.0
-steps = 60
+steps = 40
 batch_size = 2
 learning_rate = 3e-3
 save_every = 20
@@ -141,8 +142,8 @@ def test_a_group_has_a_query_documents_near_it_and_queries_near_these(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Train the recipe, and return its folder."""
+def place(tmp_path_factory):
+    """Write the recipe and what it needs, beside a recipe of stages, and return the folder."""
     place = write(tmp_path_factory.mktemp("table"))
     for seed, name in enumerate(("imitated", "dense")):
         checkpoints.masked_lm(place / name, vocabulary=VOCABULARY, seed=seed + 7)
@@ -151,8 +152,15 @@ def trained(tmp_path_factory):
     lines = [json.dumps({"_id": query["_id"], "text": query["text"]}) + "\n" for query in queries]
     (place / "queries" / "corpus.jsonl").write_text("".join(lines))
     (place / "table.toml").write_text(RECIPE)
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """Train the recipe, and return the model's folder."""
     process = Process(place, code, ["train", "all", "table.toml"])
     assert process.code() == 0, process.said
+    assert "next: lexbench run suite pydoc -r 'inference_free(model=\"table/imitated\")@impact'" in process.said
     return place / "table" / "imitated"
 
 
@@ -177,3 +185,24 @@ def test_the_folder_is_searched_with_its_table(trained):
     assert encoder.encode_document(["w3 w5 w3"]).toarray()[0, words].min() > 0
     assert "inference_free(model=" in (trained / "README.md").read_text()
     assert "table in\nidf.json" in (trained / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("recipe", "untimed"), [("table", set()), ("tiny", {"mine --stage 1"})])
+def test_a_dry_run_times_each_part(place, capsys, monkeypatch, recipe, untimed):
+    """Every part except mining with BM25 has seconds per step, hours of all steps, memory, and disk for ten copies."""
+    monkeypatch.chdir(place)
+    planned = answer(capsys, "train", "all", f"{recipe}.toml", "--dry-run", "--time", "--json", "--output", "elsewhere")
+    parts = {part["part"]: part for part in planned["parts"]}
+
+    assert parts.keys() - planned["costs"].keys() == untimed
+    for name, cost in planned["costs"].items():
+        steps = parts[name]["steps"]
+        assert 0 < cost["seconds"] < 60
+        assert cost["hours"] == (pytest.approx(steps * cost["seconds"] / 3600) if steps else None)
+        assert 0.1 < cost["memory_gib"] < 100
+    assert not (place / "elsewhere").exists()
+    if recipe == "table":  # an example is a query, seven documents near it, and two queries near each of these
+        parameters = load_encoder(place / "model")[0].parameters()
+        count = sum(parameter.numel() for parameter in parameters) + len(VOCABULARY) + 1
+        assert planned["costs"]["imitate"]["disk_gib"] == pytest.approx(40 * count / 2**30)
+        assert parts["imitate"]["texts"] == 40 * 2 * 22
