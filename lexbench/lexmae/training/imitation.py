@@ -71,12 +71,14 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
         if recipe.ranking.queries:
             asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
             is_query = np.isin(drawn.sources, asking)
-            groups, seeds = query_table.Groups(*given, is_query), int(is_query.sum())
+            groups: ranking.Groups = query_table.Groups(*given, is_query)
             learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, whole_counts=whole)
         else:
-            groups, seeds = ranking.Groups(*given), len(rows)
+            groups = ranking.Groups(*given)
             learner = Imitator(encoder, imitated, settings, idf**ranking.QUERY_IDF, of_states, whole_counts=whole)
-        fitted = trainer.fit(learner, Draws(groups.example, seeds, fit.draws, recipe.seed), groups.tensors, fit, progress)
+        fitted = trainer.fit(
+            learner, Draws(groups.example, groups.seeds, fit.draws, recipe.seed), groups.tensors, fit, progress
+        )
         if isinstance(learner, query_table.TableRanker):
             encoder.query_table = learner.table.detach().cpu()
     else:

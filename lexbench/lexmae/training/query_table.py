@@ -101,13 +101,11 @@ class TableRanker(Learner):
             columns = gathered(self.encoder.with_exact_terms(learned, documents))[first_document]
             sparse = self._taught(of_queries, asked)
             sparse_documents = self._fixed[0].with_exact_terms(of_documents, documents)
-            teachers = [
-                gathered(left)[first] @ gathered(right)[first_document].T
-                for left, right in ((sparse, sparse_documents), (vectors[queries], vectors[~queries]))
-            ]
-            scores = self.scale.exp() * (rows @ columns.T)
+            taught = gathered(sparse)[first] @ gathered(sparse_documents)[first_document].T
+            dense = gathered(vectors[queries])[first] @ gathered(vectors[~queries])[first_document].T
+            shares, scores = gathered(weights[queries, 0])[first], self.scale.exp() * (rows @ columns.T)
             none = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)  # is a document as well
-            divergence = ranking.divergence(scores, *teachers, gathered(weights[queries, 0])[first], none)
+            divergence = ranking.divergence(scores, taught, dense, shares, none)
         return {"loss": divergence + distance, "ranking": divergence, "predictions": distance}
 
     def _predicted(self, documents: Texts) -> Tensor:

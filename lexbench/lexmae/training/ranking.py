@@ -58,6 +58,11 @@ class Groups:
         ]
         self._weights = torch.from_numpy(np.stack(weights, 1)).float()  # (texts, 2)
 
+    @property
+    def seeds(self) -> int:
+        """The number of texts that groups are drawn for: of queries, if there are any."""
+        return int(self.is_query.sum()) or len(self._rows)
+
     def near(self, vectors: Tensor) -> NDArray[np.int64]:
         """Return the nearest neighbours of each text (texts, neighbours)."""
         return text_head.neighbours(vectors)
