@@ -1,8 +1,8 @@
-r"""Encoding: documents per second of lexbench against sentence-transformers, sparse or dense, one thread and one process each.
+r"""Encoding: documents per second of lexbench and other tools, sparse or dense, one thread and one process each, by turns.
 
     python benchmarks/encoding.py sparse --documents 256
     python benchmarks/encoding.py dense --model build/minilm --texts scifact/corpus.jsonl --documents 384
-    python benchmarks/encoding.py sparse --architecture modernbert --documents 48
+    python benchmarks/encoding.py sparse --architecture modernbert --documents 48 --with openvino,onnx --repeats 5
     python benchmarks/encoding.py sparse --model build/splade-tiny --texts scifact/corpus.jsonl --documents 128
     ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 NUMBA_CPU_NAME=haswell \
         python benchmarks/encoding.py sparse    # as on a processor without AVX-512
@@ -12,7 +12,8 @@ text about 150 terms, or the shape of MiniLM with mean pooling (dense). With --a
 ModernBERT-base and a vocabulary of its size, of which the texts use the first 30,522 tokens. Without --texts the texts are
 made-up words, as long as MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a
 batch of 32 has much padding (47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a
-CPU processor time is measured. Needs: the extra `neural`, sentence-transformers.
+CPU processor time is measured. The ratio is of the best rounds, with the lowest and the highest ratio of a round. OpenVINO and
+ONNX Runtime replace the layers of lexbench, as in `lexbench speed --with`. Needs: the extra `neural`, sentence-transformers.
 """
 
 import argparse
@@ -39,6 +40,7 @@ SPECIAL = {
 }
 BATCHES = {"cpu": (32, 8), "cuda": (32, 256)}
 DEFAULT = "sentence-transformers float32 32"  # its default
+RUNTIMES = {"openvino": ("float32", "bfloat16"), "onnx": ("float32", "int8")}
 WARM_UP = 16
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
 
@@ -131,16 +133,18 @@ def peer(kind: str, folder: str, dtype: str, batch: int, device: str) -> Callabl
 def measure(name: str, given: argparse.Namespace) -> dict[str, float]:
     """Return the seconds and the peak memory of a contender; its vectors go into the folder."""
     tool, dtype, *batch = name.split()
-    if tool == "lexbench":
+    documents = read(given)
+    if tool != "sentence-transformers":
         from lexbench.runner.systems import system
+        from lexbench.timing.other_runtimes import use
 
         options = f'model="{given.model}", dtype="{dtype}", device="{given.device}", threads={int(given.device == "cpu")}'
         sparse_options = f"sparse_mlm({options}, document_length={LONGEST})@impact"
         retriever: Any = system(f"dense({options})" if given.kind == "dense" else sparse_options).retriever
-        encode = retriever.encoder.encode_document
+        encoder = retriever.encoder if tool == "lexbench" else use(retriever.encoder, tool, documents)
+        encode = encoder.encode_document
     else:
         encode = peer(given.kind, given.model, dtype, int(batch[0]), given.device)
-    documents = read(given)
     encode(documents[:WARM_UP])
     clock = time.process_time if given.device == "cpu" else time.perf_counter
     start = clock()
@@ -179,6 +183,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=64)
     parser.add_argument("--device", choices=BATCHES, default="cpu")
     parser.add_argument("--repeats", type=int, default=2, help="rounds of all contenders; the best of each counts")
+    parser.add_argument("--with", dest="runtimes", default="", help="openvino, onnx or both, with a comma")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--system", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -190,6 +195,7 @@ def main() -> None:
         f"sentence-transformers {dtype} {batch}" for dtype in ("float32", "bfloat16") for batch in BATCHES[given.device]
     ]
     contenders += ["lexbench float32", "lexbench bfloat16", *(["lexbench int8"] if given.device == "cpu" else [])]
+    contenders += [f"{tool} {dtype}" for tool in filter(None, given.runtimes.split(",")) for dtype in RUNTIMES[tool]]
     with tempfile.TemporaryDirectory() as folder:
         given.folder = Path(folder)
         if not given.model:
@@ -199,11 +205,13 @@ def main() -> None:
         results = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in contenders}
         distances = {name: compared(name, given.folder) for name in contenders}
     print(f"{given.documents:,} texts, on {given.device}; ratio, difference and cosine: to {DEFAULT}")
-    print(f"{'':34}{'documents/s':>12}{'ratio':>8}{'MiB':>8}{'difference':>12}{'cosine':>10}")
+    print(f"{'':34}{'documents/s':>12}{'ratio':>8}{'of rounds':>14}{'MiB':>8}{'difference':>12}{'cosine':>10}")
     for name, found in results.items():
         rate, ratio = given.documents / found["seconds"], results[DEFAULT]["seconds"] / found["seconds"]
         difference, cosine = distances[name]
-        print(f"{name:34}{rate:12,.2f}{ratio:8.2f}{found['mib']:8,.0f}{difference:12.1e}{cosine:10.6f}")
+        each = sorted(one[DEFAULT]["seconds"] / one[name]["seconds"] for one in rounds)
+        span = f"{each[0]:.2f} to {each[-1]:.2f}"
+        print(f"{name:34}{rate:12,.2f}{ratio:8.2f}{span:>14}{found['mib']:8,.0f}{difference:12.1e}{cosine:10.6f}")
     if given.json:
         asked = {name: getattr(given, name) for name in ("kind", "architecture", "documents", "device", "repeats", "texts")}
         given.json.write_text(json.dumps({**asked, "results": results}, indent=1) + "\n")

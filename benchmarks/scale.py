@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lexbench import catalog, registry
+from lexbench.arrays.vectors import stacked
 from lexbench.encodings.shards import Encodings, write_shard
 from lexbench.notation import parse
 from lexbench.transforms.quantize import Quantize
-from lexbench.vectors import stacked
 
 ENGINES = "impact,lucene,pisa,seismic,bmp32,bmp8"
 PEERS = ("bmp", "pyseismic-lsr", "pyterrier-pisa", "lexbench")

@@ -30,7 +30,7 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import suite
-from lexbench.timing.protocol import Settings, sample
+from lexbench.timing.protocol import TimingSettings, sample
 from lexbench.timing.stored_timings import Durations, read_durations
 from lexbench.timing.timer import Timer
 
@@ -143,7 +143,8 @@ def print_plain(system: str, given: argparse.Namespace, store: Store) -> list[fl
     planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
     job = planned.jobs[0]
     queries = [
-        (query.query_id, query.text) for query in sample(open_dataset(job.contract, job.source).queries, Settings().queries)
+        (query.query_id, query.text)
+        for query in sample(open_dataset(job.contract, job.source).queries, TimingSettings().queries)
     ]
     one_thread = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "RAYON")), "1")
     ratios = []
@@ -173,7 +174,7 @@ def install(site: Path) -> None:
 def timed(system: str, given: argparse.Namespace, store: Store) -> tuple[Timing, NDArray[np.int64]]:
     """Return a fresh timing of *system*, and its durations (passes, queries), end to end."""
     planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
-    (outcome,) = jobs.run(planned, store, timer=Timer(Settings(again=True, threads=1)))
+    (outcome,) = jobs.run(planned, store, timer=Timer(TimingSettings(again=True, threads=1)))
     if outcome.result is None or outcome.untimed:
         sys.exit(outcome.error or outcome.untimed)
     timing = outcome.result.timings[0]

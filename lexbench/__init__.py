@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lexbench.analysis.seen_in_training import SeenInTraining
     from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
-    from lexbench.answer import Answer
     from lexbench.api import (
         audit,
         audit_suite,
@@ -92,6 +91,8 @@ if TYPE_CHECKING:
         what_is,
     )
     from lexbench.collecting.collect import Collected
+    from lexbench.display.answer import Answer
+    from lexbench.display.progress import Progress
     from lexbench.errors import LexbenchError
     from lexbench.plugins import (
         Encoder,
@@ -107,12 +108,11 @@ if TYPE_CHECKING:
         Transform,
     )
     from lexbench.probing.answer import Probe
-    from lexbench.progress import Progress
     from lexbench.report.change import Report
     from lexbench.report.figures import Picture
     from lexbench.report.leaderboard import Leaderboard
     from lexbench.results import Failure, Note, Result, Results
-    from lexbench.timing.protocol import Settings as TimingSettings
+    from lexbench.timing.protocol import TimingSettings
     from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors, Query
 
 __all__ = [
@@ -130,12 +130,13 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = (  # that have the public names, the lightest first
-    "errors", "progress", "answer", "api", "types", "plugins", "results", "analysis.ranks", "analysis.compare.tables",
+    "errors", "display.progress", "display.answer", "api", "types", "plugins", "results", "analysis.ranks",
+    "analysis.compare.tables",
     "analysis.list_similarity", "analysis.judgements", "analysis.seen_in_training", "analysis.explain",
     "analysis.verify.verdicts", "analysis.verify.rescoring", "analysis.audit", "analysis.gate.gates", "report.change",
     "report.figures", "report.leaderboard", "collecting.collect", "probing.answer", "analysis.encoder_speed",
+    "timing.protocol",
 )  # fmt: skip
-_OTHERS = {"TimingSettings": ("timing.protocol", "Settings")}  # names that their module calls otherwise
 
 
 class _Package(ModuleType):
@@ -152,11 +153,10 @@ sys.modules[__name__].__class__ = _Package
 
 def __getattr__(name: str) -> Any:
     """Load one of the public names from its module."""
-    places = [_OTHERS[name]] if name in _OTHERS else [(module, name) for module in _MODULES]
-    for module, own in places if name in __all__ else ():
+    for module in _MODULES if name in __all__ else ():
         home = import_module(f"lexbench.{module}")
-        if own in vars(home):
-            return globals().setdefault(name, vars(home)[own])
+        if name in vars(home):
+            return globals().setdefault(name, vars(home)[name])
     raise AttributeError(f"module 'lexbench' has no attribute {name!r}")
 
 

@@ -1,9 +1,9 @@
 """The public functions of lexbench: one per command, with the same names and defaults.
 
-    Each returns an answer (`lexbench.answer`): a typed value that shows itself in a notebook as the command shows it in a
-    terminal, and becomes a data frame with `to_pandas()`. A wrong value raises a LexbenchError with the line that the shell
-    prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
-    help loads nothing heavy.
+Each returns an answer (`lexbench.display.answer`): a typed value that shows itself in a notebook as the command shows it in
+a terminal, and becomes a data frame with `to_pandas()`. A wrong value raises a LexbenchError with the line that the shell
+prints. The help of a command is made from the docstring of its function. Modules are imported where they are used, so
+help loads nothing heavy.
 
 Settings that many functions share: *columns* names the columns of tables in a user's folder, "id=package,text=description",
 or {"id": "package", "text": "description"}; *split* is the name of its judgements. *store* is a folder instead of
@@ -11,13 +11,13 @@ $LEXBENCH_STORE. *progress* receives the steps of the work and the notes; withou
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lexbench.contracts import MEASURES
+from lexbench.display.progress import Plain, Progress
 from lexbench.errors import CommandError
-from lexbench.progress import Plain, Progress
 from lexbench.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from lexbench.analysis.seen_in_training import SeenInTraining
     from lexbench.analysis.verify.rescoring import Rescoring
     from lexbench.analysis.verify.verdicts import Verification
-    from lexbench.answer import Facts, Tables
+    from lexbench.analysis.watch import Point
     from lexbench.collecting.collect import Collected
     from lexbench.collecting.page import JudgingPage
+    from lexbench.display.answer import Facts, Tables
     from lexbench.interop.conversion import Imported
     from lexbench.interop.formats import Format
     from lexbench.lexmae.training.command import Trained, TrainingPlan
@@ -51,9 +52,9 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import RunPlan
     from lexbench.storage.health import Health
     from lexbench.storage.store import Store
-    from lexbench.timing.protocol import Settings
-    from lexbench.watch import Point
+    from lexbench.timing.protocol import TimingSettings
 
+Measured: TypeAlias = Callable[[dict[str, float], dict[str, float]], float]
 FORMS = ("latex", "markdown", "csv")  # of one table of a leaderboard
 LIST_DEPTHS = (10, 100)
 CHANGES = 5  # queries that a comparison shows
@@ -98,6 +99,13 @@ def _groups(seeds: "Sequence[str] | Mapping[str, Sequence[str]]") -> dict[str, l
     if isinstance(seeds, Mapping):
         return {name: list(members) for name, members in seeds.items()}
     return seed_groups([seeds] if isinstance(seeds, str) else seeds)
+
+
+def _measures(measures: Sequence[str | Measured]) -> list[str]:
+    """Return *measures* as texts; functions are known by theirs from now on."""
+    from lexbench.measures import function_text
+
+    return [function_text(one) if callable(one) else one for one in measures]
 
 
 def _columns(columns: "str | Mapping[str, str]") -> Mapping[str, str]:
@@ -155,14 +163,14 @@ def run(
     systems: "Sequence[Any] | Mapping[str, Any]" = (),
     *,
     datasets: Sequence[str] = (),
-    measures: Sequence[str] = (),
+    measures: Sequence[str | Measured] = (),
     depth: int | None = None,
     split: str | None = None,
     columns: "str | Mapping[str, str]" = "",
     results: "str | Path | None" = None,
     seeds: "Sequence[str] | Mapping[str, Sequence[str]]" = (),
     on: str | None = None,
-    time: "bool | Settings" = False,
+    time: "bool | TimingSettings" = False,
     brief: bool = False,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
@@ -177,8 +185,9 @@ def run(
     grade}}}, or data frames with named columns, the result of beir's GenericDataLoader, or a dataset of ir_datasets. A system
     may be a function texts -> vectors or (queries, k) -> {query id: {document id: score}}, or an object: an encoder, a search
     system, a model of sentence-transformers, beir or mteb, a transformer of PyTerrier, or vectors: {'documents': {id: vector},
-    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. With
-    *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
+    'queries': {id: vector}}, or (ids, array) for each. A mapping gives systems names. A
+    measure may be a function of the scores of a query's documents, best first, and of the grades: {document id: number} each.
+    With *time*, each system is also timed in a fresh process, an object in this one (`Result.timings`; settings:
     `lexbench.TimingSettings`). *seeds* shows several trainings as one system: {'name': ['a', 'b']}. With *results*, the results
     are also written into that folder. With *brief*, what papers call recall (Success@k) is measured beside official recall.
 
@@ -190,17 +199,18 @@ def run(
     from lexbench.runner import jobs
     from lexbench.runner.plan import plan_of
     from lexbench.storage.atomic import check_writable
-    from lexbench.timing.protocol import Settings
+    from lexbench.timing.protocol import TimingSettings
     from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
+    # Plan, and find every mistake that can be found before any work.
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
-    stated = _columns(columns)
-    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, columns=stated, both_recalls=brief)
+    stated, named = _columns(columns), _measures(measures)
+    planned = plan_of(data, _defined(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
     encoding = executor(on)
-    named = list(dict.fromkeys((job.system.name, job.system.alias_of) for job in planned.jobs))
-    check_groups(groups, named)
-    timer = Timer(Settings() if time is True else time) if time else None
+    systems_named = list(dict.fromkeys((job.system.name, job.system.alias_of) for job in planned.jobs))
+    check_groups(groups, systems_named)
+    timer = Timer(TimingSettings() if time is True else time) if time else None
     for system in [job.system for job in planned.jobs if timer and job.system.expression is None]:
         timer.check(system)  # type: ignore[union-attr] # there is one
     if progress is not None:
@@ -210,12 +220,14 @@ def run(
     if folder:
         check_writable(folder)
         suite = planned.suite.id if planned.suite else DATASETS
-        results_of_names([*named, *((group, "") for group in groups)], suite, folder)  # raises if a name clashes
+        results_of_names([*systems_named, *((group, "") for group in groups)], suite, folder)  # raises if a name clashes
+    # Carry out the jobs.
     outcomes = []
     shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))
     for outcome in jobs.run(planned, place, shown, timer, encoding):
         outcomes.append(outcome)
         shown.job_done()
+    # Show what was found: with times that are known, seeds as one system, and in the folder of results.
     found = jobs.results_of(planned, outcomes, place)
     if not timer and (brief or folder):  # these show queries per second, which may have been measured before
         found = with_timings(found, place)
@@ -233,7 +245,7 @@ def plan(
     systems: "Sequence[Any] | Mapping[str, Any]" = (),
     *,
     datasets: Sequence[str] = (),
-    measures: Sequence[str] = (),
+    measures: Sequence[str | Measured] = (),
     depth: int | None = None,
     split: str | None = None,
     columns: "str | Mapping[str, str]" = "",
@@ -244,7 +256,8 @@ def plan(
     from lexbench.runner.plan import RunPlan, plan_of
 
     place = _store(store, progress)
-    planned = plan_of(data, _defined(systems, place), datasets, measures, depth, split, columns=_columns(columns))
+    given, stated, named = _defined(systems, place), _columns(columns), _measures(measures)
+    planned = plan_of(data, given, datasets, named, depth, split, columns=stated)
     if progress is not None:
         for line in planned.lines:
             progress.note(line)
@@ -304,26 +317,34 @@ def watch(
     datasets: Sequence[str] = (),
     measures: Sequence[str] = ("nDCG@10",),
     *,
+    split: str | None = None,
+    columns: "str | Mapping[str, str]" = "",
     once: bool = False,
     every: float = 60.0,
     tests_too: bool = False,
+    plot: "str | Path | None" = None,
     store: "str | Path | None" = None,
     progress: Progress | None = None,
 ) -> "Iterator[Point]":
     """Benchmark the checkpoints of a training as they are written.
 
     Runs *system*, with {} in place of the checkpoint, with each checkpoint in *folder*. Of a dataset in a folder the split dev
-    is used, if there is one. Checkpoints that were benchmarked before come from the store.
+    is used, if there is one and no *split* is named. Checkpoints that were benchmarked before come from the store. Each line
+    has the means with 95 % intervals, the terms per document, and the difference from the best checkpoint before it.
+    *plot* is a figure of the curve, PLOT.svg, .pdf and .png, drawn again after each checkpoint.
 
     Yields one point per checkpoint and dataset; with *once*, of the checkpoints that are there.
     """
     from functools import partial
 
-    from lexbench.watch import watch as watch_folder
+    from lexbench.analysis.watch import watch as watch_folder
+    from lexbench.report.figures import drawn_points
 
     benchmark = partial(run, measures=measures, store=store, progress=progress)
-    given = _defined(system, _store(store, progress))
-    return watch_folder(Path(folder), given, datasets, benchmark, once=once, every=every, tests_too=tests_too)
+    given, chosen = _defined(system, _store(store, progress)), _in_splits(datasets, split, columns)
+    settings: Any = {"every": None if once else every, "tests_too": tests_too, "on_note": (progress or Progress()).note}
+    points = watch_folder(Path(folder), given, chosen, benchmark, **settings)
+    return drawn_points(points, Path(plot)) if plot else points
 
 
 def train(
@@ -375,7 +396,7 @@ def score(
     qrels: Any = None,
     split: str | None = None,
     columns: "str | Mapping[str, str]" = "",
-    measures: Sequence[str] = (),
+    measures: Sequence[str | Measured] = (),
     precision: Literal["double", "float32"] = "double",
     max_passage: str = "",
     slices: "str | Path | None" = None,
@@ -400,7 +421,7 @@ def score(
         run,
         _in_split(dataset, split, columns),
         qrels,
-        measures,
+        _measures(measures),
         precision,
         place,
         max_passage=max_passage,
@@ -460,7 +481,7 @@ def compare(
     results: "Results | str | Path | None" = None,
     datasets: Sequence[str] = (),
     split: str | None = None,
-    measures: "str | Sequence[str]" = (),
+    measures: "str | Sequence[str | Measured]" = (),
     margin: float | None = None,
     queries: "int | str | Path | Mapping[str, str]" = CHANGES,
     worst: bool = False,
@@ -494,8 +515,9 @@ def compare(
     from lexbench.analysis.slices import read_slices
     from lexbench.results import Results
 
+    # Tell results, run files and names apart, and read what is in files.
     given = given_systems([one for one in systems if not isinstance(one, Results)])
-    chosen, asked = _in_splits(datasets, split, columns), [measures] if isinstance(measures, str) else measures
+    chosen, asked = _in_splits(datasets, split, columns), _measures([measures] if isinstance(measures, str) else measures)
     container = [one for one in systems[:1] if isinstance(one, Results)]
     names, settings = _compared((*container, *given), results, chosen, seeds=seeds, store=store, progress=progress)
     texts = None if isinstance(queries, int) else queries if isinstance(queries, Mapping) else Path(queries)
@@ -1018,7 +1040,7 @@ def means(results: "Results", *, store: "str | Path | None" = None, progress: Pr
 
 def suite(name: str) -> "Facts":
     """Return a suite by name, or from a TOML file."""
-    from lexbench.answer import Facts
+    from lexbench.display.answer import Facts
     from lexbench.suites import suite as suite_named
 
     return Facts(suite_named(name))
@@ -1110,6 +1132,7 @@ def collect(
     documents: "str | Path",
     *,
     output: "str | Path | None" = None,
+    columns: "str | Mapping[str, str]" = "",
     queries: "str | Path | None" = None,
     count: int | None = None,
     writer: str | None = None,
@@ -1137,6 +1160,7 @@ def collect(
     return collect_documents(
         path,
         Path(output) if output else Path(f"{path.resolve().name.partition('.')[0]}-collection"),
+        columns=_columns(columns),
         queries=_path(queries),
         count=count,
         writer=Writer(writer, key=key, model=writer_model) if writer else None,

@@ -208,7 +208,11 @@ def plugin_folders(kind: str) -> tuple[Path, ...]:
 
 def toml_files(*parts: str) -> dict[str, Path]:
     """Return the TOML files in the subfolder *parts* of all suite folders by name; the first one of a name counts."""
-    folders = (*suite_folders(), *(_added if parts else ()))
+    return _toml_files((*suite_folders(), *(_added if parts else ())), parts)
+
+
+@cache
+def _toml_files(folders: tuple[Path, ...], parts: tuple[str, ...]) -> dict[str, Path]:
     paths = [path for folder in folders for path in sorted(folder.joinpath(*parts).glob("*.toml"))]
     return {path.stem: path for path in reversed(paths)}
 

@@ -38,10 +38,10 @@ from urllib.parse import SplitResult
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.fusion import ScoreMatrix
 from lexbench.contracts import Contract
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, NotationError, echoed
-from lexbench.fusion import ScoreMatrix
-from lexbench.progress import Progress
 from lexbench.storage.node import Node
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
@@ -141,6 +141,10 @@ class Encoder(Model):
     query_idf: float = 0.0  # power of the `collection_idf` that comes first unless the user names one; 0: none
     document_length: int | None = None  # tokens read per document, special ones included; None: it has no `token_spans`
 
+    def other_dtypes(self) -> "Mapping[str, Encoder]":
+        """Return copies that may be faster here, by dtype; they are tried before a long encoding."""
+        return {}
+
     def encode_document(self, texts: Sequence[str]) -> Any:
         """Return the vectors of documents."""
         raise NotImplementedError
@@ -159,7 +163,7 @@ class Encoder(Model):
 
     def encode_tokens(self, tokens: Any, advance: Callable[[int], None]) -> Any:
         """Return the vectors of the tokenised documents. Calls *advance* with the number of documents of each batch."""
-        from lexbench.vectors import stacked  # loads SciPy
+        from lexbench.arrays.vectors import stacked  # loads SciPy
 
         blocks = []
         for start in range(0, len(tokens), _BATCH):
@@ -486,6 +490,8 @@ class Measure(Plugin):
     """
 
     continuous: ClassVar[bool] = False  # whether it takes grades that are no whole numbers, without a threshold `rel`
+    at: ClassVar[str] = "cutoff"  # the field that is written behind the @
+    example: ClassVar[str] = "10"  # a value of it
 
     cutoff: int | None  # how many documents of each list it looks at; None: all
 
@@ -500,9 +506,9 @@ class Measure(Plugin):
 
     def __str__(self) -> str:
         values = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        cutoff = values.pop("cutoff", None)
+        at = values.pop(self.at, None)
         settings = ",".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
-        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
+        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{at}" if at is not None else "")
 
     def __post_init__(self) -> None:
         """Raise NotationError for a cutoff that is not a whole number from 1, or a threshold that is not a number above 0."""

@@ -21,12 +21,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.storage import atomic
+from lexbench.storage.reading import decode_json
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -356,7 +357,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return self.error if self.error.startswith(job) else f"{job}: {self.error}"
 
 
-class Session(NamedTuple):
+class ResultSession(NamedTuple):
     """What the session that made results knows about them."""
 
     store: Store | None = None  # where their runs are
@@ -376,7 +377,7 @@ class Results(Answer):
         entries: "Iterable[Entry | Result]" = (),
         *,
         failures: Iterable[Failure] = (),
-        session: Session = Session(),  # noqa: B008 - it is immutable
+        session: ResultSession = ResultSession(),  # noqa: B008 - it is immutable
     ) -> None:
         """Take results, failures of jobs, and what the session knows that made them."""
         self.entries = tuple(Entry(one) if isinstance(one, Result) else one for one in entries)
@@ -794,10 +795,7 @@ def load_any(path: Path) -> list[Result]:
 
 def load(path: Path, kind: type[R]) -> R:
     """Read a file of one `Result`, or of `SystemResults`. Raises InvalidFile; `runner.soundness` checks the content."""
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=kind)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path}: {error}") from None
+    found: R = decode_json(path, kind)
     for one in (found, *getattr(found, "results", ())):
         if (schema := getattr(one, "schema", _SCHEMA)) != _SCHEMA:
             raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")

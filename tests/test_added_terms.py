@@ -9,13 +9,13 @@ import safetensors.torch
 import torch
 from checkpoints import masked_lm, reconfigure
 
+from lexbench.display.progress import Progress
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.lexmae.training.text_head import fit
 from lexbench.models import added_terms
 from lexbench.models.added_terms import AddedTerms, ExactTerms, TextHead, means
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
-from lexbench.progress import Progress
 from lexbench.types import Document
 
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "alpha", "beta", "gamma", "delta")

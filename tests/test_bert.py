@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
 import lexbench.catalog
+from lexbench.arrays.vectors import stacked
 from lexbench.models.architectures import load_masked_lm, masked_lm_files, with_own_body
 from lexbench.models.local_model import DTYPES
 from lexbench.models.native import bert
@@ -25,7 +26,6 @@ from lexbench.models.wordpiece import read_wordpiece
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner.systems import describe, system
 from lexbench.types import Document
-from lexbench.vectors import stacked
 
 NANO = Path(lexbench.catalog.__file__).parent / "lexmae_nano"
 CONFIG = json.loads((NANO / "config.json").read_text())

@@ -8,13 +8,13 @@ from tiny import answer, ended, enter, write
 import lexbench
 from lexbench.catalog import __file__ as catalog_file
 from lexbench.errors import LexbenchError
-from lexbench.measures import Tokens, parse, score
+from lexbench.measures import DocumentTokens, parse, score
 from lexbench.trec.runs import Run
 
 NAME = "lexmae_nano"
 RUN = Run.from_entries(["q"] * 4 + ["r"], ["a", "b", "c", "d", "a"], [4.0, 3.0, 2.0, 1.0, 1.0])
 QRELS = judged(q={"a": 1, "c": 3, "e": 2}, r={"b": 1})
-TOKENS = Tokens(
+TOKENS = DocumentTokens(
     np.array([b"e", b"d", b"c", b"b", b"a"]), {NAME: np.array([50, 10, 20, 30, 40])}
 )  # a 40, b 30, c 20, d 10, e 50
 LOG = np.log2

@@ -1,6 +1,7 @@
 """The command line: answers on stdout, errors on stderr, exit codes."""
 
 import json
+import re
 import shutil
 from errno import ENOSPC
 from pathlib import Path
@@ -119,6 +120,23 @@ def test_the_newest_results_are_listed_and_shown(folder, capsys):
     head, *commands = said.replace("; lexbench", ": lexbench").split(": lexbench ")
     assert head == "lexbench: mine has results on 2 datasets; type one of these"
     assert sorted(commands) == ["show result mine:0.7", "show result mine:0.8"]
+
+
+def test_a_result_is_shown_with_what_it_was_made_from(folder, capsys):
+    """A result names its run, and that its corpus and index, each with what it was made from; and no values of queries."""
+    ended(capsys, 0, "run", "dataset", folder)
+    shown = answer(capsys, "show", "result", "bm25", "--json")
+
+    (made,) = shown["made_from"]
+    ((run_, (corpus, index)),) = made.items()
+    assert re.fullmatch(r"runs/[0-9a-f]{16} tiny-bm25", run_)
+    assert re.fullmatch(r"corpora/[0-9a-f]{16} tiny", corpus)
+    assert [*index.values()] == [[corpus]]
+    assert re.fullmatch(r"indexes/[0-9a-f]{16} tiny-bm25", *index)
+    assert not any(shown[name] for name in ("top", "ranks", "query_ids", "per_query"))
+    (folder.parent / "a.run").write_text("q1 Q0 d2 1 9 x\n")
+    ended(capsys, 0, "run", "dataset", folder, "-r", "a = a.run")  # is made from nothing that the store has
+    assert answer(capsys, "show", "result", "a", "--json")["made_from"] == []
 
 
 def test_doctor_says_what_to_type(folder, capsys):

@@ -228,8 +228,8 @@ def test_controls_reach_no_output(folder, capsys):
 @pytest.mark.parametrize("live", [False, True])
 def test_progress_shows_controls(live, monkeypatch, capsys):
     """Progress lines and bars escape names like tables do."""
-    from lexbench import progress as plain
     from lexbench.cli import _progress
+    from lexbench.display import progress as plain
 
     monkeypatch.setattr(plain, "_SHOWN", 0)
     progress = _progress.Live() if live else plain.Plain()

@@ -67,7 +67,6 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
     """A step of fine-tuning has 17 texts per query; --set replaces any setting; epochs take the place of steps."""
     plain = planned(capsys, "all", "mine.toml")
     (place / "out" / "negatives" / "stage1" / "mine").mkdir(parents=True)
-    (place / "out" / "pretrained").mkdir()
     settings = ("--set=pretrain.steps=7", "--set=pretrain.batch_size=3")
 
     assert list(plain) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
@@ -75,7 +74,7 @@ def test_a_dry_run_states_the_settings_of_the_recipe(place, capsys):
     assert plain["mine --stage 1"] == [None, None, None]
     assert plain["finetune --stage 1"] == [5 * 2 * 17, 5, None]
     assert planned(capsys, "pretrain", "mine.toml", *settings) == {"pretrain": [21, 7, None]}
-    epochs = planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6")
+    epochs = planned(capsys, "finetune", "mine.toml", "--stage", 1, "--set", "stage1.epochs=6", "--set=stage1.start=start")
     assert epochs == {"finetune --stage 1": [None, None, 6]}
 
 

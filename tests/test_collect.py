@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -15,10 +16,10 @@ from tiny import answer, ended
 
 from lexbench.cli import code
 from lexbench.collecting.collect import Collected
-from lexbench.collecting.collection import Collection, Facts, _read_queries
+from lexbench.collecting.collection import Collection, CollectionFacts, _read_queries
 from lexbench.collecting.documents import Text, read_documents
 from lexbench.collecting.made_queries import COPIED, REAL, leak, made_queries
-from lexbench.collecting.page import PageServer, Session
+from lexbench.collecting.page import JudgingPage, JudgingSession, PageServer, _Handler
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
@@ -96,6 +97,21 @@ def test_a_log_is_drawn_by_its_counts(tmp_path):
     assert _read_queries(tmp_path / "plain", None) == [(1, "route 66"), (2, "route 66 east")]
 
 
+def test_tables_of_own_columns_are_collected(place, capsys):
+    """`--columns` names the columns of documents and queries; other columns later, and columns of text files, are refused."""
+    (place / "shop.csv").write_text("sku,words\np1,a red fox\np2,a blue car\n")
+    (place / "asked.csv").write_text("number,asked\n7,red\n8,car\n")
+    columns = "id=sku,text=words,queries.id=number,queries.text=asked"
+    command = ["collect", "shop.csv", "-r", "bm25", "--queries", "asked.csv"]
+    assert "shop.csv" in ended(capsys, 2, *command, "--columns", "id=sku,text=word", "--output", "other").err
+    found = answer(capsys, *command, "--columns", columns, "--json")
+    assert (found["facts"]["documents"], found["facts"]["queries"], found["pool"]) == (2, 2, 2)
+    assert json.loads((place / "shop-collection" / "corpus.jsonl").read_text().splitlines()[0])["_id"] == "p1"
+    assert answer(capsys, *command, "--json") == found
+    assert "made with other columns" in ended(capsys, 2, *command, "--columns", "id=words,text=sku").err
+    assert "docs has none" in ended(capsys, 2, "collect", "docs", "--columns", "id=sku", "--output", "another").err
+
+
 def test_agreement_of_two_judges():
     """By hand: grades 0,1,2,3 against 0,1,3,3 and one document of each alone; sklearn gives the same on longer lists."""
     made = grade_agreement({1: 0, 2: 1, 3: 2, 4: 3, 5: 0}, {1: 0, 2: 1, 3: 3, 4: 3, 6: 1})
@@ -128,7 +144,7 @@ def ask(url, path="state", body=None, **headers):
 @contextmanager
 def serving(collection, judge):
     """Serve the page of a collection to one person; yield its address."""
-    server = PageServer(Session(collection, judge))
+    server = PageServer(JudgingSession(collection, judge))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield server.url
@@ -191,9 +207,97 @@ def test_grades_are_stored_undone_and_checked(served, place):
     assert json.loads(log.read_text().splitlines()[-1])["grade"] == 2
     assert ask(served, "undo", {})[1]["document"]["text_id"] == body["document"]
     assert Collection(place / "docs-collection").judges() == {}
-    for wrong in (body | {"grade": 4}, body | {"grade": True}, body | {"grade": 1, "document": "x"}, {}, [], "x"):
-        assert ask(served, "grade", wrong)[0] == 400
+    wrong = [body | {"grade": grade} for grade in (4, True, 2.0, 10**400, [1], None, "2")]
+    for one in (*wrong, body | {"grade": 1, "document": "x"}, body | {"grade": 1, "query": "\ud800"}, {}, [], "x"):
+        assert ask(served, "grade", one)[0] == 400
     assert ask(served)[1]["done"] == 0
+
+
+def spoken(url, *lines, body=b""):
+    """Send a request as typed; return the first line of the answer."""
+    port, path = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", url).groups()
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=5) as connection:
+        head = [lines[0].format(path), f"Host: 127.0.0.1:{port}", "Content-Type: application/json", *lines[1:]]
+        connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+        return connection.makefile("rb").readline().decode().strip()
+
+
+GRADE = "POST {}grade HTTP/1.1"
+BROKEN = [
+    ([GRADE, "Content-Length: -1"], b""), ([GRADE], b"{}"),
+    ([GRADE, f"Content-Length: {10**12}"], b"{}"),
+    ([GRADE, "Content-Length: \u00b2"], b"{}"),
+    ([GRADE, "Content-Length: 1_0"], b"0123456789"),
+    ([GRADE, "Content-Length: " + "9" * 5000], b"{}"),
+    ([GRADE, "Transfer-Encoding: chunked"], b"2\r\n{}\r\n0\r\n\r\n"),
+    (["POST {}undo HTTP/1.1", "Content-Length: 60000"], b"[" * 60000),
+    (["POST {}undo HTTP/1.1", "Content-Length: 2"], b"\xff\xfe"),
+    (["PUT {}grade HTTP/1.1", "Content-Length: 2"], b"{}"), (["GET {}state HTTP/9.9"], b""), (["GET"], b""),
+    (["POST {}other HTTP/1.1", "Content-Length: 2"], b"{}"), (["GET {}" + "x" * 70000 + " HTTP/1.1"], b""),
+]  # fmt: skip
+
+
+def test_broken_requests_are_answered_at_once(served, capfd):
+    """No length, a wrong, negative or huge one, chunks, deep or foreign JSON, other methods: an error, and no traceback."""
+    for lines, body in BROKEN:
+        assert re.match(r"HTTP/1.0 (400|404|414|501|505) |<!DOCTYPE", spoken(served, *lines, body=body)), lines
+    assert ask(served)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_goes_away_or_says_nothing_blocks_nobody(served, monkeypatch, capfd):
+    """The server waits for a limited time, and prints no traceback."""
+    monkeypatch.setattr(_Handler, "timeout", 0.1)
+    assert spoken(served, "POST {}grade HTTP/1.1", "Content-Length: 50", body=b"{") == ""
+    for number in range(4):
+        with socket.create_connection(("127.0.0.1", int(served.split(":")[2].split("/")[0]))) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # closes with a reset
+            connection.sendall(b"GET / HTTP/1.1\r\n" * (number % 2))
+    assert ask(served)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_full_disk_is_said_on_the_page(served, place, capfd):
+    """The grade is refused with the reason, and can be given again when there is space."""
+    _, state = ask(served)
+    body = {"query": state["query"], "document": state["document"]["text_id"], "grade": 2}
+    log = place / "docs-collection" / "judgements" / "ann.jsonl"
+    log.symlink_to("/dev/full")
+
+    assert ask(served, "grade", body)[0] == 507
+    assert ask(served)[1]["done"] == 0
+    log.unlink()
+    assert ask(served, "grade", body)[1]["done"] == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_two_pages_of_one_person_are_refused(served, place, capsys):
+    """The second page would overwrite grades of the first; another name may judge at the same time."""
+    first, other = JudgingPage(place / "docs-collection", "judge-1", 0), JudgingPage(place / "docs-collection", "bob", 0)
+    said = ended(capsys, 3, "judge", "page", "docs-collection").err
+
+    assert "judge-1 judges docs-collection in another process; end that one, or give another person's name: --name NAME" in said
+    assert other.state["judge"] == "bob"
+    first.close()
+    JudgingPage(place / "docs-collection", "judge-1", 0).close()
+    other.close()
+
+
+def test_a_damaged_collection_is_named(place, capsys):
+    """Facts that cannot be read, rows of judgements of another shape, and documents that changed give one line."""
+    folder = place / "docs-collection"
+    assert code(collect("--queries", "asked.txt")) == 0
+    (folder / "judgements").mkdir(exist_ok=True)
+    rows = [{"query": ["q1"]}, {"query": "q1", "document": 1}, {"query": "q1", "document": "x", "grade": "good"}, []]
+    text = "".join("\n" + (json.dumps(row | {"judge": "judge-1"}) if isinstance(row, dict) else "1" * 4001) for row in rows)
+    (folder / "judgements" / "judge-1.jsonl").write_text(text + "\n" + "[" * 100_000)
+    page = JudgingPage(folder, "judge-1", 0)
+    assert page.state["done"] == 0
+    page.close()
+    (folder / "corpus.jsonl").write_text('{"_id": "other", "text": "x"}\n')
+    assert "the documents of docs-collection have changed" in ended(capsys, 3, "judge", "page", "docs-collection").err
+    (folder / "collection.json").write_text('{"x": ' + "[" * 100_000)
+    assert "collection.json: it is nested too deep" in ended(capsys, 2, "judge", "page", "docs-collection").err
 
 
 def test_other_web_pages_cannot_use_the_page(served):
@@ -308,5 +412,5 @@ def test_a_model_writes_queries_and_judges(place, capsys):
 
 def test_what_to_type_next_quotes_the_folder_once():
     """A folder with a space in its name can be copied from the message into a shell."""
-    made = Collected(folder="my docs", facts=Facts(source="my docs", documents=1), pool=0, judged=None)
+    made = Collected(folder="my docs", facts=CollectionFacts(source="my docs", documents=1), pool=0, judged=None)
     assert made.lines()[-1].endswith("lexbench judge page 'my docs'")

@@ -44,7 +44,7 @@ def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):
     out, err = ended(capsys, 1, "compare", "old", "new", folder, "--fail-if-worse")
 
     assert err == "worse than old: new on pydoc/test\n"
-    assert "-0.1000  [-0.100, -0.100]  0.0001" in out
+    assert "-0.1000  [-0.100, -0.100]  ≤ 0.0001" in out
     assert " worse\n" in out
     assert "0/0/40" in out
     assert max(map(len, out.splitlines())) <= 100

@@ -20,7 +20,8 @@ PACKAGE = Path(lexbench.__file__).parent
 PROGRAM = """
 import sys
 import numpy as np
-from lexbench import compiling, selection
+from lexbench import compiling
+from lexbench.arrays import selection
 with compiling.announced(lambda line: print(line, file=sys.stderr)):
     marks = np.ones(3, bool)
     selection.mark_largest(np.array([0, 3], np.int32), np.array([3, 1, 2], np.float32), 2, True, marks)

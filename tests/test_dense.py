@@ -69,6 +69,38 @@ def test_documents_are_cut_to_their_own_length(bert):
     assert close(dense(bert).encode_tokens(tokens), [states(bert, text, max_length=64)[1].mean(axis=0) for text in TEXTS])
 
 
+def left_padded(folder, texts):
+    """Return the mean of the states of each of *texts*, which transformers pads on the left and computes in one batch."""
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    real = tokens["attention_mask"]
+    assert not real[:, 0].all()
+    with torch.no_grad():
+        found = transformers.AutoModel.from_pretrained(folder).eval()(input_ids=tokens["input_ids"], attention_mask=real)
+    return ((found.last_hidden_state * real[..., None]).sum(1) / real.sum(1, keepdim=True)).numpy()
+
+
+LEFT = {"padding": {"strategy": "BatchLongest", "direction": "Left", "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}}
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "tokenizer.json"])
+@pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
+def test_padding_on_the_left(tmp_path, architecture, file):
+    """It changes no vector where positions do not count padding. Where they do, vectors depend on batches, so it is refused."""
+    folder = checkpoints.masked_lm(tmp_path / "model", architecture)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    texts = ["sparse dense", "a b", "term"]
+    alone = dense(folder, document_length=48).encode_document(texts)
+    checkpoints.reconfigure(folder, file, **(LEFT if file == "tokenizer.json" else {"padding_side": "left"}))
+    checkpoints.reconfigure(folder, "tokenizer_config.json", **({"padding_side": None} if file == "tokenizer.json" else {}))
+    by_transformers = left_padded(folder, texts)
+    if architecture in ("bert", "distilbert"):
+        assert np.abs(by_transformers - alone).max() > 0.1
+        with pytest.raises(CommandError, match=f"padding_side=left, which moves the positions of a {architecture}"):
+            dense(folder, document_length=48).encode_document(texts)
+    else:
+        assert close(dense(folder, document_length=48).encode_document(texts), by_transformers)
+
+
 @pytest.mark.parametrize("types", [False, True])
 def test_titles_as_pairs(bert, types):
     """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM). A missing title is "-".

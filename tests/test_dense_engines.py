@@ -12,7 +12,7 @@ from lexbench.engines.flat import Flat
 from lexbench.engines.kernels import dense
 from lexbench.engines.kernels.dense import Best, overlap, widen
 from lexbench.engines.maxsim import MaxSim
-from lexbench.errors import LexbenchError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.testing.engines import vectors
 from lexbench.types import Hits
 
@@ -189,6 +189,14 @@ def test_faiss_explains_why_it_cannot_make_an_index(tmp_path, capfd, factory, to
     assert "\n" not in str(error.value)
     assert capfd.readouterr() == ("", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_faiss_takes_what_some_width_fits():
+    """A factory is refused before any work if no width fits it: PQ50 takes widths of 50, 100 ..., but never those of PCA49."""
+    faiss(factory="PQ50")
+    faiss(factory="IVF16,PQ50x4fs")
+    with pytest.raises(CommandError, match="faiss makes no index of inner products of factory='PCA49,PQ50'"):
+        faiss(factory="PCA49,PQ50")
 
 
 def test_an_error_of_the_encoder_is_not_blamed_on_faiss(tmp_path):

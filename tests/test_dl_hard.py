@@ -10,7 +10,7 @@ from lexbench.trec.qrels import read_qrels
 from lexbench.trec.runs import read_run
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
-# trec_eval's name -> ours. The files were made with `trec_eval -q -l 2 -m all_trec`.
+# trec_eval's name -> ours. The files were made with `trec_eval -q -l 2 -m all_trec`, before version 10.
 OURS = (
     {"ndcg": "nDCG", "map": "AP(rel=2)", "recip_rank": "RR(rel=2)"}
     | {f"ndcg_cut_{k}": f"nDCG@{k}" for k in CUTOFFS}
@@ -18,12 +18,13 @@ OURS = (
     | {f"P_{k}": f"P(rel=2)@{k}" for k in CUTOFFS}
     | {f"recall_{k}": f"R(rel=2)@{k}" for k in CUTOFFS}
     | {f"success_{k}": f"Success(rel=2)@{k}" for k in (1, 5, 10)}
+    | {f"iprec_at_recall_{i / 10:.2f}": f"IPrec(rel=2,up=True)@{i / 10}" for i in range(11)}
 )
 THROUGH_IR_MEASURES = {
     "Rprec": "Rprec(rel=2)", "bpref": "Bpref(rel=2)", "infAP": "infAP(rel=2)", "num_ret": "NumRet",
     "num_rel_ret": "NumRet(rel=2)", "set_P": "SetP(rel=2)", "set_recall": "SetR(rel=2)", "set_map": "SetAP(rel=2)",
     "set_F": "SetF(rel=2)",
-} | {f"iprec_at_recall_{i / 10:.2f}": f"IPrec(rel=2)@{i / 10}" for i in range(11)}  # fmt: skip
+}  # fmt: skip
 DOC = """bm25 bm25+bert-mp bm25+bert-mp(zs) bm25+electra-mp bm25+parade-bert bm25+parade-electra bm25+t5-mp(zs) bm25+rm3
     bm25+rm3+bert-mp bm25+rm3+bert-mp(zs) bm25+rm3+electra-mp bm25+rm3+parade-bert bm25+rm3+parade-electra bm25+rm3+t5-mp(zs)"""
 PASSAGE = "bm25 bm25+bert(zs) bm25+t5(zs) bm25+rm3 bm25+rm3+bert(zs) bm25+rm3+t5(zs)"

@@ -4,14 +4,12 @@ Of a page the blocks `sh` and `python` are run in order, in one folder, as a rea
 to a file where its first line is a comment with a path, or `<!-- file: PATH -->` stands before it. Each line of a block `text`
 must be in what the block before it printed (… stands for anything). A block `console` is for readers only.
 
-`<!-- slow from here -->` leaves the rest of a page to the slow tests, `<!-- needs: PACKAGE -->` to machines that have it; for
-`<!-- in a clone -->` the folder becomes a copy of this checkout.
+`<!-- slow from here -->` leaves the rest of a page to the slow tests, `<!-- needs: PACKAGE -->` to machines that have it.
 """
 
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,13 +73,6 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
             return
         if remark.startswith("needs: ") and not importlib.util.find_spec(remark.removeprefix("needs: ")):
             pytest.skip(f"the rest of {page} {remark}")
-        if remark == "in a clone":
-            clone(tmp_path)
-            paths = {
-                "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}",
-                "PATH": environment["PATH"].partition(os.pathsep)[2],  # the fast command has the package of this checkout
-            }
-            environment = {**environment, **paths}
         if language in {"python", "toml"} and (file := FILE.match(block) or FILE.match(before)):
             path = tmp_path / (file[1] or file[2])
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,12 +86,6 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
             missing = [line for line in block.splitlines() if not re.search(pattern(line), spaced(printed))]
             assert not missing, f"not printed: {missing}\n{printed}"
         before = remark
-
-
-def clone(folder):
-    """Copy what a run needs into *folder*; files keep their times, so that nothing is compiled again."""
-    for name in ("lexbench", "suites", "recipes"):
-        shutil.copytree(DOCS.parent / name, folder / name)
 
 
 def spaced(text):

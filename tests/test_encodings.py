@@ -7,13 +7,13 @@ from safetensors.numpy import load_file
 from scipy import sparse
 from staged import Letters, contents, encode
 
+from lexbench.arrays.vectors import stacked
 from lexbench.encodings import shards as format_
 from lexbench.encodings.counts import SparseCounts, query_work, spread
 from lexbench.encodings.shards import Encodings, read_rows, read_shard, write_shard
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.types import MultiVectors
-from lexbench.vectors import stacked
 
 ROWS = np.array([[0, 1.5, 0, 2], [0, 0, 0, 0], [0.1, 0, 0, 0]], np.float32)
 

@@ -11,13 +11,13 @@ from tiny import write as beir_folder
 from workbench import bytes_needed, results
 
 from lexbench.analysis.stored_results import stored_results
+from lexbench.arrays.fusion import Rule, weighted_sum
+from lexbench.display.progress import Progress
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.errors import LexbenchError
-from lexbench.fusion import Rule, weighted_sum
 from lexbench.plugins import Searcher
-from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline

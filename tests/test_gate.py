@@ -113,7 +113,7 @@ def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
     set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
 
     said = " ".join(ended(capsys, 2, "gate", *outputs).out.split())
-    assert "more than the margin of 0.02; needs about 115 queries, has 16 (p = 0.031" in said
+    assert "more than the margin of 0.02; needs about 115 queries, has 16 (p 0.031" in said
     assert ET.parse("out.xml").find("testcase/skipped") is not None
 
     set_gate(gate_folder, "commits = 100", "commits = 1")
@@ -175,7 +175,14 @@ def test_other_data_is_refused(gate_folder, capsys):
 
     error = ended(capsys, 3, "gate").err
     assert "gate 'bread': qrels (000000000000" in error
-    assert "changed since the baseline; accept it: lexbench gate update" in error
+    assert "changed since the baseline; accept the present scores: lexbench gate update" in error
+    baseline["bread"]["digests"] = {}
+    baseline["bread"]["values"]["no such query"] = baseline["bread"]["values"].pop("q01")
+    path.write_text(json.dumps(baseline))
+    assert "query 'no such query' is not in both its baseline and its dataset" in ended(capsys, 3, "gate").err
+    for wrong in (b"[" * 100_000, b"\xff", path.read_bytes().replace(b'"q02": ', b'"q02": 1')):
+        path.write_bytes(wrong)
+        assert "lexbench-gate.json: " in ended(capsys, 3, "gate").err
 
 
 def speed(qps, p50, spread):

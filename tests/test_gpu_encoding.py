@@ -10,6 +10,7 @@ import tiny
 import torch
 from staged import Letters, contents, encode
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.encoders import _torch_models
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.sparse_mlm import SparseMLM
@@ -19,7 +20,6 @@ from lexbench.models.pair_scoring import CrossEncoderModel
 from lexbench.models.token_batches import Tokens, batches
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.types import Document
-from lexbench.vectors import offsets_of
 
 TEXTS = ["apples", "apples and pears " * 4, "one two three", "pear " * 20, "w1 w2", "sparse"]
 
@@ -89,15 +89,16 @@ def test_two_shards_at_once_give_the_same_files(tmp_path, monkeypatch):
 def test_a_batch_that_does_not_fit_is_halved(folder, monkeypatch, kind):
     """Where memory is short vectors are computed in smaller batches, down to one text, unless batch_tokens are stated."""
     right = encoder(kind, folder).encode_document(TEXTS)
-    whole, rows = kind._vectors, []
+    model = kind._computation()
+    whole, rows = model.vectors, []
 
-    def short(self, model, batch):
+    def short(self, batch, *rest, **settings):
         rows.append(len(batch.texts))
         if len(batch.texts) > 1:
             raise torch.OutOfMemoryError
-        return whole(self, model, batch)
+        return whole(self, batch, *rest, **settings)
 
-    monkeypatch.setattr(kind, "_vectors", short)
+    monkeypatch.setattr(model, "vectors", short)
     found = encoder(kind, folder).encode_document(TEXTS)
     assert np.abs(found - right).max() < 1e-5
     assert sorted(rows) == [1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 6]

@@ -302,7 +302,7 @@ def test_a_system_is_timed_with_the_prompt_of_its_dataset(folder, tmp_path):
     file = prompts_file(tmp_path / "prompts.toml", {"here": "weight of a term"})
     settings = 'pooling="mean", query_length=32, document_length=32, query_prompt="{instruction} ", instruction="search"'
     query = Query("q1", "neural", "term weight")
-    task = protocol.Task(
+    task = protocol.TimingTask(
         system=f'dense(model="{folder}", {settings}, prompts="{file}")',
         dataset="here",
         place=None,
@@ -312,6 +312,6 @@ def test_a_system_is_timed_with_the_prompt_of_its_dataset(folder, tmp_path):
         single=True,
         out="",
     )
-    sent = msgspec.json.decode(msgspec.json.encode(task), type=protocol.Task)
+    sent = msgspec.json.decode(msgspec.json.encode(task), type=protocol.TimingTask)
     assert sent.queries == [query]
     assert measuring._retriever(sent).encoder.asked_prompt == "weight of a term "

@@ -2,20 +2,27 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import checkpoints
 import numpy as np
 import pytest
 import torch
+from tiny import corpus
 
+from lexbench.artifacts import dtype_trial
+from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CannotStart
 from lexbench.models.architectures import load_masked_lm, masked_lm_files
-from lexbench.models.dtype_speed import fast_note, fastest, slow_note, times_as_long
+from lexbench.models.dtype_speed import faster, fastest, slow_note, times_as_long
 from lexbench.models.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest
 from lexbench.models.transformer_model import pack
+from lexbench.types import Document
 
+SHORT = {"document_length": 64, "query_length": 64}
 RNG = np.random.default_rng(7)
 
 pytestmark = pytest.mark.skipif(not int8_works(), reason="this torch has no int8 products for this processor")
@@ -130,11 +137,38 @@ def test_int8_is_for_processors():
 
 
 def test_the_fastest_dtype_is_suggested():
-    """A note suggests bfloat16 if it takes at most half the time of float32; the demo takes the fastest."""
-    cpu = torch.device("cpu")
-
-    assert bool(fast_note("float32", cpu)) == (times_as_long("bfloat16") <= 0.5)
-    assert not fast_note("bfloat16", cpu)
-    assert not fast_note("float32", torch.device("cuda:0"))
+    """Dtypes with faster products are tried before long encodings; the demo takes the fastest."""
+    assert faster() == [dtype for dtype in ("bfloat16", "int8") if times_as_long(dtype) < 1]
     assert times_as_long(fastest()) <= 1
     assert (fastest() == "bfloat16") == (times_as_long("bfloat16") <= 0.75)
+
+
+def test_a_long_encoding_is_told_what_another_dtype_saves_and_changes(tmp_path, monkeypatch):
+    """The note has the measured time and the agreement of vectors for each dtype that is faster, and what to type."""
+    monkeypatch.setattr(dtype_trial, "_LEAST", 10)
+    monkeypatch.setattr(dtype_trial, "_LONG", 0.0)
+    encoder = SparseMLM(
+        str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT
+    )
+    texts = corpus(tmp_path / "corpus", {f"d{at}": " ".join(checkpoints.WORDS[at % 9 :]) for at in range(40)})
+    monkeypatch.setattr(dtype_trial, "_FASTER", 0.0)
+    assert dtype_trial.faster_dtypes(encoder, texts, [range(40)]) == ""
+    monkeypatch.setattr(dtype_trial, "_FASTER", 1e9)
+    monkeypatch.setattr(SparseMLM, "other_dtypes", lambda self: {"int8": replace(self, dtype="int8"), "same": self})
+    said = dtype_trial.faster_dtypes(encoder, texts, [range(40)])
+    assert re.search(r'dtype="int8" takes \d+\.\d\d of the time, with a cosine of (0\.\d{4}|1\.0000) to these', said)
+    assert re.search(r'"same" takes .* with a cosine of 1\.0000 .*at least 1\.0000.* nearest neighbour for 40 of 40', said)
+    assert dtype_trial.faster_dtypes(encoder, texts, [range(9)]) == ""
+
+
+def test_progress_counts_tokens_as_documents(tmp_path):
+    """The longest documents come first and count more; all together they are the number of documents."""
+    encoder = SparseMLM(
+        str(checkpoints.sparsified(checkpoints.masked_lm(tmp_path / "model"))), dense_ok=True, device="cpu", **SHORT
+    )
+    encoder = replace(encoder, batch_tokens=64)
+    texts = [*["the of and in " * 8] * 4, *["the"] * 96]
+    reported = []
+    encoder.encode_tokens(encoder.tokenise_documents([Document("", text) for text in texts]), reported.append)
+    assert sum(reported) == 100
+    assert reported[0] > 5  # one or two of four long documents, which have a quarter of the tokens

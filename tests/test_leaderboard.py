@@ -17,6 +17,7 @@ from tiny import ended
 from lexbench import catalog, registry
 from lexbench.analysis.significance.randomisation import minimum_detectable, queries_needed
 from lexbench.cli import code
+from lexbench.display.table import escape
 from lexbench.errors import CannotStart
 from lexbench.report import leaderboard
 from lexbench.report.grid import Column, Grid, Row, Value
@@ -29,7 +30,6 @@ from lexbench.report.leaderboard.sections import board, published_systems, read_
 from lexbench.report.run import brief_tables, tables
 from lexbench.results import Counts, Entry, Exposure, Note, Results, SystemResults, Tie, file_name, load, merged, write_results
 from lexbench.suites import suite as suite_named
-from lexbench.table import escape
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -59,7 +59,7 @@ def test_the_command_writes_the_pages_and_checks_them(folder, capsys):
     assert f"out of date: {', '.join(names)}; type: lexbench leaderboard" in ended(capsys, 1, *command, "--check").err
     assert not (folder / "index.html").exists()
     assert code(command) == code([*command, "--check"]) == 0
-    (folder / "index.html").write_text("changed")
+    (folder / "index.html").write_bytes(b"\xff changed")
     assert f"out of date: {names[1]}; " in ended(capsys, 1, *command, "--check").err
     assert code(command) == 0
     write_results([result("c", ndcg=0.1)], "pydoc", folder)

@@ -16,8 +16,8 @@ from tiny_recipes import stage
 
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
-from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
-from lexbench.lexmae.recipe.settings import Encoding, ExactTerms, Pretrain, Recipe, Selection, Start, TextHead
+from lexbench.lexmae.card import CardScore, Loss, SeenCollection, Selected, TrainingFacts
+from lexbench.lexmae.recipe.settings import Encoding, ExactTermsSettings, Pretrain, Recipe, Selection, Start, TextHeadSettings
 from lexbench.runner import systems
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
@@ -33,10 +33,10 @@ RECIPE = Recipe(
     stage1=stage(epochs=3.0, queries=("pydoc/train",), lambda_q=1e-16),
     selection=Selection(datasets=("beir/nfcorpus/dev",)),
 )
-FACTS = Facts(
+FACTS = TrainingFacts(
     data=(
-        Data(dataset="pydoc/train", use="pretraining", counts={"documents": 5048}, note="PSF licence"),
-        Data(dataset="pydoc/train", use="training", counts={"queries": 320, "pairs": 1234}),
+        SeenCollection(dataset="pydoc/train", use="pretraining", counts={"documents": 5048}, note="PSF licence"),
+        SeenCollection(dataset="pydoc/train", use="training", counts={"queries": 320, "pairs": 1234}),
     ),
     steps=12000,
     seconds=3725.4,
@@ -44,7 +44,7 @@ FACTS = Facts(
     versions={"torch": "2.13.0"},
     losses=(Loss(name="contrast", first=2.5, last=0.125),),
     selection=(Selected(dataset="beir/nfcorpus/dev", measure="RR@10", value=0.5, step=9000),),
-    scores=(Score(dataset="pydoc/test", measure="nDCG@10", value=0.25, interval=(0.2, 0.3), command="lexbench list"),),
+    scores=(CardScore(dataset="pydoc/test", measure="nDCG@10", value=0.25, interval=(0.2, 0.3), command="lexbench list"),),
     limits=("It knows English only.",),
     language="en",
 )
@@ -88,7 +88,7 @@ def test_the_encoder_takes_its_settings_from_the_folder(draft, encoding):
 def test_the_card_names_additions_to_the_paper(draft):
     """Exact terms, collection idf and a text head are named, each only if the model has it."""
     encoding = Encoding(query_idf=0.5, document_terms=5, text_terms=3, query_text_terms=2)
-    recipe = replace(RECIPE, encoding=encoding, exact_terms=ExactTerms(corpora=("any",)), text_head=TextHead())
+    recipe = replace(RECIPE, encoding=encoding, exact_terms=ExactTermsSettings(corpora=("any",)), text_head=TextHeadSettings())
     for name in ("*exact terms*", "*collection idf*", "*text head*"):
         assert name in finished(draft, recipe)
         assert name not in finished(draft)
@@ -158,7 +158,7 @@ def test_the_card_has_the_given_facts_and_no_others(draft):
     assert section(text, "Limits").endswith("\n- It knows English only.\n")
     assert "a re-training, not the authors' model: nobody has released a trained LexMAE" in text
     assert "after the first stage of fine-tuning" in text
-    bare = finished(draft, facts=Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={}))
+    bare = finished(draft, facts=TrainingFacts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={}))
     assert "## Scores" not in bare
     assert section(bare, "Training").endswith("There was no selection: these are the weights of the last step.")
     assert "| time | 2.2 s, from step 3 on |" in bare
@@ -177,8 +177,8 @@ def test_the_recipe_is_there_in_full(draft):
 def test_hostile_names_are_plain_text(draft):
     """Names with Markdown or HTML are shown as plain text: no links, tags or additional cells."""
     recipe = replace(RECIPE, name=HOSTILE, description=HOSTILE)
-    data = Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
-    score = Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
+    data = SeenCollection(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
+    score = CardScore(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
     facts = replace(FACTS, data=(data,), scores=(score,), machine=HOSTILE, limits=(HOSTILE,))
     text = finished(draft, recipe, facts).partition("\n---\n")[2]
     tokens = MarkdownIt().enable("table").parse(text)

@@ -12,12 +12,12 @@ from checkpoints import cross_encoder
 from tiny import enter
 from topics import VOCABULARY, Process, log, losses, scores, write
 
+from lexbench.artifacts.graph import Graph
 from lexbench.cli import code
 from lexbench.errors import CommandError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.training import selection
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
 
 MODELS = ("pretrained", "stage1", "stage2", "stage3")
@@ -94,7 +94,7 @@ def test_plain_transformers_loads_the_folder(trained, name):
 def test_the_card_counts_what_was_seen(place):
     """The card of stage 3 lists all collections of earlier stages once, and held-out queries only for selection."""
     asked = recipe.read(place / "tiny.toml")
-    train = open_training_set("topics", Store(), Progress())
+    train = open_training_set("topics", Graph(Store()))
     held = len(selection.held_out_ids(train, 0.2, 42))
     facts = json.loads((place / "out/stage3/training.json").read_text())["facts"]
     told = [(one["dataset"], one["use"], one["counts"]) for one in facts["data"]]
@@ -126,7 +126,7 @@ def test_finished_parts_are_not_made_again(trained, place, capfd):
         ("stage1.depth=9", ("stage1", "stage1.depth: 20 there, 9 in the recipe")),
         ("selection.every=7", ("stage1", "selection.every: 10 there, 7 in the recipe")),
         ("stage3.teacher=model", ("stage3", "stage3.teacher: 'teacher' there, 'model' in the recipe")),
-        ("seed=1", ("pretrained", "seed: 42 there, 1 in the recipe")),
+        ("seed=1", ("start", "seed: 42 there, 1 in the recipe")),
     ],
 )
 def test_a_folder_of_another_recipe_is_refused(place, capfd, setting, said):
@@ -144,9 +144,9 @@ def test_settings_of_later_parts_and_hardware_can_change(place):
     """Settings of later stages, later selection, hardware and names do not invalidate a finished model."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 
-    assert provenance.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
+    assert provenance.finished(asked, "pretrained") == asked.folder("pretrained")
     with pytest.raises(CommandError, match=r"selection\.every"):
-        provenance.finished(place / "out/stage1", asked, "stage1")
+        provenance.finished(asked, "stage1")
 
 
 def test_a_chosen_model_is_the_best_one(place, trained):

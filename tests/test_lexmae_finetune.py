@@ -12,6 +12,8 @@ from checkpoints import cross_encoder, masked_lm, random_model, sentence_transfo
 from tiny import enter
 from topics import VOCABULARY, write
 
+from lexbench.artifacts.graph import Graph
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data import negatives
@@ -19,11 +21,10 @@ from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import losses, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder, save
-from lexbench.lexmae.recipe.settings import Hardware, TextHead
-from lexbench.lexmae.training import finetune, selection, text_head
+from lexbench.lexmae.recipe.settings import Hardware, TextHeadSettings
+from lexbench.lexmae.training import finetune, plan, selection, text_head
 from lexbench.lexmae.training.finetune import FineTuner, StageData
 from lexbench.models.added_terms import ExactTerms
-from lexbench.progress import Progress
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -59,8 +60,8 @@ def stage(place):
 def ranking(place, *settings):
     """Return the data of the first stage of the recipe with other settings."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
-    _, tokenizer = load(start.make(asked, Progress()))
-    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
+    _, tokenizer = load(start.make(asked, Graph(Store())))
+    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Graph(Store()))
 
 
 def mined(place, name):
@@ -206,8 +207,8 @@ def tuned(terms=None, teach=None, **settings):
 
 def test_training_of_a_text_head(asked, stage, tmp_path):
     """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
-    initial = start.make(asked, Progress())
-    (encoder, tokenizer), settings = load_encoder(initial), TextHead(terms=6, texts=20, steps=3)
+    initial = start.make(asked, Graph(Store()))
+    (encoder, tokenizer), settings = load_encoder(initial), TextHeadSettings(terms=6, texts=20, steps=3)
     encoding = msgspec.structs.replace(asked.encoding, text_terms=4, query_text_terms=2)
     with_head = msgspec.structs.replace(asked, text_head=settings, encoding=encoding)
     rows = stage.sample(settings.texts, asked.seed)
@@ -276,10 +277,10 @@ def test_groups_of_like_length_change_nothing(monkeypatch):
 
 def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     """A candidate's score is the product of both vectors, without dropout; the block size changes nothing."""
-    candidates = selection.gather(asked, stage.training_sets, Store(), Progress())
+    candidates = selection.gather(asked, stage.training_sets, Graph(Store()))
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
     encoder.train()
-    reranker = selection.Reranker(encoder, stage.reader, "fp32")
+    reranker = selection.CandidateScorer(encoder, stage.reader, "fp32")
     (one,), corpus = candidates.sets, stage.corpora[0]
     found = reranker.scores(one, corpus)
     monkeypatch.setattr(selection, "_BLOCK", 7)
@@ -297,14 +298,15 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
         assert found[pair] == pytest.approx((q @ d.T).item(), rel=1e-4)
 
     reader = TextReader(stage.reader.tokenizer, msgspec.structs.replace(stage.reader.encoding, document_terms=1))
-    cut = selection.Reranker(encoder, reader, "fp32")
+    cut = selection.CandidateScorer(encoder, reader, "fp32")
     texts = [corpus[position] for position in one.positions[:5]]
     assert np.diff(cut.documents(texts).indptr).tolist() == [1] * 5
 
 
-@pytest.mark.parametrize(("stage", "model"), [(1, "pretrained"), (2, "stage1")])
-def test_a_missing_model_is_named_with_its_command(place, stage, model):
-    """A missing model is named together with a command that trains it."""
+@pytest.mark.parametrize(("stage", "model", "command"), [(1, "pretrained", "pretrain"), (2, "stage1", "finetune --stage 1")])
+def test_a_missing_model_is_named_with_its_command(place, monkeypatch, stage, model, command):
+    """A missing model, which a stage starts from or finds its negatives with, is named with the command that trains it."""
+    enter(place, monkeypatch)
     asked = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
-    with pytest.raises(CannotStart, match=rf"there is no none/{model}, .*; type: lexbench train all RECIPE"):
-        finetune.finetune(asked, stage, Progress())
+    with pytest.raises(CannotStart, match=rf"needs none/{model}, which does not exist yet; type: lexbench train {command}$"):
+        plan.check(asked, plan.single_task(asked, "finetune", stage))

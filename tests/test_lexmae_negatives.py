@@ -12,12 +12,12 @@ import tiny_recipes
 from fruit import JUDGED, ids, write
 from tiny import KILL_AT_FLUSH, sealed
 
+from lexbench.artifacts.graph import Graph
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.recipe.settings import Paths
 from lexbench.notation import parse
-from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
@@ -35,8 +35,8 @@ def recipe(tmp_path, queries, **settings):
 
 def mined(asked, progress=None):
     """Mine the first stage's training set; return the folder and its documents by query."""
-    (folder,) = negatives.mine(asked, 1, progress or Progress())
-    one, lists = open_training_set(asked.stage1.queries[0], Store(), Progress()), negatives.read(folder)
+    (folder,) = negatives.mine(asked, 1, Graph(Store(), progress or Progress()))
+    one, lists = open_training_set(asked.stage1.queries[0], Graph(Store())), negatives.read(folder)
     found = zip((query.query_id for query in one.queries), (ids(one.corpus, docs) for docs in lists), strict=True)
     return folder, {query: docs for query, docs in found if docs}
 
@@ -98,22 +98,21 @@ def test_a_training_set_that_is_named_twice(tmp_path):
     """A training set is named once in a stage."""
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="stage 1 names a training set twice"):
-        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Progress())
+        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Graph(Store()))
 
 
 def test_any_folder_name_can_be_filled_in(tmp_path):
     """Folders with quotes, braces and backslashes survive, at any depth of an expression."""
     asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
-    paths = Paths(asked)
-    for place in (paths.start, paths.stage(1), paths.stage(2)):
-        place.mkdir(parents=True)
+    for name in ("start", "stage1", "stage2"):
+        asked.folder(name).mkdir(parents=True)
     given = """ensemble(bm25, [lexmae(model='{stage2}')|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")"""
-    text = negatives.fill_placeholders(given, paths)
+    text = negatives.fill_placeholders(given, asked)
     again = parse(text)
 
-    assert dict(again.head.kwargs) == {"k": 3, "path": f"{paths.start}/x"}
-    assert again.head.args[1][0].head.kwargs == (("model", str(paths.stage(2))),)
-    assert again.engine.kwargs == (("model", str(paths.stage(1))),)
+    assert dict(again.head.kwargs) == {"k": 3, "path": f"{asked.folder('start')}/x"}
+    assert again.head.args[1][0].head.kwargs == (("model", str(asked.folder("stage2"))),)
+    assert again.engine.kwargs == (("model", str(asked.folder("stage1"))),)
     assert str(again) == text
 
 
@@ -121,9 +120,10 @@ MINE = f"""{KILL_AT_FLUSH}
 import msgspec
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe.settings import Recipe
-from lexbench.progress import Progress
+from lexbench.artifacts.graph import Graph
+from lexbench.storage.store import Store
 negatives._QUERIES = 1
-negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Progress())
+negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Graph(Store()))
 """
 
 

@@ -7,12 +7,12 @@ import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import zscore
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.recipe.settings import GROUP, Encoding, Hardware, Ranking
 from lexbench.lexmae.training import ranking
 from lexbench.models.loading import load_tokenizer
-from lexbench.progress import Progress
 
 
 def test_the_divergence_is_that_of_both_models_together():

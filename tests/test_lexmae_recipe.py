@@ -8,7 +8,7 @@ import pytest
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.lexmae.data.collections import check_selection
 from lexbench.lexmae.recipe import read
-from lexbench.lexmae.recipe.settings import Paths, Recipe, Selection
+from lexbench.lexmae.recipe.settings import Recipe, Selection
 from lexbench.lexmae.training.plan import Task, single_task, tasks
 
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
@@ -148,11 +148,12 @@ def test_a_wrong_override_is_named(recipe, override, kind, said):
 
 def test_paths_are_below_the_output(recipe, monkeypatch):
     """Models, negatives and training states have fixed paths; a leading `~` becomes the home folder."""
-    paths = Paths(recipe(WHOLE))
+    whole = recipe(WHOLE)
 
-    assert (paths.start, paths.pretrained, paths.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
-    assert paths.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train")
-    assert paths.training("stage2") == Path("out/stage2.training")
+    assert [whole.folder(name) for name in ("start", "stage3")] == [Path("out/start"), Path("out/stage3")]
+    assert whole.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train")
+    assert whole.negatives(1, "a/b", taught=True) == Path("out/negatives/stage1/teacher-a-b")
+    assert whole.state("stage2") == Path("out/stage2.training")
     monkeypatch.setenv("HOME", "/home/me")
     found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")
 
@@ -166,8 +167,8 @@ def test_parts_come_in_the_order_of_the_paper(recipe):
     assert found == ["start", "pretrain", "mine --stage 1", "finetune --stage 1"]
     found = recipe(HEAD + PRETRAIN + STAGE.format(1) + 'start = "start"\n')
 
-    assert single_task(found, "finetune", 1) == [Task("start"), Task("finetune", 1)]
-    assert single_task(found, "mine", 1) == [Task("mine", 1)]
+    assert single_task(found, "finetune", 1) == [Task("start", "start"), Task("finetune", "stage1")]
+    assert single_task(found, "mine", 1) == [Task("mine", "stage1")]
 
 
 def test_tuning_sets_and_held_out_queries_are_allowed(recipe):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,13 @@ from topics import Process, log, losses, write
 from torch import nn
 
 from lexbench.cli import code
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner, load_encoder
 from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import plan, processes, resuming, trainer
-from lexbench.progress import Progress
 from lexbench.testing.executors import RecordedProgress
 
 SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")
@@ -50,7 +51,7 @@ def place(tmp_path_factory):
 
 def killed_at(module, name, call, command, sent=signal.SIGKILL):
     """Run *command*, but send this process a signal before the given call of *name* in *module*."""
-    owner = sys.modules[module]
+    owner = import_module(module)
     *classes, attribute = name.split(".")
     for each in classes:
         owner = getattr(owner, each)
@@ -379,14 +380,15 @@ def test_a_folder_that_another_process_has_made_is_kept(tmp_path):
 def test_one_training_per_folder(place, monkeypatch):
     """A second process in the same folder, or another recipe, is refused."""
     enter(place, monkeypatch)
-    asked, state = recipe.read(place / "tiny.toml"), place / "claimed"
-    other = recipe.read(place / "tiny.toml", ["pretrain.decoder_share=0.5"])
-    with resuming.locked(state, asked, "pretrained"):
-        locked = resuming.locked(state, asked, "pretrained")
-        with pytest.raises(CannotStart, match=r"another process trains in .*claimed; wait for it"):
+    asked, other = (
+        recipe.read(place / "tiny.toml", ["output=claimed", *given]) for given in ([], ["pretrain.decoder_share=0.5"])
+    )
+    with resuming.locked(asked, "pretrained"):
+        locked = resuming.locked(asked, "pretrained")
+        with pytest.raises(CannotStart, match=r"another process trains in claimed/pretrained.training; wait for it"):
             locked.__enter__()
-    said = r"claimed was made by another recipe \(pretrain.decoder_share: 0.9 there, 0.5 in the recipe\)"
-    with pytest.raises(CommandError, match=said), resuming.locked(state, other, "pretrained"):
+    said = r"pretrained.training was made by another recipe \(pretrain.decoder_share: 0.9 there, 0.5 in the recipe\)"
+    with pytest.raises(CommandError, match=said), resuming.locked(other, "pretrained"):
         pass
-    with resuming.locked(state, asked, "pretrained"):
+    with resuming.locked(asked, "pretrained"):
         pass

@@ -14,13 +14,13 @@ from workbench import results as results_of
 
 import lexbench
 from lexbench.analysis.gate.files import read_baselines
+from lexbench.display.table import number
 from lexbench.errors import CannotStart
 from lexbench.report.leaderboard import read_board
 from lexbench.results import Counts, SystemResults, files_of, load
 from lexbench.runner.given import given_qrels
 from lexbench.runner.list_faults import list_facts, list_notes
 from lexbench.runner.scoring import score_ranked
-from lexbench.table import number
 from lexbench.trec.qrels import read_qrels
 from lexbench.trec.runs import Run, read_run
 

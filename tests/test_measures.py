@@ -1,12 +1,13 @@
 """Measures: values by hand, the values of pytrec_eval and ir_measures on random runs, notation, and ties."""
 
+import ast
 import inspect
 import itertools
 import math
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import EntryPoint
 
 import ir_measures
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import judged, ranked
 
+import lexbench
 from lexbench import registry
 from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, UnknownName
@@ -27,9 +29,10 @@ PYTREC_EVAL = {
     "ndcg": "nDCG", "ndcg_cut_3": "nDCG@3", "map": "AP", "map_cut_3": "AP@3", "recip_rank": "RR", "P_3": "P@3",
     "recall_3": "R@3", "success_3": "Success@3",
 }  # fmt: skip
+IPREC = {f"iprec_at_recall_{tenth / 10:.2f}": f"IPrec(up=True)@{tenth / 10}" for tenth in range(11)}
 OTHERS = ["RR@3", "Judged@3", "Judged"]  # pytrec_eval has none of these; other providers of ir_measures do
 OURS = ["RCap@3", "AllRelevant@3", "ERR(max_rel=3)@3", "ERR(max_rel=3)", "RBP(p=0.5)", "RBP(p=0.8)@3"]
-EVERY = [*PYTREC_EVAL.values(), *OTHERS, *OURS]
+EVERY = [*PYTREC_EVAL.values(), *OTHERS, *OURS, "IPrec@0.3"]
 
 
 def run_of(ranked):
@@ -65,6 +68,8 @@ RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_fr
         ("Judged@2", 1), ("Judged@10", 3 / 4), ("Judged", 3 / 4),
         ("AllRelevant@10", 0), ("AllRelevant(rel=3)@4", 1), ("AllRelevant(rel=3)@3", 0), ("AllRelevant(rel=4)@4", 0),
         ("RBP(p=0.8)", 0.2 * (0.8 + 0.8**3)), ("RBP(p=0.5,rel=2)", 0.5**4), ("RBP(p=0.8)@3", 0.2 * 0.8),
+        ("IPrec@0.0", 1 / 2), ("IPrec@0.16", 1 / 2), ("IPrec@0.34", 1 / 2), ("IPrec@0.5", 2 / 4), ("IPrec@0.84", 0),
+        ("IPrec@0.83", 2 / 4), ("IPrec(rel=3)@1.0", 1 / 4), ("IPrec(up=True)@0.75", 0), ("IPrec@0.75", 2 / 4),
         ("ERR", 1 / 16 / 2 + 15 / 16 * 7 / 16 / 4), ("ERR@3", 1 / 16 / 2), ("ERR(max_rel=3)", 1 / 8 / 2 + 7 / 8 * 7 / 8 / 4),
     ],
 )  # fmt: skip
@@ -105,10 +110,11 @@ def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
     run, qrels = run_of(ranked), judged(**grades)
     survivable = {q: docs if max(docs.values()) >= 0 else dict.fromkeys(docs, 0) for q, docs in grades.items()}
     for rel in (1, 2):
-        theirs = pytrec_eval.RelevanceEvaluator(survivable, set(PYTREC_EVAL), relevance_level=rel).evaluate(ranked)
-        for name, measure in PYTREC_EVAL.items():
-            text = measure if "nDCG" in measure else re.sub(r"(?=@|$)", f"(rel={rel})", measure, count=1)
-            expected = [theirs.get(query, {}).get(name, 0.0) for query in qrels.query_ids]
+        theirs = pytrec_eval.RelevanceEvaluator(survivable, set(PYTREC_EVAL | IPREC), relevance_level=rel).evaluate(ranked)
+        for name, measure in (PYTREC_EVAL | IPREC).items():
+            text = str(parse(measure) if "nDCG" in measure else replace(parse(measure), rel=rel))
+            # pytrec_eval divides 0 by 0 for the IPrec of an empty list.
+            expected = np.nan_to_num([theirs.get(query, {}).get(name, 0.0) for query in qrels.query_ids])
             assert score(run, qrels, [text]).values[text].tolist() == pytest.approx(expected, abs=1e-12), text
 
 
@@ -153,6 +159,16 @@ def test_rbp_is_that_of_cwl_eval():
     assert scores.values["RBP(p=0.5,rel=2)"].tolist() == pytest.approx([0.125, 0.25], abs=1e-15)
 
 
+def test_iprec_rounds_recall_as_trec_eval_10_does():
+    """The values that trec_eval 10.0, which is not among the packages of the tests, prints of 7 relevant documents."""
+    points = [0, 0.05, 0.07, 0.1, 0.21, 0.22, 0.35, 0.36, 0.5, 0.64, 0.65, 0.8, 1]
+    texts = [f"IPrec@{point}" for point in points]
+    found = score(ranked(q="abxcyzduevwf"), judged(q=dict.fromkeys("abcdefg", 1)), texts).means
+
+    printed = [1, 1, 1, 1, 1, 1, 1, 0.75, 0.5714, 0.5714, 0.5556, 0.5, 0]
+    assert [found[str(parse(text))] for text in texts] == pytest.approx(printed, abs=5e-5)
+
+
 def test_a_grade_above_the_scale_of_err_is_refused():
     """The error has the grade, and the measure to type."""
     with pytest.raises(LexbenchError, match=r"ERR@20 is for grades up to 4, and there is 5; write ERR\(max_rel=5\)@20"):
@@ -191,20 +207,21 @@ def test_every_measure_explains_itself(name):
     """The docstring of each class has a definition, when to use it, and the source."""
     plugin = registry.load("measures", name)
 
-    budget = "budget" in {one.name for one in fields(plugin)}
-    assert str(plugin(budget=10) if budget else plugin(cutoff=10)).endswith("@10tok" if budget else "@10")
+    field = "budget" if "budget" in {one.name for one in fields(plugin)} else plugin.at
+    value = ast.literal_eval(plugin.example)
+    assert str(plugin(**{field: value})).endswith(f"@{value}tok" if field == "budget" else f"@{value}")
     assert "Use it" in " ".join(plugin.__doc__.split())
     assert len(plugin.__doc__.split("\n\n")) == 2
     own = [item.name for item in fields(plugin) if item.name not in ("cutoff", "rel")]
     helped = re.findall(r"^    (\w+): .*  # \w+", inspect.getsource(plugin), re.MULTILINE)
-    assert set(own) <= set(helped), "a setting without a line of help"
+    assert set(own) - {plugin.at} <= set(helped), "a setting without a line of help"
 
 
 @pytest.mark.parametrize(
     ("text", "written"),
     [
         *((same, same) for same in ("nDCG@10", "RR(rel=1)@10", "AP", "RCap@1000", "Rprec", "nDCG(dcg='exp-log2')@10")),
-        *((same, same) for same in ("RR(judged_only=True,rel=2)", "IPrec@0.1", "SetF(beta=2.0)")),
+        *((same, same) for same in ("RR(judged_only=True,rel=2)", "IPrec@0.1", "IPrec(rel=2)@1.0", "SetF(beta=2.0)")),
         *((same, same) for same in ("RBP(p=0.5)@10", "RBP(p=0.8,rel=2)", "ERR@20", "ERR(max_rel=3)@20", "AllRelevant@5")),
         ("RBP", "RBP(p=0.8)"), ("rbp(rel=2, p=0.95)@100", "RBP(p=0.95,rel=2)@100"), ("all_relevant@5", "AllRelevant@5"),
         ("ndcg @ 10", "nDCG@10"), ("NDCG@10", "nDCG@10"), ("MRR@10", "RR@10"), ("Recall(rel=2)@1000", "R(rel=2)@1000"),
@@ -212,6 +229,7 @@ def test_every_measure_explains_itself(name):
         # Names of trec_eval, pytrec_eval, beir and mteb.
         ("ndcg_cut_10", "nDCG@10"), ("ndcg_cut.10", "nDCG@10"), ("map", "AP"), ("map_cut_100", "AP@100"),
         ("recall_100", "R@100"), ("recip_rank", "RR"), ("P_5", "P@5"), ("success_10", "Success@10"),
+        ("iprec_at_recall_0.10", "IPrec@0.1"),
         ("ndcg_at_10", "nDCG@10"), ("mrr_at_10", "RR@10"), ("R_cap@100", "RCap@100"), ("bpref", "Bpref"), ("num_rel", "NumRel"),
     ],
 )  # fmt: skip
@@ -234,6 +252,8 @@ OUT_OF_RANGE = ["RR@-1", "RR@0", "RR(rel=0)", "P@1.5"]
         *((text, NotationError, "write it like nDCG@10|did you mean 'nDCG") for text in MALFORMED),
         *((text, NotationError, "whole number from 1") for text in OUT_OF_RANGE),
         ("R", NotationError, "R needs a cutoff, e.g. R@10"),
+        ("IPrec", NotationError, "IPrec needs a recall, e.g. IPrec@0.1"),
+        ("IPrec@10", NotationError, "recall of IPrec is from 0 to 1, not 10.0; write IPrec@0.1"),
         ("nDGC@10", UnknownName, "no measure 'nDGC@10'; did you mean 'nDCG@10'"),
         ("RR(rell=2)@10", NotationError, "RR has no setting 'rell'; it has: cutoff, rel, judged_only"),
         ("AllRelevant(p=1)@10", NotationError, "AllRelevant has no setting 'p'; it has: cutoff, rel"),
@@ -347,5 +367,46 @@ def test_other_providers_take_scores_that_tie_at_the_end_of_float32():
     order = [tied.table[at].decode() for at in tied.docs.tolist()]
     plain = run_of({"a": {order[0]: 2.0, order[1]: 1.0}})
 
-    for measure in ("Bpref", "SetP", "IPrec@0.1"):
+    for measure in ("Bpref", "infAP", "SetP", "SetR", "SetF", "SetAP", "Rprec(judged_only=True)"):
         assert score(tied, qrels, [measure]).values[measure].tolist() == score(plain, qrels, [measure]).values[measure].tolist()
+
+
+def test_a_function_is_a_measure(store, bread, tmp_path):
+    """It gets scores, best first, and all grades of each query; its name has the digest of its code; tests and keys use it."""
+
+    def first_relevant(run, qrels):
+        return float(next((qrels.get(document, 0) > 0 for document in run), False))
+
+    seen = {}
+
+    def kept(run, qrels):
+        seen[len(seen)] = list(run.values()), qrels
+        return 0.25
+
+    def broken(run, qrels):
+        return 1 / 0
+
+    systems = ["bm25", "other = bm25(k1=5.0,b=0.0)"]
+    found = lexbench.run(str(bread), systems, measures=["Success@1", first_relevant, kept], store=store.root)
+    for result in found:
+        official, own, _ = result.per_query.values()
+        assert own == official
+        assert result.means[found.measures[2]] == 0.25
+    assert re.fullmatch(r"first_relevant#[0-9a-f]{8}", found.measures[1])
+    assert all(scores == sorted(scores, reverse=True) and grades for scores, grades in seen.values())
+    assert found.compare(measures=[first_relevant]).datasets[0].measure == found.measures[1]
+    calls = len(seen)
+    lexbench.run(str(bread), systems, measures=["Success@1", first_relevant, kept], store=store.root)
+    assert len(seen) == calls  # the same function is not asked again
+    scored = lexbench.score({"q": {"d": 1.0}}, qrels={"q": {"d": 1}, "p": {"e": 1}}, measures=[first_relevant])
+    assert scored.result.means == {found.measures[1]: 0.5}
+    with pytest.raises(CannotStart, match="is on no board"):
+        lexbench.leaderboard(found).save(tmp_path / "board")
+    failure = lexbench.run(str(bread), ["bm25"], measures=[broken], store=store.root).failures[0]
+    assert re.search(r"measure broken#\w+ of query \S+: ZeroDivisionError: division by zero", failure.error)
+    assert failure.again is None
+    for wrong in (lambda run, qrels: 1.0, int, 3):
+        with pytest.raises(NotationError, match="is no text"):
+            lexbench.run(str(bread), ["bm25"], measures=[wrong], store=store.root)
+    with pytest.raises(NotationError, match="give it in Python"):
+        lexbench.run(str(bread), ["bm25"], measures=["unknown#12345678"], store=store.root)

@@ -12,9 +12,10 @@ from test_public_api import commands
 from tiny import answer, ended, enter, write
 
 import lexbench
-from lexbench import compiling, progress
+from lexbench import compiling
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import randomisation
+from lexbench.display import progress
 from lexbench.results import Counts, Incomplete, write_results
 from lexbench.runner.systems import system
 from lexbench.storage import stopwatch

@@ -13,13 +13,13 @@ import pytest
 from scipy import sparse
 
 import lexbench
+from lexbench.arrays.vectors import converted, unit_length
 from lexbench.engines.flat import Flat
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import Bench
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import converted, unit_length
 
 PLACES = {"alpha": [0, 1], "beta": [3, 3], "gamma": [1, 0], "delta": [0.4, 0.9]}
 DATA = {

@@ -9,6 +9,7 @@ import torch
 from tiny import loaded_modules
 
 from lexbench import registry
+from lexbench.arrays.vectors import offsets_of
 from lexbench.engines.flat import Flat
 from lexbench.engines.kernels import on_devices
 from lexbench.engines.kernels.dense import Best
@@ -19,7 +20,6 @@ from lexbench.notation import parse
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import vectors
 from lexbench.types import MultiVectors
-from lexbench.vectors import offsets_of
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(11)

@@ -21,6 +21,7 @@ from lexbench.engines.kernels.java import java_class
 from lexbench.engines.opensearch import OpenSearch
 from lexbench.engines.qdrant import Qdrant
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
+from lexbench.outside import http_client
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import learned
 from lexbench.types import Kind
@@ -94,7 +95,7 @@ def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
         OpenSearch(search_server.url).build(iter([sparse.csr_array(np.array([[513.0]], np.float32))]), tmp_path)
 
 
-def test_transfer_is_measured_and_a_lost_index_is_named(search_server, tmp_path):
+def test_transfer_is_measured_and_a_lost_index_is_named(search_server, tmp_path, monkeypatch):
     """The server reports that it worked no time, so the whole time of a search counts as transfer.
 
     Opening an index that the server has lost says which folder to remove. Where nobody listens there is one line.
@@ -105,6 +106,7 @@ def test_transfer_is_measured_and_a_lost_index_is_named(search_server, tmp_path)
     index.search(sparse.csr_array(np.array([[1.0, 1.0]], np.float32)), 2)
 
     assert index.transfer > 0
+    monkeypatch.setattr(http_client, "_FIRST_WAIT", 0.001)
     search_server.indexes.clear()
     with pytest.raises(MissingData, match=r"has 0 of the 2 documents of lexbench-.*: remove .*, and the command"):
         made.open(tmp_path)

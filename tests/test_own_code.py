@@ -14,15 +14,15 @@ from servers import serving
 from tiny import answer, ended, enter, write_files
 
 import lexbench
+from lexbench.arrays.vectors import converted
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.foreign import ForeignSearcher
+from lexbench.outside.foreign import ForeignSearcher
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.testing.retrievers import Bench
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import TimingSettings
 from lexbench.trec.ids import encode
 from lexbench.types import Kind, MultiVectors, Query
-from lexbench.vectors import converted
 
 TEXTS = ["aab", "c", ""]
 COUNTS = np.array([[2, 1, 0], [0, 0, 1], [0, 0, 0]])  # of a, b and c in TEXTS
@@ -571,7 +571,7 @@ DATA = {
     "queries": {query.query_id: query.text for query in QUERIES[:2]},
     "qrels": {query: {docs[0][0]: 1} for query, docs in FOUND.items() if docs},
 }
-SETTINGS = Settings(seconds=0.1, threads=1, processes=2)
+SETTINGS = TimingSettings(seconds=0.1, threads=1, processes=2)
 
 
 def test_objects_are_timed_in_this_process(tmp_path):

@@ -17,17 +17,17 @@ from scipy import sparse
 from workbench import BM25, Bag, Folded, encoded
 
 from lexbench import registry
+from lexbench.arrays.vectors import offsets_of
 from lexbench.datasets.passages import Windows, passages, sentences, words
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
-from lexbench.progress import Progress
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.passages import Passages
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import resolve
 from lexbench.storage.store import Store
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 DOCUMENTS, QUERIES, SIZE, STRIDE = 150, 9, 10, 4
 VOCABULARY = [f"w{number}" for number in range(60)]

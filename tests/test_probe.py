@@ -11,7 +11,8 @@ from servers import serving
 from tiny import answer, ended
 
 from lexbench.errors import CommandError
-from lexbench.probing.answer import FilterShare, Point
+from lexbench.outside import http_client
+from lexbench.probing.answer import FilterShare, ProbedPoint
 from lexbench.probing.exact import exact_answers, recall, sample
 from lexbench.probing.probe import advise, offered, probe
 
@@ -269,7 +270,7 @@ SOME = FilterShare(text="tenant < 1", documents=3, share=0.01)
 def point(value, share, alone, achieved=100.0, low=None, where=EVERY, short=0):
     """Make a point."""
     settings = {"ef": value} if not isinstance(value, dict) else value
-    return Point(
+    return ProbedPoint(
         settings=settings, filter=where, recall=share, recall_range=(low or share, share), short=short, length=10, alone=alone,
         load=None, achieved=achieved, plan="",
     )  # fmt: skip
@@ -320,6 +321,7 @@ def test_the_advice_is_the_smallest_value_that_suffices(points, begins):
         ([f"{sys.executable} search.py documents.npy", "--vectors", "documents.npy", "--ids", "ids"], 2, "like 'd"),
     ],
 )
-def test_a_mistake_gets_one_line(place, capsys, arguments, status, says):
+def test_a_mistake_gets_one_line(place, capsys, monkeypatch, arguments, status, says):
     """Each mistake has one line that says what to type."""
+    monkeypatch.setattr(http_client, "_FIRST_WAIT", 0.001)
     assert says in ended(capsys, status, "probe", *arguments).err

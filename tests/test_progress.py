@@ -6,9 +6,11 @@ import sys
 
 import pytest
 from rich.console import Console
+from tiny import corpus
 
-from lexbench import progress as progress_module
+from lexbench.artifacts.vectors import _share
 from lexbench.cli import _progress
+from lexbench.display import progress as progress_module
 
 
 @pytest.fixture
@@ -49,6 +51,21 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
         "splade on nq: encode: 1,000 documents in 90.0 s, workers on Ray: 1, 400 MB",
         "bm25 on nq: search: 0 queries in 1.0 s",
     ]
+
+
+def test_the_time_left_is_that_of_the_work_left(clock, tmp_path, capsys):
+    """Work is counted in bytes of text, shard by shard, cut to what the encoder reads; the time left follows from it."""
+    texts = corpus(tmp_path / "corpus", {f"d{at:03}": "a" * (300 if at < 100 else 1) for at in range(400)})  # d000 is last
+    shards = [range(100), range(100, 400)]  # 100 and 30,200 bytes
+    share = _share(texts, shards, None)
+    assert [share(count) for count in (0, 100, 250, 400)] == pytest.approx([0, 100 / 30_300, 15_200 / 30_300, 1])
+    assert _share(texts, shards, 64)(100) == pytest.approx(100 / 25_900)  # 64 tokens are about 256 bytes
+
+    progress = _progress.Plain()
+    progress.start("splade on nq", "encode", 400, "documents", lambda count: 0.75 if count else 0.0)
+    clock[0] += 30
+    progress.advance(10)
+    assert capsys.readouterr().err.endswith("10/400 documents, 0/s, 0:00:10 left\n")
 
 
 def test_a_terminal_gets_a_bar_and_keeps_a_line():

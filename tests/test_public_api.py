@@ -105,7 +105,7 @@ def test_one_docstring_serves_both(typed):
 
 def test_a_function_wins_over_a_module_of_the_same_name():
     """`lexbench.datasets` is the function, also after the module of that name was imported."""
-    for name in ("datasets", "measures", "results", "suites", "watch"):
+    for name in ("datasets", "measures", "results", "suites"):
         module = importlib.import_module(f"lexbench.{name}")
         assert inspect.ismodule(module)
         assert inspect.isfunction(getattr(lexbench, name))
@@ -281,7 +281,7 @@ def test_long_work_shows_progress_without_being_asked(capsys, monkeypatch):
     """A step that takes long gets lines on stderr, and notes stay Python warnings."""
     shown = importlib.import_module("lexbench.api")._progress(None)
     shown.start("bm25 on cars", "search", 10, "queries")
-    monkeypatch.setattr("lexbench.progress.clock", lambda: 1e9)
+    monkeypatch.setattr("lexbench.display.progress.clock", lambda: 1e9)
     shown.advance(5)
     with pytest.warns(UserWarning, match="careful"):
         shown.note("careful")

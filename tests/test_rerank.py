@@ -19,7 +19,7 @@ from workbench import BM25, RAY, opened, searched
 
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.executors import executor
-from lexbench.executors._workers import Answer, Holder, Rerankers, workers_with
+from lexbench.executors._workers import Holder, Reply, Rerankers, workers_with
 from lexbench.executors.here import Here
 from lexbench.models.int8 import int8_works
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -227,7 +227,7 @@ class WorkerHere(Here):
         """Yield this process."""
         self.held.extend(rerankers)
         holder = Holder()
-        direct = SimpleNamespace(ask=lambda *asked: Answer(getattr(holder, asked[0])(*asked[1:])), end=lambda: None)
+        direct = SimpleNamespace(ask=lambda *asked: Reply(getattr(holder, asked[0])(*asked[1:])), end=lambda: None)
         with workers_with(Rerankers(tuple(rerankers)), 1, lambda: direct, print) as workers:
             yield workers
 

@@ -18,7 +18,7 @@ from tiny import answer, ended
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.slices import read_slices
 from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.scoring import Judged, score_lists
+from lexbench.runner.scoring import JudgementRules, score_lists
 
 
 @pytest.fixture
@@ -190,7 +190,9 @@ def test_a_run_made_from_the_judgements_has_notes(filler, lost, signs):
     """Perfect queries, only judged documents, and lists as long as the answers are noted; an ordinary run has no such note."""
     qrels, run = judged_and_run(random.Random(1), filler, lost)
     found = [
-        note.text for note in score_lists(run, "x", ["nDCG@10"], Judged(qrels, None, "q")).notes if note.kind == "too good"
+        note.text
+        for note in score_lists(run, "x", ["nDCG@10"], JudgementRules(qrels, None, "q")).notes
+        if note.kind == "too good"
     ]
 
     assert len(found) == len(signs)

@@ -4,11 +4,11 @@ import pytest
 import samples
 from rich.console import Console
 
-from lexbench.answer import render
+from lexbench.display.answer import render
+from lexbench.display.table import Table, heading, p_text
 from lexbench.report.run import brief_tables, tables
 from lexbench.report.timings import timing_tables
 from lexbench.results import Exposure, Latency, SearchWork, VectorSizes
-from lexbench.table import Table, heading
 
 
 def result(system, dataset="d/test", mean=0.5, **facts):
@@ -181,3 +181,10 @@ def test_noisy_timings_have_four_lines_of_notes():
         "system0: the load was 0.0 on 2 cores and 5 more reasons, system1: the load was 1.0 on 2 cores and 5 more reasons "
         "and 2 more; noisy: not ranked; all reasons: --json"
     )
+
+
+def test_the_smallest_p_is_a_bound():
+    """10,000 resamples cannot show less than 1/10,001, so that is ≤ .0001; corrected for three tests it is ≤ .0003."""
+    assert [p_text(p) for p in (1 / 10_001, 0.0001, 0.00011, 0.5)] == ["≤ 0.0001", "≤ 0.0001", "0.0001", "0.5000"]
+    assert p_text(3 / 10_001, 1 / 10_001) == "≤ 0.0003"
+    assert p_text(0.0003, 0.0002) == "0.0003"

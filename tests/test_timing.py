@@ -28,7 +28,7 @@ from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.timing import machine, measuring
-from lexbench.timing.protocol import Settings, sample
+from lexbench.timing.protocol import TimingSettings, sample
 from lexbench.timing.stored_timings import latency, read_durations, read_timing, unsteady
 from lexbench.timing.timer import Timer, devices_of, differing
 from lexbench.trec.runs import Run
@@ -47,7 +47,7 @@ def timed(fruit, *systems, **settings):
     folder, store = fruit
     planned = plan_dataset(str(folder), systems or ["bm25"], ["nDCG@10"], 10)
     settings = {"threads": 2, "seconds": 0.2, "processes": 1, **settings}
-    return list(jobs.run(planned, store, timer=Timer(Settings(**settings))))
+    return list(jobs.run(planned, store, timer=Timer(TimingSettings(**settings))))
 
 
 @pytest.fixture(scope="module")

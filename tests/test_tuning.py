@@ -13,9 +13,9 @@ import tiny
 from samples import texts_of
 
 import lexbench
+from lexbench.arrays.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.contracts import Protocol, Relevance, all_contracts
 from lexbench.errors import CommandError
-from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.plugins import Encoder
 from lexbench.report.leaderboard import pages, sections
 from lexbench.results import write_results

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary
+from lexbench.vector_formats.blocks import ROWS, VectorBlock, Vocabulary
 from lexbench.vector_formats.json_lines import FORMATS
 
 JSON = ["anserini", "seismic"]
@@ -41,7 +41,7 @@ def blocks_of(dense, ids=None, size=ROWS):
     """Yield rows of weights as blocks."""
     ids = ids or [f"d{row}" for row in range(1, len(dense) + 1)]
     for at in range(0, len(dense), size):
-        yield Block(ids[at : at + size], sparse.csr_array(np.array(dense[at : at + size], np.float32)))
+        yield VectorBlock(ids[at : at + size], sparse.csr_array(np.array(dense[at : at + size], np.float32)))
 
 
 def read(name, path, vocabulary=None):
@@ -234,7 +234,7 @@ def test_vectors_with_other_sizes_are_refused(tmp_path, name):
 def test_stored_zeros_and_unsorted_rows_are_written_like_others(tmp_path, name):
     """The file does not depend on the inner form of a matrix."""
     parts = (np.array([300, 0, 2, 1], np.float32), np.array([2, 1, 0, 1]), np.array([0, 3, 4]))
-    block = Block(["d1", "d2"], sparse.csr_array(parts, shape=(2, 4)))
+    block = VectorBlock(["d1", "d2"], sparse.csr_array(parts, shape=(2, 4)))
     FORMATS[name].write([block], tmp_path / NAMES[name], Vocabulary(TOKENS))
 
     assert read(name, tmp_path / NAMES[name]) == expected(name, [WEIGHTS[0], WEIGHTS[2]])

@@ -13,7 +13,7 @@ from tiny import answer, ended
 from lexbench import catalog, contracts
 from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
-from lexbench.analysis.verify.verdicts import Verdict, causes, compared_with
+from lexbench.analysis.verify.verdicts import CheckVerdict, causes, compared_with
 from lexbench.contracts import all_contracts
 from lexbench.measures import parse as parse_measure
 from lexbench.results import Counts
@@ -145,8 +145,8 @@ def test_agreeing_with_one_of_several_scores_is_enough():
     verdicts = {check.published[0].printed: str(check.verdict) for check in by_both.checks}
     assert verdicts == {"0.6523": "other figure", "0.6400": "ok"}
     assert by_both.holds
-    assert "from 0.6400 to 0.6523" in next(check for check in by_both.checks if check.verdict is Verdict.SPREAD).reason
-    assert [check.verdict for check in by_neither.checks] == [Verdict.OFF, Verdict.OFF]
+    assert "from 0.6400 to 0.6523" in next(check for check in by_both.checks if check.verdict is CheckVerdict.SPREAD).reason
+    assert [check.verdict for check in by_neither.checks] == [CheckVerdict.OFF, CheckVerdict.OFF]
 
 
 PAPER, OTHER = "LexMAE paper", "anserini prebuilt"
@@ -155,13 +155,13 @@ PAPER, OTHER = "LexMAE paper", "anserini prebuilt"
 @pytest.mark.parametrize(
     ("given", "verdicts"),
     [
-        ([figure(0.6789)], {"pyserini 2CR": Verdict.OK}),
-        ([figure(0.6784)], {"pyserini 2CR": Verdict.OK}),
-        ([figure(0.6783)], {"pyserini 2CR": Verdict.OFF}),
-        ([figure(0.665, source=PAPER)], {PAPER: Verdict.QUOTED}),
-        ([figure(0.6789, source=PAPER)], {PAPER: Verdict.OK}),
-        ([figure(0.6789, source=PAPER), figure(0.7)], {PAPER: Verdict.OK, "pyserini 2CR": Verdict.OFF}),
-        ([figure(0.6789), figure(0.6789, source=OTHER)], {f"pyserini 2CR, {OTHER}": Verdict.OK}),
+        ([figure(0.6789)], {"pyserini 2CR": CheckVerdict.OK}),
+        ([figure(0.6784)], {"pyserini 2CR": CheckVerdict.OK}),
+        ([figure(0.6783)], {"pyserini 2CR": CheckVerdict.OFF}),
+        ([figure(0.665, source=PAPER)], {PAPER: CheckVerdict.QUOTED}),
+        ([figure(0.6789, source=PAPER)], {PAPER: CheckVerdict.OK}),
+        ([figure(0.6789, source=PAPER), figure(0.7)], {PAPER: CheckVerdict.OK, "pyserini 2CR": CheckVerdict.OFF}),
+        ([figure(0.6789), figure(0.6789, source=OTHER)], {f"pyserini 2CR, {OTHER}": CheckVerdict.OK}),
     ],
 )
 def test_verdicts(given, verdicts):
@@ -180,7 +180,7 @@ def test_scores_under_other_rules_are_not_compared():
     given = figure(0.315, dataset="beir/arguana", source="LexMAE paper")
     (check,) = compared_with([result({"nDCG@10": 0.315}, dataset="beir/arguana")], [given]).checks
 
-    assert check.verdict is Verdict.PROTOCOL
+    assert check.verdict is CheckVerdict.PROTOCOL
     assert "left the query itself out" in check.reason
 
 

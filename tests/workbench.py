@@ -15,10 +15,10 @@ from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.searches import Scorer, Search
 from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.datasets.dataset import open_dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import MissingExtra
 from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
-from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
 from lexbench.runner.search import Data, SystemRun, data_of

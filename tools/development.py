@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.display.table import Table, markdown
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE
-from lexbench.table import Table, markdown
 
 BM25 = "bm25"
 FOLDERS = ("cacm", "cisi", "med", "cystic_fibrosis", "dl21_pool", "trecqa/qrels/dev.tsv")

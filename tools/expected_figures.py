@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexbench import catalog
-from lexbench.catalog import Model
+from lexbench.catalog import CatalogModel
 from lexbench.contracts import all_contracts
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
@@ -86,11 +86,11 @@ def records(path: Path) -> Iterator[Record]:
             yield found
 
 
-def _typed(model: Model) -> str:
+def _typed(model: CatalogModel) -> str:
     return model.system or model.name
 
 
-def _record(raw: dict[str, Any], models: list[Model]) -> Record:
+def _record(raw: dict[str, Any], models: list[CatalogModel]) -> Record:
     name, variant = raw["system"], raw["variant"] or ""
     source = _PAPER if raw["source"] == "paper" else raw["source"]
     system = next((typed for pattern, typed in _SYSTEMS.items() if re.fullmatch(pattern, name)), "")

@@ -20,7 +20,7 @@ import torch
 
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
-from lexbench.lexmae.card import Data, Score, Training
+from lexbench.lexmae.card import CardScore, SeenCollection, TrainingRecord
 from lexbench.models.stated_settings import EXACT_TERMS_FILE, TEXT_HEAD_FILE
 from lexbench.results import SystemResults, load
 from lexbench.storage import atomic
@@ -39,7 +39,7 @@ LIMITS = (
 )
 CHOSE = "chose settings of queries, of training and of the added terms"
 DEVELOPMENT = tuple(  # the collections of tools/development.py
-    Data(dataset=name, use="selection", counts={"queries": queries}, note=CHOSE)
+    SeenCollection(dataset=name, use="selection", counts={"queries": queries}, note=CHOSE)
     for name, queries in {
         "CACM": 52, "CISI": 76, "MED": 30, "cranfield": 225, "msmarco-passage-v2/trec-dl-2021/judged": 53, "TREC QA dev": 81,
         "beir/scifact/train": 809, "beir/nfcorpus/dev": 324, "pydoc/dev": 50,
@@ -47,7 +47,7 @@ DEVELOPMENT = tuple(  # the collections of tools/development.py
 )  # fmt: skip
 
 
-def scores(folder: Path, name: str) -> Iterator[Score]:
+def scores(folder: Path, name: str) -> Iterator[CardScore]:
     """Yield the scores of all systems in *folder* that use the model *name* with all its terms."""
     paths = sorted(folder.glob("results/*/*.json"))
     for suite, result in [(path.parent.name, result) for path in paths for result in load(path, SystemResults).results]:
@@ -56,15 +56,15 @@ def scores(folder: Path, name: str) -> Iterator[Score]:
             command = f"lexbench run suite {suite} -d {result.dataset} -r '{expression}'"
             span = interval(np.array(result.per_query[MEASURE]))
             measure, value = f"{MEASURE} of {expression}", result.means[MEASURE]
-            yield Score(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
+            yield CardScore(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
 
 
-def relative(training: Training, roots: Sequence[str]) -> Training:
+def relative(training: TrainingRecord, roots: Sequence[str]) -> TrainingRecord:
     """Return the record of a training with paths below *roots* made relative."""
     text = msgspec.json.encode(training).decode()
     for root in roots:
         text = text.replace(root.rstrip("/") + "/", "")
-    return msgspec.json.decode(text, type=Training)
+    return msgspec.json.decode(text, type=TrainingRecord)
 
 
 def main() -> None:

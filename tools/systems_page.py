@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from lexbench import catalog
-from lexbench.catalog import Family, Model, Published
+from lexbench.catalog import CatalogModel, Family, Published
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "systems.md"
@@ -63,7 +63,7 @@ def _table(header: tuple[str, ...], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _row(found: Model, *middle: str) -> list[str]:
+def _row(found: CatalogModel, *middle: str) -> list[str]:
     """Return the cells of one system."""
     rank, recall = (_first(found, _DEV, measure) for measure in ("RR@10", "R@1000"))
     other = None
@@ -74,11 +74,11 @@ def _row(found: Model, *middle: str) -> list[str]:
     return [found.summary, ", ".join(found.named), *middle, _value(rank), _value(recall), said, "; ".join(sources)]
 
 
-def _weights(found: Model) -> str:
+def _weights(found: CatalogModel) -> str:
     return f"{found.weights}: {found.why}" if found.why else found.weights
 
 
-def _first(found: Model, datasets: tuple[str, ...], measure: str) -> Published | None:
+def _first(found: CatalogModel, datasets: tuple[str, ...], measure: str) -> Published | None:
     return next((one for one in found.published if one.dataset in datasets and one.measure == measure), None)
 
 

@@ -12,10 +12,10 @@ from lexbench.analysis.compare.comparison import measure_of
 from lexbench.analysis.ranks import possible
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL, SEED
-from lexbench.answer import Tables
+from lexbench.display.answer import Tables
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.errors import CannotStart, CommandError, listed
 from lexbench.results import Result, Results
-from lexbench.table import Table, interval_cell, number
 
 _FEWEST = 5  # datasets to draw from; with fewer no difference over datasets is significant
 _DRAWS = 2000  # resamples over queries, which may be a hundred thousand

@@ -30,7 +30,7 @@ _LARGE = 1_000_000  # entries of a run for which pairs of changes would take min
 Queries = NDArray[np.bool_]  # (judged queries,) those that count
 
 
-class Change(NamedTuple):
+class RuleChange(NamedTuple):
     """One rule that differs. What is None stays."""
 
     kind: str  # of two changes of one kind only one can hold
@@ -45,7 +45,7 @@ class Change(NamedTuple):
 class Definition(NamedTuple):
     """The mean under some changed rules."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RuleChange, ...]
     mean: float
     values: NDArray[np.float64]  # (judged queries that count,)
 
@@ -56,7 +56,7 @@ class Definition(NamedTuple):
 
 
 def definition(
-    run: Run, qrels: Qrels, measure: str, changes: Sequence[Change] = (), known: dict[str, Run] | None = None
+    run: Run, qrels: Qrels, measure: str, changes: Sequence[RuleChange] = (), known: dict[str, Run] | None = None
 ) -> Definition:
     """Return the mean of *measure* under *changes*. Raises LexbenchError if it cannot be computed under them.
 
@@ -85,23 +85,23 @@ def definition(
     return Definition(tuple(changes), float(values.mean()) if len(values) else 0.0, values)
 
 
-def singles(run: Run, qrels: Qrels, measure: str, changes: Sequence[Change]) -> Iterator[Definition]:
+def singles(run: Run, qrels: Qrels, measure: str, changes: Sequence[RuleChange]) -> Iterator[Definition]:
     """Yield the definition under each of *changes* that can be computed."""
     yield from _computed(run, qrels, measure, [(change,) for change in changes])
 
 
-def pairs(run: Run, qrels: Qrels, measure: str, changes: Sequence[Change]) -> Iterator[Definition]:
+def pairs(run: Run, qrels: Qrels, measure: str, changes: Sequence[RuleChange]) -> Iterator[Definition]:
     """Yield the definitions under two of *changes* of different kinds; none for a run of millions of entries."""
     if len(run) <= _LARGE:
         several = [pair for pair in combinations(changes, 2) if _fit(*pair)]
         yield from _computed(run, qrels, measure, several)
 
 
-def _fit(one: Change, other: Change) -> bool:
+def _fit(one: RuleChange, other: RuleChange) -> bool:
     return one.kind != other.kind and not (one.measure and other.measure)
 
 
-def _computed(run: Run, qrels: Qrels, measure: str, groups: Sequence[tuple[Change, ...]]) -> Iterator[Definition]:
+def _computed(run: Run, qrels: Qrels, measure: str, groups: Sequence[tuple[RuleChange, ...]]) -> Iterator[Definition]:
     known: dict[str, Run] = {}
     for changes in groups:
         try:
@@ -115,7 +115,7 @@ def _computed(run: Run, qrels: Qrels, measure: str, groups: Sequence[tuple[Chang
 
 def changes_of(
     run: Run, qrels: Qrels, measure: str, *, by_rank: Run | None = None, topics: int = 0, cutoffs: bool = True
-) -> list[Change]:
+) -> list[RuleChange]:
     """Return the rules by which people score *run* by *measure* differently, without those that change nothing here.
 
     *by_rank* is the run in the order of the ranks in its file, *topics* is the number of all queries, 0 if it is unknown. With
@@ -125,7 +125,7 @@ def changes_of(
     return [*found, *_of_queries(run, qrels, measure, topics)]
 
 
-def _of_measure(measure: str, qrels: Qrels, *, cutoffs: bool) -> Iterator[Change]:
+def _of_measure(measure: str, qrels: Qrels, *, cutoffs: bool) -> Iterator[RuleChange]:
     """Yield other levels of relevance, other measures that have the same name in papers, and other cutoffs."""
     parsed = parse_measure(measure)
     if isinstance(parsed, External):
@@ -137,34 +137,34 @@ def _of_measure(measure: str, qrels: Qrels, *, cutoffs: bool) -> Iterator[Change
         now = parsed.rel or 1
         for grade in _levels(qrels, now):
             other = str(replace(parsed, rel=grade))  # type: ignore[type-var] # a dataclass
-            yield Change("level", _LEVEL.format(grade, now), measure=other)
+            yield RuleChange("level", _LEVEL.format(grade, now), measure=other)
         for other in _RECALLS if name in _RECALLS else ():
             if other != name:
-                yield Change("measure", f"as {other}{at}", measure=f"{other}(rel={now}){at}")
+                yield RuleChange("measure", f"as {other}{at}", measure=f"{other}(rel={now}){at}")
     for other_cutoff in _CUTOFFS if cutoffs else ():
         if other_cutoff != cutoff:
             try:
-                yield Change("cutoff", f"at a cutoff of {other_cutoff}", measure=str(replace(parsed, cutoff=other_cutoff)))  # type: ignore[type-var]
+                yield RuleChange("cutoff", f"at a cutoff of {other_cutoff}", measure=str(replace(parsed, cutoff=other_cutoff)))  # type: ignore[type-var]
             except LexbenchError:
                 return
     if cutoffs and cutoff and name in ("nDCG", "AP", "RR"):
-        yield Change("cutoff", "without a cutoff", measure=str(replace(parsed, cutoff=None)))  # type: ignore[type-var]
+        yield RuleChange("cutoff", "without a cutoff", measure=str(replace(parsed, cutoff=None)))  # type: ignore[type-var]
 
 
-def _of_external(measure: External, qrels: Qrels) -> Iterator[Change]:
+def _of_external(measure: External, qrels: Qrels) -> Iterator[RuleChange]:
     """Yield other levels of relevance of a measure of ir-measures."""
     settings = dict(measure.settings)
     now = int(settings.pop("rel", "1"))
     for grade in _levels(qrels, now):
         other = replace(measure, settings=tuple(sorted({**settings, "rel": str(grade)}.items())))
-        yield Change("level", _LEVEL.format(grade, now), measure=str(other))
+        yield RuleChange("level", _LEVEL.format(grade, now), measure=str(other))
 
 
 def _levels(qrels: Qrels, now: float) -> list[int]:
     return [] if qrels.continuous else [grade for grade in _GRADES if grade != now and grade <= qrels.grades.max(initial=0)]
 
 
-def _of_gain(measure: str, qrels: Qrels) -> Iterator[Change]:
+def _of_gain(measure: str, qrels: Qrels) -> Iterator[RuleChange]:
     """Yield other gains and ideal rankings of nDCG."""
     if not measure.startswith("nDCG"):
         return
@@ -176,11 +176,11 @@ def _of_gain(measure: str, qrels: Qrels) -> Iterator[Change]:
         return replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1)
 
     if qrels.grades.max(initial=0) > 1:
-        yield Change("gain", "with a gain of 2^grade - 1", qrels=exponential)
+        yield RuleChange("gain", "with a gain of 2^grade - 1", qrels=exponential)
         for grade in _GRADES:
             if grade <= qrels.grades.max():
-                yield Change("gain", f"with a gain of 1 from grade {grade}", qrels=partial(binary, grade))
-    yield Change("ideal", "with an ideal ranking of the returned documents only", qrels=_returned)
+                yield RuleChange("gain", f"with a gain of 1 from grade {grade}", qrels=partial(binary, grade))
+    yield RuleChange("ideal", "with an ideal ranking of the returned documents only", qrels=_returned)
 
 
 def _returned(qrels: Qrels, run: Run) -> Qrels:
@@ -192,33 +192,37 @@ def _returned(qrels: Qrels, run: Run) -> Qrels:
     return replace(qrels, grades=np.where(keep, qrels.grades, 0).astype(qrels.grades.dtype))
 
 
-def _of_lists(run: Run, by_rank: Run | None) -> Iterator[Change]:
+def _of_lists(run: Run, by_rank: Run | None) -> Iterator[RuleChange]:
     """Yield other orders of lists, and lists without some documents."""
     dropped = without_self_matches(run)
     if dropped.dropped:
-        yield Change("self", "with the query's own document dropped", run=lambda run, _: without_self_matches(run).run)
+        yield RuleChange("self", "with the query's own document dropped", run=lambda run, _: without_self_matches(run).run)
     if (extended := _with_self_matches(run)) is not None:
-        yield Change("self", "with the query's own document kept at the first rank", run=lambda _run, _: extended)
+        yield RuleChange("self", "with the query's own document kept at the first rank", run=lambda _run, _: extended)
     if by_rank is not None and not np.array_equal(by_rank.docs, run.docs):
-        yield Change("order", "with the ranks in the file in place of the scores", run=lambda _run, _: by_rank)
+        yield RuleChange("order", "with the ranks in the file in place of the scores", run=lambda _run, _: by_rank)
     try:
         rounded = run.as_float32()
     except LexbenchError:
         rounded = run
     if not np.array_equal(rounded.docs, run.docs):
-        yield Change("order", "with scores compared as float32", run=lambda _run, _: rounded)
+        yield RuleChange("order", "with scores compared as float32", run=lambda _run, _: rounded)
     if (run.scores[1:] == run.scores[:-1])[_within(run)].any():
-        yield Change("order", "with equal scores by ascending document id", run=partial(_tied_by, key=lambda run, _: -run.docs))
-        yield Change(
-            "order", "with the best document first among equal scores", run=partial(_tied_by, key=lambda *of: -_grades(*of))
+        yield RuleChange(
+            "order", "with equal scores by ascending document id", run=partial(_tied_by, key=lambda run, _: -run.docs)
         )
-        yield Change("order", "with the worst document first among equal scores", run=partial(_tied_by, key=_grades))
-    yield Change(
+        yield RuleChange(
+            "order",
+            "with the best document first among equal scores",
+            run=partial(_tied_by, key=lambda *given: -_grades(*given)),
+        )
+        yield RuleChange("order", "with the worst document first among equal scores", run=partial(_tied_by, key=_grades))
+    yield RuleChange(
         "order",
         "with the lowest score first",
         run=lambda run, _: _tied_by(replace(run, scores=-run.scores), _, lambda run, _: run.docs),
     )
-    yield Change("unjudged", "with unjudged documents left out of the lists", run=_condensed)
+    yield RuleChange("unjudged", "with unjudged documents left out of the lists", run=_condensed)
 
 
 def _within(run: Run) -> NDArray[np.bool_]:
@@ -266,18 +270,18 @@ def _with_self_matches(run: Run) -> Run | None:
     )
 
 
-def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[Change]:
+def _of_queries(run: Run, qrels: Qrels, measure: str, topics: int) -> Iterator[RuleChange]:
     """Yield other sets of queries over which the mean is taken."""
     level = getattr(parse_measure(measure), "rel", None) or 1
     if not _answered(run, qrels).all():
-        yield Change("queries", "over the queries only that the run answers", queries=_answered)
+        yield RuleChange("queries", "over the queries only that the run answers", queries=_answered)
     for grade in sorted({1, level}):
         if not (relevant := _with_relevant(qrels, grade)).all():
             what = "a relevant document" if grade == 1 else f"a document of grade {grade:g}"
-            yield Change("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)
+            yield RuleChange("queries", f"over the queries only that have {what}", queries=lambda *_, mask=relevant: mask)
     if topics > len(qrels.query_ids):
         more = topics - len(qrels.query_ids)
-        yield Change("queries", f"over all {topics} queries, {more} of them without judgements", others=more)
+        yield RuleChange("queries", f"over all {topics} queries, {more} of them without judgements", others=more)
 
 
 def _answered(run: Run, qrels: Qrels) -> Queries:

@@ -9,16 +9,16 @@ import msgspec
 
 from lexbench.analysis.compare.comparison import compare
 from lexbench.analysis.compare.tables import Difference
-from lexbench.answer import Answer
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import CannotStart, LexbenchError, UnknownName
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_of
 from lexbench.runner.systems import named_systems
 from lexbench.storage.environment import cores, facts
 from lexbench.storage.store import Store
-from lexbench.table import Table, interval_cell, number
 from lexbench.timing.encoding_speed import OTHERS, OWN, Choice, choices, speeds, with_settings
 from lexbench.timing.protocol import sample as spaced
 
@@ -146,7 +146,7 @@ def _table(found: EncoderSpeed) -> Table:
             cells += [f"{speed.memory / 1e6:,.0f}", *([f"{speed.gpu_memory / 1e6:,.0f}"] if gpus else []), f"{hours:,.1f}"]
             cells += [] if found.price is None else [f"{hours * found.price:,.2f}"]
         if speed and test:
-            cells += [f"{test.difference:+.4f}", interval_cell(test.interval), number(test.p)]
+            cells += [f"{test.difference:+.4f}", interval_cell(test.interval), p_text(test.p)]
         rows.append(tuple(cells))
     columns = ["docs/s", "query\nms", "first\nanswer", "memory\nMB", *(["GPU\nMB"] if gpus else [])]
     columns.append(f"hours for\n{found.documents:,}")
@@ -169,6 +169,6 @@ def _advice(found: EncoderSpeed) -> str:
     rate, best = max(timed, key=lambda row: row[0])
     own = best.runtime == OWN
     test = found.differences.get(str(best.settings.get("dtype"))) if own else None
-    costs = f", {_MEASURE} {number(test.difference, '+.4f')} (p {number(test.p)})" if test else ""
+    costs = f", {_MEASURE} {number(test.difference, '+.4f')} (p {p_text(test.p)})" if test else ""
     by = "" if own else f" by {best.runtime}"
     return f"fastest: {best.expression}{by}, {rate / timed[0][0]:.2f} times the first row{costs}"

@@ -5,31 +5,31 @@ frequency, counted as often as the query has the term, times the term frequency 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.answer import Answer
 from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.searches import Scorer, Search
 from lexbench.artifacts.vectors import CorpusVectors
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import DIGITS, Table
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName, shortened
 from lexbench.plugins import Searcher, has
-from lexbench.progress import Progress
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import Data, data_of
 from lexbench.runner.systems import System, named_systems, system
 from lexbench.storage.store import Store
-from lexbench.table import DIGITS, Table
 from lexbench.trec.ids import encode, lookup
 from lexbench.types import Kind, Query
 
@@ -67,8 +67,7 @@ class ExplainedDocument(NamedTuple):
         return sum(term.contribution for term in self.terms)
 
 
-@dataclass(frozen=True, repr=False)
-class Explanation(Answer):
+class Explanation(Answer, msgspec.Struct, frozen=True):
     """The terms of a query in a system, and how much they add to the scores of documents."""
 
     system: str

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from lexbench.analysis.stored_results import named_runs
-from lexbench.answer import Answer
 from lexbench.contracts import Contract, find_contract
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, heading, number
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import parse as parse_measure
@@ -23,10 +24,9 @@ from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.notation import parse
 from lexbench.results import Result, by_dataset, measures_of
-from lexbench.runner.judging import STAMP, Judging
+from lexbench.runner.judging import STAMP, JudgingRecord
 from lexbench.runner.scoring import judgements, unstated_thresholds
 from lexbench.storage.store import Store
-from lexbench.table import Table, heading, number
 from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -165,14 +165,26 @@ class PoolTest(Answer, msgspec.Struct, frozen=True, kw_only=True):
 class Judgements(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """What a language model has judged, and its agreement with people."""
 
-    judging: Judging
+    judging: JudgingRecord
     path: str  # of the qrels file
 
     def tables(self) -> list[Table]:
-        """Return one row for the judge."""
-        return [judge_table(self.judging, Path(self.path))]
+        """Return one row: what the judge has judged, and how its judgements agree with the official ones."""
+        made, path, one = self.judging, Path(self.path), self.judging.agreement
+        judged = sum(made.grades.values())
+        header = ("judge", *(f"grade\n{grade}" for grade in made.grades))
+        header += ("no\ngrade", "relevant\nby both", "by the\njudge", "officially", "by\nneither", "kappa")
+        counts = (*made.grades.values(), made.unreadable, one.both, one.judge, one.official, one.neither)
+        notes = [
+            "documents that both have judged: relevant by both, only by the judge, only officially, by neither; kappa: Cohen's",
+            f"{path} has {judged:,} judgements by a model, not official ones; {path.name}{STAMP} describes it",
+        ]
+        if made.unreadable:
+            notes.append(f"{made.unreadable:,} answers had no grade of the scale; these documents are not judged")
+        cells = (made.stamp, *map(str, counts), number(one.kappa, ".2f"))
+        return [Table(f"{made.dataset}: judged by a model, {made.date}", header, (cells,), tuple(notes))]
 
-    def document(self) -> Judging:
+    def document(self) -> JudgingRecord:
         """Return the facts of the stamp file."""
         return self.judging
 
@@ -292,19 +304,3 @@ def pool_table(rows: Sequence[LeftOut], dataset: str, measure: str, depth: int) 
             f"falls by up to {ranks} rank{'s' * (ranks != 1)}"
         )
     return Table(f"{dataset}: one contributor left out at a time", header, tuple(cells), tuple(notes))
-
-
-def judge_table(made: Judging, path: Path) -> Table:
-    """Return one row for a language model's judgements, written to *path*: grades, and agreement with the official ones."""
-    one = made.agreement
-    header = ("judge", *(f"grade\n{grade}" for grade in made.grades))
-    header += ("no\ngrade", "relevant\nby both", "by the\njudge", "officially", "by\nneither", "kappa")
-    counts = (*made.grades.values(), made.unreadable, one.both, one.judge, one.official, one.neither)
-    notes = [
-        "documents that both have judged: relevant by both, only by the judge, only officially, by neither; kappa: Cohen's",
-        f"{path} has {sum(made.grades.values()):,} judgements by a model, not official ones; {path.name}{STAMP} describes it",
-    ]
-    if made.unreadable:
-        notes.append(f"{made.unreadable:,} answers had no grade of the scale; these documents are not judged")
-    cells = (made.stamp, *map(str, counts), number(one.kappa, ".2f"))
-    return Table(f"{made.dataset}: judged by a model, {made.date}", header, (cells,), tuple(notes))

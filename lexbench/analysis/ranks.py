@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from lexbench.analysis.compare.comparison import measure_of
 from lexbench.analysis.significance import randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, number
 from lexbench.errors import CannotStart
 from lexbench.results import Results
-from lexbench.table import Table, number
 
 _FEWEST = 2  # systems to rank
 _LEGEND = "rank: what paired randomisation tests at .05 leave possible, corrected by Holm over all pairs"
@@ -76,13 +76,13 @@ def ranks(
 
     def has_all(system: str) -> bool:
         row = results.row(system)
-        return all(name in row and of in row[name].per_query for name, of in zip(datasets, measures, strict=True))
+        return all(name in row and own in row[name].per_query for name, own in zip(datasets, measures, strict=True))
 
     whole = [system for system in results.systems if system not in aside and has_all(system)]
     if len(whole) < _FEWEST:
         raise CannotStart(f"{len(whole)} of {len(results.systems)} systems have {' and '.join(datasets)}; a ranking takes two")
     ranked = results.select(systems=whole, datasets=datasets)
-    values = [ranked.values(name, of) for name, of in zip(datasets, measures, strict=True)]
+    values = [ranked.values(name, own) for name, own in zip(datasets, measures, strict=True)]
     means = np.average([one.mean(axis=1) for one in values], axis=0, weights=weights)
     order = np.argsort(-means, kind="stable")
     tested = randomisation.ranking(randomisation.stratified(values, weights))

@@ -125,11 +125,22 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
         digests=first.digests,
         exposure=joint_exposure(known) if len(known) == len(results) else None,
         bound=any(result.bound for result in results),
-        notes=list(dict.fromkeys(Note(note.kind, f"{result.system}: {note}") for result in results for note in result.notes)),
+        notes=_notes(results),
         recipe=_common(first.recipe, [result.recipe for result in results[1:]]),
         measured=Measurement(machine=first.measured.machine, versions=first.measured.versions),
         seeds=Seeds(systems={result.system: result.expression for result in results}, means=means),
     )
+
+
+def _notes(results: Sequence[Result]) -> list[Note]:
+    """Return the notes of all *results*, each once, with the systems that have it unless all of them do."""
+    having: dict[Note, list[str]] = {}
+    for result in results:
+        for note in dict.fromkeys(result.notes):
+            having.setdefault(note, []).append(result.system)
+    return [
+        note if len(names) == len(results) else Note(note.kind, f"{', '.join(names)}: {note}") for note, names in having.items()
+    ]
 
 
 def _fieldwise_means(kind: type[T], measures: Sequence[str], by_seed: Sequence[Mapping[str, T]]) -> dict[str, T]:

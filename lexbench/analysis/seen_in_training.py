@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench.answer import Answer
 from lexbench.contracts import all_contracts
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.records import read_records, title_text
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import MissingData
 from lexbench.results import EXPOSURES, Exposure, Result, by_dataset
 from lexbench.runner.exposure import exposures_of
-from lexbench.table import Table
 
 _LEGEND = (
     "queries: share eight of ten words with a query of the texts; documents: at least half of their phrases of eight words are "

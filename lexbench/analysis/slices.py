@@ -13,9 +13,9 @@ import numpy as np
 
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.display.table import Table, heading, interval_cell, number
 from lexbench.errors import InvalidFile
 from lexbench.results import Result, Results
-from lexbench.table import Table, heading, interval_cell, number
 from lexbench.trec.columns import read_columns
 from lexbench.trec.ids import text_of
 

@@ -15,7 +15,7 @@ from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import folder_of
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName, with_meaning
 from lexbench.notation import split_name
-from lexbench.results import Entry, Result, Results, Session, with_measures
+from lexbench.results import Entry, Result, Results, ResultSession, with_measures
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.plan import kind_of
 from lexbench.runner.scored import completed
@@ -72,7 +72,7 @@ def stored_results(store: Store) -> Results:
         place = entry.result.system, scored
         known = runs.get(place)
         runs[place] = known._replace(result=with_measures(known.result, entry.result)) if known else entry
-    return Results(runs.values(), session=Session(store))
+    return Results(runs.values(), session=ResultSession(store))
 
 
 def results_at(store: Store, folder: Path | None) -> Results:
@@ -83,14 +83,14 @@ def results_at(store: Store, folder: Path | None) -> Results:
     """
     if folder:
         by_name = {(one.result.dataset, one.result.system): one for one in read_folder(folder).entries}
-        return Results(by_name.values(), session=Session(store))
+        return Results(by_name.values(), session=ResultSession(store))
     kept: list[Entry] = []
     for entry in stored_results(store).entries:
         if fault := next(violations(entry.result), None):
             store.warn(f"left out: {refusal(entry.result, fault)}")
         else:
             kept.append(entry)
-    return Results(kept, session=Session(store))
+    return Results(kept, session=ResultSession(store))
 
 
 def results_of_suite(name: str, store: Store, folder: Path | None = None) -> Results:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from lexbench.artifacts.describe import describe
 from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, write_corpus
 from lexbench.datasets.dataset import Dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import InvalidFile
-from lexbench.progress import Progress
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.code import code_facts
 from lexbench.storage.drafting import Draft

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 from lexbench import compiling
 from lexbench.artifacts.describe import is_lasting
 from lexbench.artifacts.removal import close
+from lexbench.display.progress import Progress
 from lexbench.errors import LexbenchError
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
-from lexbench.progress import Progress
 from lexbench.storage.artifact_folder import KeyFacts, digest
 from lexbench.storage.code import recoded, without_code
 from lexbench.storage.drafting import Draft

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from lexbench import compiling
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.describe import describe, short_name
+from lexbench.artifacts.dtype_trial import faster_dtypes
 from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress, Share
 from lexbench.encodings.shards import SHARD, Encodings, missing
 from lexbench.errors import LexbenchError
 from lexbench.executors import suited
 from lexbench.plugins import Encoder, Executor
-from lexbench.progress import Progress
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts, Stored
@@ -22,6 +25,8 @@ from lexbench.types import Kind
 
 # Bytes per document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
 _BYTES = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
+
+_BYTES_OF_TOKEN = 4  # of text, about
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class CorpusVectors(Node[Encodings]):
         corpus: StoredCorpus = parts["corpus"]
         shards = missing(len(corpus), draft.folder)
         draft.watch.resumed = sum(map(len, shards)) < len(corpus)
+        if draft.executor is None and (line := faster_dtypes(self.encoder, corpus, shards)):
+            draft.progress.note(f"{self.what}: {line}")
         with draft.watch.time("encode"):
             self.encode(corpus, shards, draft.folder, draft.executor, draft.progress)
 
@@ -75,13 +82,26 @@ class CorpusVectors(Node[Encodings]):
         before = describe(self.encoder, index=True)
         if line := self.encoder.slow_note():
             progress.note(f"{self.what}: {line}")
-        progress.start(self.what, "encode", sum(map(len, shards)), "documents")
+        share = _share(corpus, shards, self.encoder.document_length)
+        progress.start(self.what, "encode", sum(map(len, shards)), "documents", share)
         if shards:
             with compiling.announced(progress.note):
                 (executor or suited(self.encoder)).encode(self.encoder, corpus, path, shards, progress)
         if describe(self.encoder, index=True) != before:
             raise LexbenchError(f"{type(self.encoder).__name__} has changed while it encoded: give the same command again")
         progress.end()
+
+
+def _share(corpus: StoredCorpus, shards: Sequence[range], length: int | None) -> Share:
+    """Return which share of the work the first documents of *shards* are.
+
+    Texts differ in length, so work is counted in bytes: those of a text cut to *length* tokens count. Encoders report the
+    documents within a shard by their tokens, because they begin with the longest.
+    """
+    most = (length or 0) * _BYTES_OF_TOKEN or None
+    work = [float(np.clip(corpus.sizes(shard.start, shard.stop), 1, most).sum()) for shard in shards]
+    ends, done = np.cumsum([0, *map(len, shards)]), np.cumsum([0.0, *work])
+    return lambda documents: float(np.interp(documents, ends, done) / (done[-1] or 1.0))
 
 
 def encode_part(graph: Graph, node: CorpusVectors, part: int, parts: int) -> int:

@@ -1,9 +1,9 @@
 """Known models by name, e.g. `splade_v3`: the plug-in that runs one, its settings, and its published figures.
 
-A model is one TOML file in the form of `Model`, with the model's name. It can be typed wherever an encoder can, or a reranker
-if it is one. Systems that are neither, e.g. BM25 over expanded documents, also have a file, which says what to type for them;
-models that cannot be run have a file with the reason. Ours are in `lexbench/catalog/`. A user's are in the folders of the
-variable LEXBENCH_MODELS (separated as in PATH), another package's beside the module of its entry point in the group
+A model is one TOML file in the form of `CatalogModel`, with the model's name. It can be typed wherever an encoder can, or a
+reranker if it is one. Systems that are neither, e.g. BM25 over expanded documents, also have a file, which says what to type
+for them; models that cannot be run have a file with the reason. Ours are in `lexbench/catalog/`. A user's are in the folders of
+the variable LEXBENCH_MODELS (separated as in PATH), another package's beside the module of its entry point in the group
 `lexbench.models`. A file is read only when its model is used, so a broken file affects no other model.
 
 Other packages look models up (`names`, `model`, `listing`), and replace a model's name by a call of its plug-in (`expand`).
@@ -56,7 +56,7 @@ class Published(Strict, frozen=True):
     where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
 
 
-class Training(Strict, frozen=True, kw_only=True):
+class KnownTraining(Strict, frozen=True, kw_only=True):
     """The training data of a model, by the names of collections in contracts (their corpora, and `related`)."""
 
     queries: tuple[str, ...] = ()  # with judgements, or as pairs
@@ -64,7 +64,7 @@ class Training(Strict, frozen=True, kw_only=True):
     where: Annotated[str, Meta(min_length=1)]  # who states it
 
 
-class Model(Strict, frozen=True, kw_only=True):
+class CatalogModel(Strict, frozen=True, kw_only=True):
     """A preset, a known checkpoint or a published system. Without *encoder* and *system* it cannot be run."""
 
     schema: Literal[1]  # version of the format
@@ -84,7 +84,7 @@ class Model(Strict, frozen=True, kw_only=True):
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
     data: str = ""  # the training data in words
-    training: Training | None = None  # the same by names; None if unknown, or if a user's own folder states it
+    training: KnownTraining | None = None  # the same by names; None if unknown, or if a user's own folder states it
     source: Annotated[str, Meta(min_length=1)]  # of the weights, or else of the code
     paper: Annotated[str, Meta(min_length=1)]
     note: str = ""
@@ -143,12 +143,12 @@ def names() -> list[str]:
     return sorted(_paths())
 
 
-def model(name: str) -> Model:
+def model(name: str) -> CatalogModel:
     """Return a model. Raises UnknownName, or InvalidFile if its file cannot be read or its name is taken."""
     return _read(name, _paths())
 
 
-def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
+def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> CatalogModel:
     if name not in paths:
         raise UnknownName("model", name, paths, see="lexbench list models")
     path, *others = paths[name]
@@ -158,7 +158,7 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
         raise InvalidFile(f"{path}: {name!r} is the name of a plug-in; give the file another")
     if not name.isidentifier():
         raise InvalidFile(f"{path}: {name!r} cannot be typed as a name; use letters, digits and _ in the file's name")
-    entry = read_toml(path, Model)
+    entry = read_toml(path, CatalogModel)
     if entry.name != name:
         raise InvalidFile(f"{path}: the name is {entry.name!r}, and the file's is {name!r} - at `$.name`")
     if entry.weights == "included":  # beside the file, wherever that is installed
@@ -166,9 +166,9 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
     return entry
 
 
-def listing() -> dict[str, Model | LexbenchError]:
+def listing() -> dict[str, CatalogModel | LexbenchError]:
     """Return every model by name, sorted; the error instead of a model whose file cannot be read."""
-    paths, found = _paths(), dict[str, Model | LexbenchError]()
+    paths, found = _paths(), dict[str, CatalogModel | LexbenchError]()
     for name in sorted(paths):
         try:
             found[name] = _read(name, paths)
@@ -177,13 +177,13 @@ def listing() -> dict[str, Model | LexbenchError]:
     return found
 
 
-def command(entry: Model) -> str:
+def command(entry: CatalogModel) -> str:
     """Return the shell command that runs a model on BEIR, or on MS MARCO documents if its figures are; "" if there is none."""
     for_documents = entry.published and all(value.dataset.startswith("msmarco-document/") for value in entry.published)
     return f"lexbench run suite {'msmarco_doc' if for_documents else 'beir'} -r {shlex.quote(entry.run)}" if entry.run else ""
 
 
-def included(entry: Model) -> dict[str, Any]:
+def included(entry: CatalogModel) -> dict[str, Any]:
     """Return whether included weights are there, their size and model card; {} for other models."""
     if entry.weights != "included":
         return {}
@@ -228,7 +228,7 @@ def expand(call: Call) -> Call:
     return Call(entry.encoder, kwargs=tuple(sorted(settings.items())))
 
 
-def _defaults(entry: Model, typed: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(entry: CatalogModel, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of *entry* that hold beside those that were *typed*, with its prompts by dataset as a file."""
     left_out = _stated(entry, typed)
     if "query_prompt" in typed:  # another prompt need not have a place for the instruction
@@ -239,7 +239,7 @@ def _defaults(entry: Model, typed: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _prompts_file(entry: Model, path: Path) -> Path:
+def _prompts_file(entry: CatalogModel, path: Path) -> Path:
     """Return the file with the prompts of *entry*, whose own file is *path*. Raises InvalidFile if there is none."""
     if not isinstance(entry.prompts, str):
         return path
@@ -249,14 +249,14 @@ def _prompts_file(entry: Model, path: Path) -> Path:
     return named
 
 
-def prompts_of(entry: Model) -> dict[str, str]:
+def prompts_of(entry: CatalogModel) -> dict[str, str]:
     """Return the instructions or prompts of a model by the ids of datasets, or the beginnings of ids."""
     if not entry.prompts:
         return {}
     return dict(read_prompts(_prompts_file(entry, _paths()[entry.name][0])))
 
 
-def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
+def _stated(entry: CatalogModel, settings: Mapping[str, Any]) -> set[str]:
     """Return the names of numeric settings, e.g. lengths, that the folder of a user's own model states.
 
     Other settings, e.g. which positions are pooled, define what the name means: they stay, and a note points out the

@@ -18,8 +18,8 @@ import click
 from lexbench.errors import CONTROLS, LexbenchError, visible
 
 if TYPE_CHECKING:
-    from lexbench.answer import Answer
-    from lexbench.table import Table
+    from lexbench.display.answer import Answer
+    from lexbench.display.table import Table
 
 _WIDTH = 100  # columns of a table where the width of the terminal is unknown
 _NARROWEST = 40  # a narrower terminal wraps lines itself; tables would lose their columns
@@ -84,7 +84,7 @@ def print_tables(tables: "Iterable[Table]") -> None:
     """Print tables for people."""
     from rich.console import Console
 
-    from lexbench.answer import render
+    from lexbench.display.answer import render
 
     console = Console(width=_columns() or _WIDTH, highlight=False)
     with answering():

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lexbench.display.progress import Plain, Share
 from lexbench.errors import visible
-from lexbench.progress import Plain
 
 _REDRAWN = 0.1  # seconds between two drawings by rich
 _ROOM = 80  # narrower terminals get no bars: names and figures need the room
@@ -37,14 +37,14 @@ class Live(Plain):
         """Show the bar of all jobs."""
         self.bar.reset(self._whole, total=count, description=visible(whole), visible=count > 0, rate="", left="")
 
-    def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
+    def start(self, what: str, stage: str, total: int | None, unit: str, share: Share | None = None) -> None:
         """Show a new bar."""
-        super().start(what, stage, total, unit)
+        super().start(what, stage, total, unit, share)
         self._last = 0.0  # show the first item at once
         self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="", left="")
 
     def _show(self, rate: float) -> None:
-        done, description, left = self._done, self._what + self._workers, self._left(rate)
+        done, description, left = self._done, self._what + self._workers, self._left()
         self.bar.update(self._task, completed=done, description=description, rate=f"{rate:,.0f} {self._unit}/s", left=left)
 
     def end(self) -> None:

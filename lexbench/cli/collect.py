@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import lexbench
-from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FOLDER, described, json_option, system_option
+from lexbench.cli._options import COUNT, EXISTING, EXISTING_FILE, FOLDER, columns_option, described, json_option, system_option
 from lexbench.cli._output import print_answer
 from lexbench.cli._progress import shown
 
@@ -13,6 +13,7 @@ from lexbench.cli._progress import shown
 @click.command(help=described(lexbench.collect))
 @click.argument("documents", type=EXISTING)
 @click.option("--output", type=FOLDER, metavar="FOLDER", help="The collection; default: DOCUMENTS-collection, here.")
+@columns_option
 @click.option("--queries", type=EXISTING_FILE, help="Queries, one per line, or a log with counts: query<TAB>count.")
 @click.option("--count", type=COUNT, help="Queries to make (default: 50), or to draw from FILE (default: all).")
 @click.option("--writer", metavar="URL", help="Let the chat model of this server write the queries.")

@@ -54,13 +54,13 @@ def suite(**options: Any) -> None:
 
 def _carry_out(*, part: str | None, as_json: bool, **options: Any) -> None:
     """Encode, and print per corpus and encoder what is done and what other parts still have to do."""
-    number, _, of = (part or "0/1").partition("/")
+    number, _, parts = (part or "0/1").partition("/")
     rows = []
     with shown() as progress:
         for encoded in lexbench.encode(part=part, progress=progress, **options):
-            rows.append({**encoded._asdict(), "folder": str(encoded.folder), "part": int(number), "of": int(of)})
+            rows.append({**encoded._asdict(), "folder": str(encoded.folder), "part": int(number), "of": int(parts)})
             if not as_json:
                 left = f"other parts have {encoded.left:,} shards left" if encoded.left else f"complete, in {encoded.folder}"
-                say(f"{encoded.corpus}, {encoded.encoder}: part {number} of {of} is done; {left}")
+                say(f"{encoded.corpus}, {encoded.encoder}: part {number} of {parts} is done; {left}")
     if as_json:
         print_json(rows)

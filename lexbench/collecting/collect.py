@@ -1,22 +1,22 @@
 """Make a test collection step by step: `lexbench collect` and the function `lexbench.collect`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
 import msgspec
 
 from lexbench.analysis.judgements import LeftOut, pool_table
-from lexbench.answer import Answer
 from lexbench.artifacts.graph import Graph
-from lexbench.collecting.collection import MEASURE, Collection, Facts, Judged, leak_line
+from lexbench.collecting.collection import MEASURE, Collection, CollectionFacts, CollectionJudgements, leak_line
 from lexbench.collecting.made_queries import Writer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, MissingExtra
 from lexbench.plugins import Judge
-from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 SYSTEMS = ("bm25", "lexmae_nano", "ensemble(bm25, lexmae_nano)")
 
@@ -25,9 +25,9 @@ class Collected(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """A collection so far: its pool, its judgements, and what to do next."""
 
     folder: str
-    facts: Facts
+    facts: CollectionFacts
     pool: int  # documents
-    judged: Judged | None
+    judged: CollectionJudgements | None
     losses: list[LeftOut] = []  # of each system without its own judgements
 
     def head(self) -> list[str]:
@@ -70,6 +70,7 @@ def collect(  # noqa: PLR0913 - what decides a collection
     documents: Path,
     folder: Path,
     *,
+    columns: Mapping[str, str],
     queries: Path | None,
     count: int | None,
     writer: Writer | None,
@@ -83,7 +84,7 @@ def collect(  # noqa: PLR0913 - what decides a collection
     """Make or continue the collection in *folder*. Raises CommandError for queries from a file and from a model at once."""
     if queries and writer:
         raise CommandError("give --queries FILE or --writer URL, not both")
-    made = Collection.begin(folder, documents)
+    made = Collection.begin(folder, documents, columns)
     progress.note(f"{made.known.documents:,} documents of {made.known.source}")
     made.add_queries(queries, count, writer)
     left_out = f"; {made.known.left_out} left out, because they copy their documents" if made.known.left_out else ""

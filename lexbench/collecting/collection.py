@@ -11,13 +11,15 @@ Each step that is finished is not repeated, so the same command continues where 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import msgspec
 import numpy as np
+from filelock import FileLock, Timeout
 
 from lexbench.analysis.judgements import LeftOut, leave_one_out
 from lexbench.artifacts.describe import describe
@@ -30,6 +32,7 @@ from lexbench.datasets.digests import drawn_number, queries_sha256
 from lexbench.datasets.location import CONTRACT
 from lexbench.datasets.records import read_queries
 from lexbench.datasets.sources.files import Files
+from lexbench.datasets.stated_columns import NONE, Columns, stated_columns
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.notation import parse
 from lexbench.plugins import Judge
@@ -39,7 +42,7 @@ from lexbench.runner.search import Data, SystemRun, data_of
 from lexbench.runner.systems import resolve
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
-from lexbench.storage.reading import lines, read_toml
+from lexbench.storage.reading import decode_json, lines, read_toml
 from lexbench.storage.toml import toml
 from lexbench.trec.qrels import JUDGE, Qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, write_run
@@ -62,10 +65,11 @@ _MADE = 50  # queries
 Pair = tuple[str, str]  # ids of a query and a document
 
 
-class Facts(msgspec.Struct, kw_only=True):
+class CollectionFacts(msgspec.Struct, kw_only=True):
     """The facts of a collection."""
 
     source: str  # the name of the folder or file of the documents
+    columns: dict[str, str] = {}  # stated for its tables
     documents: int
     queries_from: str = ""
     queries: int = 0
@@ -78,7 +82,7 @@ class Facts(msgspec.Struct, kw_only=True):
     corpus_sha256: str = ""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class CollectionJudgements(msgspec.Struct, frozen=True, kw_only=True):
     """The judgements of a collection so far."""
 
     by: str  # whose judgements the qrels are
@@ -94,11 +98,15 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         facts = path / _FACTS
-        self.facts = msgspec.json.decode(facts.read_bytes(), type=Facts) if facts.exists() else None
+        self.facts: CollectionFacts | None = decode_json(facts, CollectionFacts) if facts.exists() else None
 
     @classmethod
-    def begin(cls, path: Path, source: Path) -> Self:
-        """Return the collection in the folder *path*, with the documents of *source*. Raises CommandError if it has others."""
+    def begin(cls, path: Path, source: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Return the collection in the folder *path*, with the documents of *source*, whose tables have these *columns*.
+
+        Raises CommandError if the folder has documents of another source or by other columns.
+        """
+        stated = stated_columns(columns)
         found = cls(path)
         if found.facts is None:
             path.mkdir(parents=True, exist_ok=True)
@@ -106,20 +114,22 @@ class Collection:
                 raise CommandError(f"{path} has other files in it, e.g. {others[0]}; name a new folder with --output")
             count = 0
             with atomic.writer(path / _CORPUS) as file:
-                for text in read_documents(source):
+                for text in read_documents(source, stated["documents"]):
                     file.write(json.dumps({"_id": text.text_id, "title": text.title, "text": text.text}).encode() + b"\n")
                     count += 1
-            found._save(Facts(source=source.resolve().name, documents=count))
+            found._save(CollectionFacts(source=source.resolve().name, columns=dict(columns), documents=count))
         elif found.facts.source != source.resolve().name:
             raise CommandError(f"{path} has the documents of {found.facts.source}; name another folder with --output")
+        elif columns and found.facts.columns != columns:
+            raise CommandError(f"{path} was made with other columns; leave out --columns, or name another folder with --output")
         return found
 
-    def _save(self, facts: Facts) -> None:
+    def _save(self, facts: CollectionFacts) -> None:
         self.facts = facts
         atomic.write_json(self.path / _FACTS, facts)
 
     @property
-    def known(self) -> Facts:
+    def known(self) -> CollectionFacts:
         """The facts. Raises CannotStart if there are none."""
         if self.facts is None:
             raise CannotStart(f"{self.path} is no collection; to make one, type: lexbench collect DOCUMENTS")
@@ -135,7 +145,10 @@ class Collection:
         rows: list[dict[str, Any]] = []
         if given:
             facts.queries_from = given.name
-            rows = [{"_id": f"q{number}", "text": text} for number, text in _read_queries(given, count)]
+            rows = [
+                {"_id": f"q{number}", "text": text}
+                for number, text in _read_queries(given, count, stated_columns(facts.columns)["queries"])
+            ]
         else:
             facts.queries_from = f"written by {writer.model or writer.url}" if writer else "made from the documents"
             texts = sampled_documents(read_documents(self.path / _CORPUS))
@@ -202,8 +215,18 @@ class Collection:
 
     # ---- judgements
 
+    def lock(self, name: str) -> FileLock:
+        """Lock the judgements of a person. Raises CannotStart if another process adds to them."""
+        lock = FileLock(self.answers(name).path.with_suffix(".lock"), thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            what = f"{name} judges {self.path} in another process; end that one"
+            raise CannotStart(f"{what}, or give another person's name: --name NAME") from None
+        return lock
+
     def answers(self, name: str, stamp: str = "") -> Answers:
-        """Return the judgements of the judge *name*, and their file."""
+        """Return the judgements of the judge *name*, and their file. Raises CommandError if no person can have that name."""
         if not re.fullmatch(r"\w[\w.@-]{0,60}", name) or (name.startswith(_MODEL) and not stamp):
             raise CommandError(f"{name!r} cannot be a person's name here: write letters, digits and '-', not {_MODEL!r} first")
         (self.path / "judgements").mkdir(exist_ok=True)
@@ -229,7 +252,7 @@ class Collection:
                 found[stamp] = grades
         return dict(sorted(found.items(), key=lambda item: (item[0].startswith(JUDGE), -len(item[1]), item[0])))
 
-    def publish(self, by: str = "") -> Judged | None:
+    def publish(self, by: str = "") -> CollectionJudgements | None:
         """Write qrels and contract with the judgements *by* one judge (default: the first of `judges`); None without any."""
         judges = self.judges()
         if not judges:
@@ -244,7 +267,7 @@ class Collection:
             write_qrels(Qrels.from_judgements(judgements), self.path / _QRELS, by)
         else:
             write_beir_qrels(Qrels.from_judgements(judgements), self.path / _QRELS)
-        judged = Judged(
+        judged = CollectionJudgements(
             by=by,
             judged=len(grades),
             pool=sum(map(len, self.pool.values())),
@@ -274,7 +297,7 @@ class Collection:
 
     # ---- the contract
 
-    def _contract(self, judgements: Sequence[Judgement] = (), judged: Judged | None = None) -> Contract:
+    def _contract(self, judgements: Sequence[Judgement] = (), judged: CollectionJudgements | None = None) -> Contract:
         """Return the contract of the collection; before anybody judged, one that expects nothing."""
         facts, expected = self.known, Expected()
         name, pool = "-".join(self.path.resolve().name.split()), tuple(facts.systems)
@@ -297,7 +320,7 @@ class Collection:
             defects=tuple(Defect(what, _FACTS) for what in self.limits(judged)) if judged else (),
         )
 
-    def limits(self, judged: Judged) -> list[str]:
+    def limits(self, judged: CollectionJudgements) -> list[str]:
         """Return the known limits of the collection, one line each."""
         facts, found = self.known, []
         if judged.judged < judged.pool:
@@ -316,7 +339,7 @@ class Collection:
         return found
 
 
-def leak_line(facts: Facts) -> str:
+def leak_line(facts: CollectionFacts) -> str:
     """Return how much made queries give away, compared with real queries, as a sentence without its full stop."""
     name, shared, run = REAL
     return (
@@ -325,7 +348,7 @@ def leak_line(facts: Facts) -> str:
     )
 
 
-def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
+def _read_queries(path: Path, count: int | None, columns: Columns = NONE) -> list[tuple[int, str]]:
     """Return the line number and text of *count* queries of a file (default: all), one per line, each once.
 
     In a log, `query<TAB>count`, a query is drawn with a probability that grows with its count. Raises InvalidFile for a file
@@ -333,7 +356,7 @@ def _read_queries(path: Path, count: int | None) -> list[tuple[int, str]]:
     """
     found: dict[str, tuple[int, int]] = {}
     table = {".jsonl", ".csv", ".parquet", ".xml"} & set(path.suffixes)
-    every = enumerate((query.text.encode() for query in read_queries(path)), 1) if table else lines(path)
+    every = enumerate((query.text.encode() for query in read_queries(path, stated=columns)), 1) if table else lines(path)
     for number, line in every:
         text, _, times = line.decode(errors="replace").strip().rpartition("\t")
         if not (text and times.isdigit()):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from lexbench.datasets.records import read_records
 from lexbench.datasets.sources.files import find_tables
-from lexbench.errors import MissingData, one_line
+from lexbench.datasets.stated_columns import NONE, Columns
+from lexbench.errors import CommandError, MissingData, one_line
 from lexbench.storage.reading import COMPRESSED, open_file
 
 _HTML = (".html", ".htm")
@@ -31,16 +32,18 @@ class Text(NamedTuple):
         return f"{self.title} {self.text}".strip()
 
 
-def read_documents(path: Path) -> Iterator[Text]:
+def read_documents(path: Path, columns: Columns = NONE) -> Iterator[Text]:
     """Yield the documents of a corpus file, of a folder with one, or of a folder of text files.
 
-    Raises MissingData if there are none.
+    *columns* are stated for the tables. Raises MissingData if there are none, and CommandError if there is no table for them.
     """
     tables = [path] if path.is_file() else [file for found in find_tables(path, "documents").values() for file in found]
     if tables and (path.is_file() or not any(map(_format, tables))):  # a folder "docs" may be one of text files
-        for text_id, fields in (record for file in tables for record in read_records(file)):
+        for text_id, fields in (record for file in tables for record in read_records(file, stated=columns)):
             yield Text(text_id, fields.get("title", ""), fields.get("text") or fields.get("body", ""))
         return
+    if columns.stated:
+        raise CommandError(f"columns are those of a table, and {path} has none; leave them out, or give the file of the table")
     every = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file()]
     files = [file for file in every if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:

@@ -5,7 +5,9 @@ page may load nothing but itself.
 """
 
 import json
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +21,7 @@ from lexbench.collecting.collection import GRADES, Collection
 from lexbench.collecting.documents import read_documents
 from lexbench.errors import CannotStart
 from lexbench.runner.judging import grade_agreement
+from lexbench.storage.store import keep_traceback
 from lexbench.types import Verdict
 
 _LONGEST = 1 << 16  # bytes of a request
@@ -30,7 +33,7 @@ _HEADERS = {
 }
 
 
-class Session:
+class JudgingSession:
     """One person's judging of a collection."""
 
     def __init__(self, collection: Collection, name: str) -> None:
@@ -40,11 +43,15 @@ class Session:
         wanted = {doc for _, doc in self._pairs}
         corpus = read_documents(collection.path / "corpus.jsonl")
         self._texts = {text.text_id: text._asdict() for text in corpus if text.text_id in wanted}
+        if missing := wanted - self._texts.keys():
+            what = f"{len(missing):,} documents of the pool, e.g. {min(missing)!r}"
+            raise CannotStart(f"the documents of {collection.path} have changed: they lack {what}; collect again")
         self._lock = threading.Lock()
 
     def state(self) -> dict[str, Any]:
         """Return the progress and the next document without a grade; at the end the agreement with other judges."""
-        given = {pair: grade for pair, grade in self._answers.grades.items() if grade is not None}
+        with self._lock:
+            given = {pair: grade for pair, grade in self._answers.grades.items() if grade is not None}
         state: dict[str, Any] = {
             "done": sum(pair in given for pair in self._pairs),
             "total": len(self._pairs),
@@ -64,7 +71,7 @@ class Session:
 
     def grade(self, query: str, document: str, grade: int) -> None:
         """Store a grade. Raises ValueError for a document that is not in the pool, and for a grade that is not on the scale."""
-        if (query, document) not in self._pairs or grade not in GRADES or isinstance(grade, bool):
+        if (query, document) not in self._pairs or type(grade) is not int or grade not in GRADES:
             raise ValueError
         with self._lock:
             self._answers.add(query, [document], [Verdict(grade, "")])
@@ -81,9 +88,13 @@ class JudgingPage:
     """The page of one person's judging, which is served until Ctrl-C."""
 
     def __init__(self, folder: Path, name: str, port: int) -> None:
-        """Open the page of the collection in *folder*. Raises CannotStart if *port* is taken."""
+        """Open the page of the collection in *folder*.
+
+        Raises CannotStart if *port* is taken, or if a page of the same person is open.
+        """
         self._collection = Collection(folder)
-        session = Session(self._collection, name)
+        self._lock = self._collection.lock(name)
+        session = JudgingSession(self._collection, name)
         try:
             self._server = PageServer(session, port)
         except OSError as error:
@@ -96,7 +107,13 @@ class JudgingPage:
         """Serve the page until KeyboardInterrupt. Then write the judgements as qrels, and return the collection's state."""
         with self._server, suppress(KeyboardInterrupt):
             self._server.serve_forever()
+        self.close()
         return published(self._collection)
+
+    def close(self) -> None:
+        """Free the port, and let another page of the same person begin."""
+        self._server.server_close()
+        self._lock.release()
 
 
 class PageServer(ThreadingHTTPServer):
@@ -104,7 +121,7 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, session: Session, port: int = 0) -> None:
+    def __init__(self, session: JudgingSession, port: int = 0) -> None:
         """Listen on *port*, 0 for a free one. Raises OSError if it is taken."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, token_urlsafe(24)
@@ -115,9 +132,16 @@ class PageServer(ThreadingHTTPServer):
         """The address of the page."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep the traceback of an unexpected error in the store. A client that went away is none."""
+        del request, client_address
+        if not isinstance(sys.exception(), ConnectionError):
+            keep_traceback("judge page", traceback.format_exc())
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    timeout = 30  # seconds that a client may send nothing
 
     def do_GET(self) -> None:
         """Send the page, or the state as JSON."""
@@ -140,12 +164,25 @@ class _Handler(BaseHTTPRequestHandler):
             # Other pages cannot send JSON without asking first, and this server never allows it.
             is_json = self.headers.get_content_type() == "application/json"
             actions: dict[str, Callable[..., None]] = {f"/{token}/grade": session.grade, f"/{token}/undo": session.undo}
-            action = actions[self.path if is_json else ""]
-            action(**json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _LONGEST))))
-        except (ValueError, KeyError, TypeError):
+            action, said = actions[self.path if is_json else ""], json.loads(self._body())
+        except (ValueError, KeyError, RecursionError):
             self._send(400)
+            return
+        try:
+            action(**said)
+        except (ValueError, TypeError):
+            self._send(400)
+        except OSError as error:  # e.g. the disk is full
+            self._send(507, f"{error.strerror}; free some space, and grade this document again".encode(), "text/plain")
         else:
             self._send(200, json.dumps(session.state()).encode())
+
+    def _body(self) -> bytes:
+        """Return the body of a request. Raises ValueError if its length is not stated, or too large."""
+        stated = self.headers.get("Content-Length", "")
+        if not (stated.isascii() and stated.isdecimal() and int(stated) <= _LONGEST):
+            raise ValueError
+        return self.rfile.read(int(stated))
 
     def _is_ours(self) -> bool:
         """Return whether the request is for this host and comes from no other page."""

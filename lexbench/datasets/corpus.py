@@ -68,6 +68,10 @@ class StoredCorpus:
         """Return the number of documents."""
         return len(self.doc_ids)
 
+    def sizes(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the bytes of the texts at positions *start* up to *stop*."""
+        return np.diff(self._places[0][start : stop + 1])
+
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
         """Yield the documents at positions *start* up to *stop* (default: the end)."""
         stop = len(self) if stop is None else min(stop, len(self))

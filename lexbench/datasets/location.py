@@ -118,22 +118,22 @@ def _is_located(data: Any) -> TypeGuard[tuple[Contract, Source | None]]:
     return isinstance(data, tuple) and bool(data) and isinstance(data[0], Contract)
 
 
-class Place(NamedTuple):
+class TypedPath(NamedTuple):
     """A folder or file that a user typed, and the split behind it."""
 
     path: Path
     split: str | None
 
 
-def typed_place(name: str) -> Place | None:
+def typed_place(name: str) -> TypedPath | None:
     """Return the folder or file that *name* is, "FOLDER#dev", or "FOLDER/dev" as results have it; None for anything else."""
     with suppress(OSError, ValueError):  # no folder can have such a name
         if name and Path(name).exists():
-            return Place(Path(name), None)
+            return TypedPath(Path(name), None)
         for mark in "#/":
             folder, _, split = name.rpartition(mark)
             if folder and split and Path(folder).exists() and (mark == "#" or split in find_tables(Path(folder), "judgements")):
-                return Place(Path(folder), split)
+                return TypedPath(Path(folder), split)
     return None
 
 

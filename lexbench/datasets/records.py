@@ -27,7 +27,7 @@ from lexbench.datasets.stated_columns import IDS, NONE, TEXTS, Columns
 from lexbench.errors import InvalidFile
 from lexbench.storage import rows as tables
 from lexbench.storage.reading import lines
-from lexbench.storage.rows import MissingColumns, NoColumn, Row, Table, ending, is_frame, part_of_split, text_lines
+from lexbench.storage.rows import MissingColumns, NoColumn, Row, TableColumns, ending, is_frame, part_of_split, text_lines
 from lexbench.trec.ids import id_of
 from lexbench.trec.qrels import BEIR_HEADER, COLUMNS, QUERY_IDS, by_query
 from lexbench.types import Document, Query
@@ -58,9 +58,9 @@ class Record(NamedTuple):
     fields: dict[str, str]
 
 
-def _table(split: str | None = None, stated: Columns = NONE) -> Table:
+def _table(split: str | None = None, stated: Columns = NONE) -> TableColumns:
     """Return what is known about tables of documents and queries."""
-    return Table(_SHAPES, {*_KNOWN, *stated.names()}, {*IDS, *stated.names()}, partial(by_id, split=split))
+    return TableColumns(_SHAPES, {*_KNOWN, *stated.names()}, {*IDS, *stated.names()}, partial(by_id, split=split))
 
 
 def read_records(path: Path, split: str | None = None, stated: Columns = NONE) -> Iterator[Record]:
@@ -137,7 +137,7 @@ def sample(path: Path, kind: str, stated: Columns = NONE) -> list[Row]:
     """
     if ending(path) not in tables.TABLES:
         return []
-    judged = Table({len(BEIR_HEADER): BEIR_HEADER}, {*COLUMNS, *stated.names()}, {*QUERY_IDS, *stated.names()}, by_query)
+    judged = TableColumns({len(BEIR_HEADER): BEIR_HEADER}, {*COLUMNS, *stated.names()}, {*QUERY_IDS, *stated.names()}, by_query)
     table = judged if kind == "judgements" else _table(stated=stated)
     try:
         return [row for _, row in islice(tables.rows(path, table), _SAMPLE)]
@@ -258,11 +258,11 @@ _POLICIES: Mapping[str, tuple[Callable[[Fields], str], str]] = {  # how fields a
     "text": (lambda fields: fields["text"], ""),
     "title_text": (title_text, "text"),
     # The words of title_text, and the two can be separated again.
-    "title_line_text": (lambda of: f"{of['title']}\n{of['text']}" if of.get("title") else of["text"], "text"),
+    "title_line_text": (lambda one: f"{one['title']}\n{one['text']}" if one.get("title") else one["text"], "text"),
     # Like the TREC file of MS MARCO's documents that Anserini indexes; then those of 2021, with headings.
-    "url_title_body": (lambda of: "\n".join([of.get("url", ""), of.get("title", ""), of["body"]]), "body"),
+    "url_title_body": (lambda fields: "\n".join([fields.get("url", ""), fields.get("title", ""), fields["body"]]), "body"),
     "url_title_headings_body": (
-        lambda of: "\n".join(of.get(name, "") for name in ("url", "title", "headings", "body")), "body",
+        lambda fields: "\n".join(fields.get(name, "") for name in ("url", "title", "headings", "body")), "body",
     ),
     "code": (lambda fields: fields["code"], ""),  # a function of CodeSearchNet
 }  # fmt: skip

@@ -26,7 +26,7 @@ _NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {  # what columns of each ta
 }
 PREFIXES = {"documents": "", "queries": "queries.", "judgements": "qrels."}
 _TYPED = [f"{prefix}{role}" for table, prefix in PREFIXES.items() for role in _NAMES[table]]
-_SHORT = 64  # characters of an id
+_SHORT, _LONG = 64, 512  # characters of an id with spaces and without, e.g. a path
 _WORDS = 12  # characters on average, of which a title has more
 _LEAST = 2  # rows, of which a guess needs some
 
@@ -135,6 +135,10 @@ def _lacking(table: str, rows: Sequence[Row], columns: Columns, *, titles: bool)
     return lacking, known("id") if table != "judgements" else ""
 
 
+def _may_be_id(text: str) -> bool:
+    return 0 < len(text) <= (_SHORT if " " in text else _LONG)
+
+
 def _guesses(table: str, rows: Sequence[Row], ids: Mapping[str, set[str]]) -> dict[str, tuple[str, str]]:
     """Return the columns of *rows*, the first of a *table*, by what they look like, each with the reason.
 
@@ -146,7 +150,7 @@ def _guesses(table: str, rows: Sequence[Row], ids: Mapping[str, set[str]]) -> di
     short = {
         name: list(map(str, values))
         for name, values in by_name.items()
-        if all(isinstance(value, str | int) and 0 < len(str(value)) <= _SHORT for value in values)
+        if all(isinstance(value, str | int) and _may_be_id(str(value)) for value in values)
     }
     found: dict[str, tuple[str, str]] = {}
     if table == "judgements":

@@ -294,7 +294,7 @@ class MaskedLMModel(VocabularyModel):
         most_terms: int = 0,
         with_means: bool = False,
     ) -> sparse.csr_array:
-        """Return the vectors (n, dimensions) by *rules*, float32; NaN stays, so that it can be found.
+        """Return the vectors (n, dimensions) by *rules*, float32. Raises LexbenchError for NaN.
 
         With *whole_counts*, exact terms count a piece as often as the text has it. The text head adds *text_terms* weights,
         within *most_terms* (0: any number), behind those of the vocabulary. Raises CommandError if there is no text head, or if
@@ -303,9 +303,9 @@ class MaskedLMModel(VocabularyModel):
         """
         states = self._states(batch)
         terms = self._terms(batch, states, rules, whole_counts, text_terms, most_terms)
-        if not with_means:
-            return terms
-        return joined(terms, means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy())
+        if with_means:
+            terms = joined(terms, means(states, torch.from_numpy(batch.real).to(self.device)).cpu().numpy())
+        return self.finite(terms)
 
     def _terms(
         self,
@@ -342,7 +342,7 @@ class MaskedLMModel(VocabularyModel):
             raise CommandError(f'{self.name} has exact terms or a text head, whose weights are maxima; type pooling="max"')
         states = self._states(batch)
         weigh = _ACTIVATIONS[activation]
-        return _sparse(self._maxima(batch, states, lambda logits: weigh(logits.float().clamp(min=0)).sum(1)))
+        return self.finite(_sparse(self._maxima(batch, states, lambda logits: weigh(logits.float().clamp(min=0)).sum(1))))
 
 
 class CausalLMModel(VocabularyModel):
@@ -358,7 +358,7 @@ class CausalLMModel(VocabularyModel):
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, rules: Rules, *, bidirectional: bool, factor: float) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary) by *rules*, float32; NaN stays, so that it can be found.
+        """Return the vectors (n, vocabulary) by *rules*, float32. Raises LexbenchError for NaN.
 
         Logits are multiplied by *factor*, which is above 0. With *bidirectional* each position attends to its whole text.
         """
@@ -366,8 +366,8 @@ class CausalLMModel(VocabularyModel):
         mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
         states = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
         if rules.position_top_k:
-            return self.of_positions(batch, states, rules, factor)
-        return self.of_maxima(self._maxima(batch, states), rules, factor)
+            return self.finite(self.of_positions(batch, states, rules, factor))
+        return self.finite(self.of_maxima(self._maxima(batch, states), rules, factor))
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------------
@@ -403,31 +403,17 @@ class BodyModel(TransformerModel):
         types = {} if batch.types is None else {"token_type_ids": torch.from_numpy(batch.types).to(self.device)}
         return _last_states(self.body, batch, ids, mask, **types, **self._settings)
 
-    def pooled(self, batch: Batch, pooling: str, skip: int = 0) -> Tensor:
-        """Return one state per text (n, width), float32, by *pooling*: "cls", "last" or "mean".
+    def pooled(self, batch: Batch, poolings: Sequence[str], skip: int = 0) -> Tensor:
+        """Return the *poolings* of each text, joined (n, poolings x width), float32.
 
-        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
-        tokens.
+        They leave out the first *skip* positions. A pooling of no position is 0; "cls" is then the first state.
         """
         states = self.states(batch)
-        if pooling == "cls":
-            pooled = states[:, 0].float()
-        elif pooling == "last":
-            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
-            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
-            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
-        else:
-            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
-            counted[:, :skip] = 0
-            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
-            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
-        return pooled
-
-    def other(self, *names: str) -> Tensor | None:
-        """Return the first tensor outside the body that has one of *names* in any module, as float32; None if there is none."""
-        tensors = (tensor for key, tensor in self.others.items() if key.rpartition("/")[2] in names)
-        tensor = next(tensors, None)
-        return None if tensor is None else tensor.float()
+        lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+        counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
+        counted[:, :skip] = 0
+        parts = [_pooled(states, pooling, counted, lengths, skip) for pooling in poolings]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def special_token(self, role: str, instead: str) -> int:
         """Return the id of the token of *role* ("eos" or "mask").
@@ -437,6 +423,23 @@ class BodyModel(TransformerModel):
         if (number := getattr(self.tokenizer, f"{role}_token_id")) is None:
             raise CommandError(f"{self.name}: its tokenizer has no token {role!r}; type {instead}")
         return int(number)
+
+
+def _pooled(states: Tensor, pooling: str, counted: Tensor, lengths: Tensor, skip: int) -> Tensor:
+    """Return one pooling (n, width) of the *states* (n, longest, width) at *counted* positions (n, longest), 1 or 0."""
+    rows = torch.arange(len(states), device=states.device)
+    if pooling == "cls":
+        return states[rows, torch.where(lengths > skip, skip, 0)].float()
+    if pooling == "last":
+        return states[rows, lengths.clamp(min=1) - 1].float().masked_fill((lengths <= skip).unsqueeze(1), 0)
+    if pooling == "max":
+        highest = states.float().masked_fill(counted.unsqueeze(2) == 0, -torch.inf).amax(1)
+        return highest.masked_fill((lengths <= skip).unsqueeze(1), 0)
+    places = torch.arange(1, counted.shape[1] + 1, device=states.device)
+    weights = counted * places if pooling == "weightedmean" else counted
+    summed = torch.bmm(weights.unsqueeze(1), states.float()).squeeze(1)
+    total = weights.sum(1, keepdim=True).clamp(min=1)
+    return summed / (total.sqrt() if pooling == "mean_sqrt_len" else total)
 
 
 class HeadLayer(NamedTuple):
@@ -529,33 +532,15 @@ class DenseModel(BodyModel):
         return len(ids) - (bool(ids) and ids[-1] in special_ids)
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, poolings: Sequence[str], steps: Sequence[str], skip: int) -> Tensor:
-        """Return the vectors (n, dimensions) of *batch*, float32: the *poolings*, joined, after the *steps* of the head.
+    def vectors(
+        self, batch: Batch, poolings: Sequence[str], steps: Sequence[str], skip: int, width: int, *, unit_length: bool
+    ) -> NDArray[np.float32]:
+        """Return the vectors (n, width) of *batch*: the *poolings*, after the *steps* of the head, cut, perhaps of length 1.
 
-        They leave out the first *skip* positions. A pooling of no position is 0; "cls" is then the first state.
+        Poolings leave out the first *skip* positions. Raises LexbenchError for NaN.
         """
-        states = self.states(batch)
-        lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
-        counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
-        counted[:, :skip] = 0
-        pooled = [self._pooled(states, pooling, counted, lengths, skip) for pooling in poolings]
-        vectors: Tensor = self.head(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1), steps)
-        return vectors
-
-    def _pooled(self, states: Tensor, pooling: str, counted: Tensor, lengths: Tensor, skip: int) -> Tensor:
-        """Return one pooling (n, width) of the *states* (n, longest, width) at *counted* positions (n, longest), 1 or 0."""
-        rows = torch.arange(len(states), device=self.device)
-        if pooling == "cls":
-            return states[rows, torch.where(lengths > skip, skip, 0)].float()
-        if pooling == "last":
-            return states[rows, lengths.clamp(min=1) - 1].float().masked_fill((lengths <= skip).unsqueeze(1), 0)
-        if pooling == "max":
-            highest = states.float().masked_fill(counted.unsqueeze(2) == 0, -torch.inf).amax(1)
-            return highest.masked_fill((lengths <= skip).unsqueeze(1), 0)
-        weights = counted * torch.arange(1, counted.shape[1] + 1, device=self.device) if pooling == "weightedmean" else counted
-        summed = torch.bmm(weights.unsqueeze(1), states.float()).squeeze(1)
-        total = weights.sum(1, keepdim=True).clamp(min=1)
-        return summed / (total.sqrt() if pooling == "mean_sqrt_len" else total)
+        found = self.head(self.pooled(batch, poolings, skip), steps)[:, :width]
+        return self.finite((functional.normalize(found, dim=1) if unit_length else found).cpu().numpy())
 
 
 class LateInteractionModel(BodyModel):
@@ -611,11 +596,13 @@ class LateInteractionModel(BodyModel):
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, steps: Sequence[str], *, unit_length: bool) -> NDArray[np.float32]:
-        """Return the vectors (tokens, dimensions) of the positions that pool, text after text, after *steps* of the head."""
+        """Return the vectors (tokens, dimensions) of the positions that pool, text after text, after *steps* of the head.
+
+        Raises LexbenchError for NaN.
+        """
         pools = torch.from_numpy(batch.pools).to(self.device)
         projected = self.head(self.states(batch)[pools].float(), steps)
-        vectors: NDArray[np.float32] = (functional.normalize(projected, dim=1) if unit_length else projected).cpu().numpy()
-        return vectors
+        return self.finite((functional.normalize(projected, dim=1) if unit_length else projected).cpu().numpy())
 
 
 class TermWeightsModel(BodyModel):
@@ -638,12 +625,12 @@ class TermWeightsModel(BodyModel):
     def vectors(self, batch: Batch) -> sparse.csr_array:
         """Return the vectors (n, vocabulary), float32, indices sorted; a token that repeats has its largest weight above 0.
 
-        NaN stays, so that it can be found.
+        Raises LexbenchError for NaN.
         """
         weights = functional.linear(self.states(batch), self.weight, self.bias).relu().squeeze(-1).float().cpu().numpy()
         rows, columns = np.nonzero(batch.pools & ~(weights <= 0))
         shape = len(batch.ids), self.vocabulary
-        return _joined(rows, batch.ids[rows, columns], weights[rows, columns], shape, np.maximum)
+        return self.finite(_joined(rows, batch.ids[rows, columns], weights[rows, columns], shape, np.maximum))
 
 
 # ---- latent features -------------------------------------------------------------------------------------------------------
@@ -696,16 +683,17 @@ class LatentModel(BodyModel):
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, pooling: str, scaling: str, active: int) -> sparse.csr_array:
-        """Return the vectors (n, features), float32; NaN stays, so that it can be found.
+        """Return the vectors (n, features), float32. Raises LexbenchError for NaN.
 
         With *pooling* "max" each position that pools has features, of which a text has the largest. Other poolings make one
         state of a text first. *scaling* and *active* as in `features`.
         """
-        shape = len(batch.ids), self.dimensions
-        if pooling != "max":
-            return _joined(*self._features(self.pooled(batch, pooling), scaling, active), shape, np.maximum)
-        positions, features, values = self.features(batch, scaling, active)
-        return _joined(np.nonzero(batch.pools)[0][positions], features, values, shape, np.maximum)
+        if pooling == "max":
+            positions, features, values = self.features(batch, scaling, active)
+            texts = np.nonzero(batch.pools)[0][positions]
+        else:
+            texts, features, values = self._features(self.pooled(batch, [pooling]), scaling, active)
+        return self.finite(_joined(texts, features, values, (len(batch.ids), self.dimensions), np.maximum))
 
     @torch.inference_mode()
     def features(self, batch: Batch, scaling: str, active: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

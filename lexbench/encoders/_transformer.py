@@ -1,14 +1,14 @@
 """Base classes of encoders that run a transformer: their settings, checkpoints, devices and batches."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import scipy
+from scipy import sparse
 
 from lexbench import devices
+from lexbench.arrays.vectors import rows_of, stacked
 from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, listed, shortened
 from lexbench.models.architectures import unknown_settings
@@ -29,8 +29,12 @@ from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import rows_of, stacked
 
+if TYPE_CHECKING:
+    from lexbench.models.transformer_model import TransformerModel
+
+V = TypeVar("V")  # vectors of one kind
+_MOST_TRIED = 2 << 30  # bytes of weights, above which no second copy is loaded to try a dtype
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _LISTED = 5  # unknown settings in one message
 _LEAST_TOKENS = {"cuda": 16_384}  # from so many on a batch of a GPU ends before it would have much padding
@@ -76,7 +80,6 @@ class Transformer(LocalModel, Prompted):
     }
     lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length",)  # settings with the number of tokens of a query
-    computation: ClassVar[str]  # the class in `_torch_models` that runs the model
     several_devices: ClassVar[bool] = True
     document_prompt = ""  # put before texts, and cut with them; some encoders have settings of these names
 
@@ -121,11 +124,14 @@ class Transformer(LocalModel, Prompted):
             + ([f"the folder of its model states {shortened(', '.join(taken), _SHOWN)}"] if taken else [])
         )
 
-    def slow_note(self) -> str:
-        """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
-        from lexbench.models.dtype_speed import fast_note
+    def other_dtypes(self) -> dict[str, Self]:
+        """Return copies in bfloat16 and int8 if this processor has faster products in them, and two models fit into memory."""
+        from lexbench.models.dtype_speed import faster
 
-        return super().slow_note() or fast_note(self.dtype, self.spec(self.model, self.revision).torch_device)
+        on_cpu = self.spec(self.model, self.revision).torch_device.type == "cpu"
+        if self.dtype != "float32" or not on_cpu or sum(self.weight_files().values()) > _MOST_TRIED:
+            return {}
+        return {dtype: replace(self, dtype=dtype) for dtype in faster()}
 
     def trained_on(self) -> list[str]:
         """Return the datasets whose queries its models are known to have been trained on."""
@@ -153,30 +159,33 @@ class Transformer(LocalModel, Prompted):
 
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
+    @staticmethod
+    def _computation() -> "type[TransformerModel]":
+        """Return the class in `_torch_models` that runs the model. It needs torch, so it is imported late."""
+        raise NotImplementedError
+
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
-
-    @abstractmethod
-    def _vectors(self, model: Any, batch: Batch) -> Any:
-        """Return the vectors of one batch; `_check` gets them next."""
-
-    def _check(self, model: Any, vectors: Any) -> None:
-        """Raise LexbenchError if the *vectors* of a batch contain NaN."""
-        values = vectors.values if self.kind is Kind.MULTI else vectors.data if self.kind is Kind.SPARSE else vectors
-        model.check_finite(values, "weights")
-
-    def _width(self, model: Any) -> int:
-        """Return the number of dimensions of a vector."""
-        return int(model.dimensions)
-
-    def _silent(self, _model: Any) -> Sequence[int]:
-        """Return the ids of tokens whose positions do not pool."""
-        return ()
+        model = self._document_model()
+        texts = self._inputs(documents, str(model.tokenizer.sep_token or ""))
+        return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> Any:
         """Return the vectors of documents with these *tokens*, in order; *advance* gets the number of documents just done."""
-        return self._encode(self._document_model(), tokens, advance)
+        return self._encoded(self._document_model(), tokens, query=False, advance=advance)
+
+    def encode_query(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of queries, in order."""
+        model = self._query_model()
+        return self._encoded(model, self._query_tokens(model, texts), query=True)
+
+    def _query_tokens(self, model: Any, texts: Sequence[str]) -> Tokens:
+        """Return the tokens of queries with their prompt, cut to `query_length`."""
+        return tokenise(model.cutter(self.query_length, "query_length"), [self.asked_prompt + text for text in texts])
+
+    def _encoded(self, model: Any, tokens: Tokens, *, query: bool, advance: Callable[[int], None] = no_progress) -> Any:
+        """Return the vectors of documents, or of queries, with these *tokens*, by `encode`."""
+        raise NotImplementedError
 
     def encode_document(self, texts: Sequence[str]) -> Any:
         """Return the vectors of documents without titles, in order."""
@@ -214,98 +223,83 @@ class Transformer(LocalModel, Prompted):
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
 
     def _loaded(self, name: str, revision: str | None) -> Any:
-        from lexbench.encoders import _torch_models  # it needs torch, so it is imported late
         from lexbench.models.transformer_model import loaded
 
-        return loaded(getattr(_torch_models, self.computation), self.spec(name, revision))
+        return loaded(self._computation(), self.spec(name, revision))
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-") -> list[Input]:
         """Return the tokenizer's input for *documents*, with prompt and title as the settings say."""
         return document_inputs(documents, self.titles, separator, no_title, self.document_prompt)
 
-    def _encode(
-        self,
-        model: Any,
-        tokens: Tokens,
-        advance: Callable[[int], None] = no_progress,
-        vectors_of: Callable[[Any, Batch], Any] | None = None,
-        silent: Sequence[int] | None = None,
-    ) -> Any:
-        """Return the vectors of texts with these *tokens*, in order. Raises LexbenchError if a batch does not fit into memory.
 
-        *vectors_of*, by default `_vectors`, makes the vectors of a batch. *silent* is by default what `_silent` returns.
-        """
-        import torch
+def encode(
+    encoder: Transformer,
+    model: "TransformerModel",
+    tokens: Tokens,
+    compute: Callable[[Batch], V],
+    nothing: V,
+    *,
+    silent: Sequence[int] = (),
+    advance: Callable[[int], None] = no_progress,
+) -> V:
+    """Return the vectors of texts with these *tokens*, in order; *nothing* are those of no texts.
 
-        from lexbench.models.transformer_model import side_by_side
+    *compute* makes the vectors of a batch, in which the ids in *silent* do not pool. *encoder* has the settings `threads` and
+    `batch_tokens`. A batch that does not fit into memory is halved. Raises LexbenchError if one text does not fit, or a batch
+    of stated `batch_tokens`.
+    """
+    import torch
 
-        if self.threads:
-            torch.set_num_threads(self.threads)
-        most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
-        silent = self._silent(model) if silent is None else silent
-        least = _LEAST_TOKENS.get(model.device.type)
-        cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent, least_tokens=least))
+    from lexbench.models.transformer_model import side_by_side
 
-        def computed(batch: Batch) -> Any:
-            try:
-                with model.own_stream():
-                    vectors = (vectors_of or self._vectors)(model, batch)
-            except torch.OutOfMemoryError as error:
-                if self.batch_tokens or len(batch.texts) == 1:
-                    raise model.out_of_memory(batch.ids.size) from error
-            else:
-                self._check(model, vectors)
-                return vectors
-            return stacked([computed(half) for half in halves(batch)])
+    if encoder.threads:
+        torch.set_num_threads(encoder.threads)
+    most_tokens = encoder.batch_tokens or _BATCH_TOKENS[model.device.type]
+    least = _LEAST_TOKENS.get(model.device.type)
+    cut = list(batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent, least_tokens=least))
+    if not cut:
+        return nothing
 
-        blocks = []
-        threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-        with side_by_side(threads if len(cut) > threads else 1) as each:
-            for batch, vectors in zip(cut, each(computed, cut), strict=True):
-                blocks.append(vectors)
-                advance(len(batch.texts))
-        if not cut:
-            nothing = np.zeros((0, self._width(model)), np.float32)
-            multi = MultiVectors(nothing, np.zeros(1, np.int64))
-            return {Kind.SPARSE: scipy.sparse.csr_array(nothing), Kind.DENSE: nothing, Kind.MULTI: multi}[self.kind]
-        longest_first, order = stacked(blocks), np.argsort(np.concatenate([batch.texts for batch in cut]))
-        if isinstance(longest_first, MultiVectors):
-            return rows_of(longest_first, order)
-        vectors = longest_first[order]
-        if self.kind is Kind.SPARSE:
-            vectors.sort_indices()
-        return vectors
+    def computed(batch: Batch) -> Any:
+        try:
+            with model.own_stream():
+                return compute(batch)
+        except torch.OutOfMemoryError as error:
+            if encoder.batch_tokens or len(batch.texts) == 1:
+                raise model.out_of_memory(batch.ids.size) from error
+        return stacked([computed(half) for half in halves(batch)])  # here, so that the error's frames keep no memory
+
+    # The longest texts come first: progress counts tokens, as documents, so that the time left can be told from it.
+    work = np.cumsum([batch.ids.size for batch in cut])
+    reported = np.diff((work / work[-1] * sum(len(batch.texts) for batch in cut)).astype(int), prepend=0).tolist()
+    blocks = []
+    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
+    with side_by_side(threads if len(cut) > threads else 1) as each:
+        for documents, vectors in zip(reported, each(computed, cut), strict=True):
+            blocks.append(vectors)
+            advance(documents)
+    longest_first: Any = stacked(blocks)
+    order = np.argsort(np.concatenate([batch.texts for batch in cut]))
+    in_order: Any = rows_of(longest_first, order) if isinstance(longest_first, MultiVectors) else longest_first[order]
+    if hasattr(in_order, "sort_indices"):  # they are sparse
+        in_order.sort_indices()
+    found: V = in_order
+    return found
+
+
+def term_text(model: Any, term: int) -> str:
+    """Return the text of a term of the vocabulary, or its number in brackets if the tokenizer has none."""
+    name = model.tokenizer.convert_ids_to_tokens(int(term))
+    return f"[{int(term)}]" if name is None else str(name)
+
+
+def no_terms(width: int) -> sparse.csr_array:
+    """Return the vectors (0, *width*) of no texts."""
+    return sparse.csr_array(np.zeros((0, width), np.float32))
 
 
 @dataclass(frozen=True)
 class SparseTransformer(Transformer):
-    """An encoder whose vectors have a weight per token of a vocabulary; the settings are those of `Transformer`."""
-
-    kind: ClassVar[Kind] = Kind.SPARSE
-    names_terms: ClassVar[bool] = True
-
-    def token(self, term: int) -> str:
-        """Return the text of a term, or its number in brackets if the tokenizer has none."""
-        name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
-        return f"[{int(term)}]" if name is None else str(name)
-
-    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
-        model = self._query_model()
-        tokens = tokenise(model.cutter(self.query_length, "query_length"), [self.asked_prompt + text for text in texts])
-        return self._encode(model, tokens, vectors_of=self._query_vectors)
-
-    def _query_vectors(self, model: Any, batch: Batch) -> Any:
-        """Return the vectors of one batch of queries, by default as of documents."""
-        return self._vectors(model, batch)
-
-    def _encode(self, *args: Any, **settings: Any) -> "scipy.sparse.csr_array":
-        vectors: scipy.sparse.csr_array = super()._encode(*args, **settings)
-        return vectors
-
-
-@dataclass(frozen=True)
-class PromptedSparse(SparseTransformer):
     """The settings of `Transformer`, and the following.
 
     Prompts are put before texts, and are cut with them; without *pool_prompts* their tokens do not pool. *unknown_ok* accepts a
@@ -316,6 +310,13 @@ class PromptedSparse(SparseTransformer):
     document_prompt: str = optional("")
     pool_prompts: bool = optional(True)
     unknown_ok: bool = runtime(False)
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    names_terms: ClassVar[bool] = True
+
+    def token(self, term: int) -> str:
+        """Return the text of a term, or its number in brackets if the tokenizer has none."""
+        return term_text(self._document_model(), term)
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of the files that decide document vectors. Raises CommandError for settings that nobody knows."""

@@ -6,7 +6,7 @@ by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, c
 pair. `lexbench list models` shows models with known settings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._transformer import Transformer
+from lexbench.arrays.vectors import SIMILARITIES, metric_of
+from lexbench.encoders._transformer import Transformer, encode, no_progress
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
@@ -23,7 +24,6 @@ from lexbench.models.stated_settings import dense_defaults, instead
 from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
 from lexbench.registry import at_search, optional
 from lexbench.types import Document, Kind
-from lexbench.vectors import SIMILARITIES, metric_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import DenseModel
@@ -66,7 +66,6 @@ class Dense(Transformer):
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "DenseModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Transformer.choices,
         "similarity": SIMILARITIES,
@@ -105,6 +104,12 @@ class Dense(Transformer):
         files = body_files(folder, causal=True)
         return replace(files, defaults=dense_defaults(folder, files.config))
 
+    @staticmethod
+    def _computation() -> "type[DenseModel]":
+        from lexbench.encoders._torch_models import DenseModel
+
+        return DenseModel
+
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents* with prompt and title, cut to `document_length`."""
         model = self._document_model()
@@ -113,14 +118,12 @@ class Dense(Transformer):
         texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title)
         return self._tokens(model, texts, "document_length")
 
-    def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors (texts, dimensions) of queries."""
-        model = self._query_model()
+    def _query_tokens(self, model: "DenseModel", texts: Sequence[str]) -> Tokens:
+        """Return the tokens of queries with their prompt, filled with [MASK] as `mask_queries_to` says."""
         tokens = self._tokens(model, [self.asked_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
             tokens = filled(tokens, model.special_token("mask", "mask_queries_to=0"), self.mask_queries_to)
-        vectors: NDArray[np.float32] = self._encode(model, tokens, vectors_of=self._query_vectors)
-        return vectors
+        return tokens
 
     def _tokens(self, model: "DenseModel", texts: Sequence[Input], setting: str) -> Tokens:
         """Return the tokens of *texts*, cut to the length in the *setting* of that name. Raises the errors of `check_head`."""
@@ -135,24 +138,18 @@ class Dense(Transformer):
         tokens = tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
         return ended(tokens, model.special_token("eos", "end_token=False")) if self.end_token else tokens
 
-    def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of one batch of documents."""
-        return self._pooled(model, batch, self.document_prompt)
-
-    def _query_vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of one batch of queries."""
-        return self._pooled(model, batch, self.asked_prompt)
-
-    def _pooled(self, model: "DenseModel", batch: Batch, prompt: str) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of one batch of texts behind *prompt*."""
-        from torch.nn.functional import normalize
-
+    def _encoded(
+        self, model: "DenseModel", tokens: Tokens, *, query: bool, advance: Callable[[int], None] = no_progress
+    ) -> NDArray[np.float32]:
+        """Return the vectors (texts, dimensions)."""
+        prompt = self.asked_prompt if query else self.document_prompt
         skip = self.skip if self.pool_prompts or not prompt else model.prompt_tokens(prompt, special=self.special_tokens)
-        pooled = model.vectors(batch, self.pooling.split("+"), self._steps, skip)
-        if self.dimensions:
-            pooled = pooled[:, : self.dimensions]
-        vectors: NDArray[np.float32] = (normalize(pooled, dim=1) if self.similarity == "cosine" else pooled).cpu().numpy()
-        return vectors
+        poolings, width, unit_length = self.pooling.split("+"), self._width(model), self.similarity == "cosine"
+
+        def compute(batch: Batch) -> NDArray[np.float32]:
+            return model.vectors(batch, poolings, self._steps, skip, width, unit_length=unit_length)
+
+        return encode(self, model, tokens, compute, np.zeros((0, width), np.float32), advance=advance)
 
     @property
     def _steps(self) -> list[str]:

@@ -11,13 +11,13 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import SIMILARITIES, metric_of, unit_length
 from lexbench.encoders.vectors import LookedUp, digests_below
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.registry import runtime
 from lexbench.types import Kind, Query
 from lexbench.vector_formats.arrays import ids_beside, write_array
 from lexbench.vector_formats.lookup import DenseTable, dense_files
-from lexbench.vectors import SIMILARITIES, metric_of, unit_length
 
 Vectors: TypeAlias = Mapping[Any, Any] | tuple[Sequence[Any], Any]  # by id, or ids and an array (n, dimensions)
 

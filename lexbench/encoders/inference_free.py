@@ -214,7 +214,7 @@ def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
     vocabulary = load_tokenizer(tokenizer).get_vocab(with_added_tokens=True)
     try:
         table = msgspec.json.decode(path.read_bytes(), type=dict[str, float])
-    except (OSError, msgspec.DecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidFile(f'{path}: it is no table {{"token": weight}} ({error})') from None
     known = [(vocabulary[token], weight) for token, weight in table.items() if token in vocabulary]
     if not known:

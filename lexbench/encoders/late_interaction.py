@@ -5,14 +5,16 @@ queries from documents. Queries are filled with [MASK], which represents additio
 vectors. All this follows the code of stanford-futuredata/ColBERT.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lexbench.encoders._transformer import Transformer
+from lexbench.arrays.vectors import offsets_of
+from lexbench.encoders._transformer import Transformer, encode, no_progress
 from lexbench.errors import CommandError
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
@@ -21,7 +23,6 @@ from lexbench.models.stated_settings import late_interaction_defaults
 from lexbench.models.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search, optional, optional_at_search
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import LateInteractionModel
@@ -58,7 +59,6 @@ class LateInteraction(Transformer):
     kind: ClassVar[Kind] = Kind.MULTI
     family: ClassVar[str] = "late interaction"
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "LateInteractionModel"
     query_lengths: ClassVar[tuple[str, ...]] = ("query_length", "mask_queries_to")
 
     def __post_init__(self) -> None:
@@ -74,6 +74,12 @@ class LateInteraction(Transformer):
         """Return the files of a body and its projection, and the settings that the folder states."""
         files = body_files(folder)
         return replace(files, defaults=late_interaction_defaults(folder, files.config))
+
+    @staticmethod
+    def _computation() -> "type[LateInteractionModel]":
+        from lexbench.encoders._torch_models import LateInteractionModel
+
+        return LateInteractionModel
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents* with titles and marker, cut to `document_length`."""
@@ -95,25 +101,37 @@ class LateInteraction(Transformer):
             model.check_length(self.mask_queries_to, "mask_queries_to")
             filler = model.token_id(self.mask_token, "mask_token") if self.mask_token else model.mask("mask_queries_to=0")
             tokens = filled(tokens, filler, self.mask_queries_to)
-        if self.attend_to_masks:
-            attended = np.diff(tokens.starts)
+        return self._encoded(model, tokens, query=True, attended=None if self.attend_to_masks else attended)
 
-        def compute(model: "LateInteractionModel", batch: Batch) -> MultiVectors:
-            real = np.arange(batch.ids.shape[1]) < attended[batch.texts, None]
-            return self._vectors(model, batch._replace(real=real))
+    def _encoded(
+        self,
+        model: "LateInteractionModel",
+        tokens: Tokens,
+        *,
+        query: bool,
+        advance: Callable[[int], None] = no_progress,
+        attended: NDArray[np.int64] | None = None,
+    ) -> MultiVectors:
+        """Return the vectors of the tokens that are not skipped.
 
-        silent = self._silent(model) if self.skip_in_queries else ()
-        vectors: MultiVectors = self._encode(model, tokens, vectors_of=compute, silent=silent)
-        return vectors
+        The first *attended* tokens of each text (texts,) are seen by the others; None: all.
+        """
+
+        def compute(batch: Batch) -> MultiVectors:
+            if attended is not None:
+                batch = batch._replace(real=np.arange(batch.ids.shape[1]) < attended[batch.texts, None])
+            vectors = model.vectors(batch, self._steps, unit_length=self.unit_length)
+            return MultiVectors(vectors, offsets_of(batch.pools.sum(1)))
+
+        skipped = self._skipped(model) if self.skip_in_queries or not query else ()
+        nothing = MultiVectors(np.zeros((0, model.dimensions), np.float32), np.zeros(1, np.int64))
+        return encode(self, model, tokens, compute, nothing, silent=skipped, advance=advance)
 
     @property
     def _steps(self) -> list[str]:
         """The steps of the head."""
         return [] if self.head == "none" else self.head.split("_")
 
-    def _silent(self, model: "LateInteractionModel") -> Sequence[int]:
+    def _skipped(self, model: "LateInteractionModel") -> Sequence[int]:
+        """Return the ids of tokens that have no vectors."""
         return [*(model.punctuation() if self.skip_punctuation else ()), *model.known(self.skipped.split())]
-
-    def _vectors(self, model: "LateInteractionModel", batch: Batch) -> MultiVectors:
-        vectors = model.vectors(batch, self._steps, unit_length=self.unit_length)
-        return MultiVectors(vectors, offsets_of(batch.pools.sum(1)))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import devices
+from lexbench.arrays.vectors import metric_of, unit_length
 from lexbench.errors import CommandError, LexbenchError, MissingData, one_line, shortened
 from lexbench.models.checkpoint import ABOUT, MODULES, fetch, module_kinds, modules, optional_json
 from lexbench.models.local_model import training_data
@@ -23,7 +24,6 @@ from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Kind, TrainingData
-from lexbench.vectors import metric_of, unit_length
 
 _TYPE = "SentenceTransformer"
 _WEIGHTS = (".safetensors", ".bin")

@@ -8,7 +8,7 @@ the last position alone. Terms have the names of the model's tokenizer, with its
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,6 @@ class SparseCLM(SparseMLM):
     logits: str = "plain"
 
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "CausalLMModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SparseMLM.choices,
         "attention": ("causal", "bidirectional"),
@@ -58,16 +57,18 @@ class SparseCLM(SparseMLM):
         """Return the files of a causal language model."""
         return model_files(folder, CAUSAL_LMS)
 
-    def _query_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        batch = self._without_prompt(model, batch, self.asked_prompt)
-        return self._own_terms(model, batch, self._causal_vectors(model, batch))
+    @staticmethod
+    def _computation() -> "type[CausalLMModel]":
+        from lexbench.encoders._torch_models import CausalLMModel
 
-    def _vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        return self._causal_vectors(model, self._without_prompt(model, batch, self.document_prompt))
+        return CausalLMModel
 
-    def _causal_vectors(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+    def _weights(self, model: Any, batch: Batch, *, query: bool) -> "scipy.sparse.csr_array":  # noqa: ARG002 - both are the same
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1
             batch = batch._replace(pools=batch.real & (np.arange(batch.ids.shape[1]) == last))
         factor = model.width**-0.25 if self.logits == "scaled" else 1.0
-        return model.vectors(batch, self._rules(), bidirectional=self.attention == "bidirectional", factor=factor)
+        vectors: scipy.sparse.csr_array = model.vectors(
+            batch, self._rules(), bidirectional=self.attention == "bidirectional", factor=factor
+        )
+        return vectors

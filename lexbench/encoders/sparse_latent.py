@@ -8,16 +8,17 @@ this with one pooled state per text. A feature has no word: its name is its numb
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lexbench.encoders._transformer import PromptedSparse, no_progress
+from lexbench.encoders._transformer import SparseTransformer, encode, no_progress, no_terms
 from lexbench.errors import CommandError
 from lexbench.models.architectures import latent_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.stated_settings import sparse_latent_defaults
-from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.models.token_batches import Batch, Tokens
 from lexbench.registry import optional_at_search
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
@@ -39,8 +40,8 @@ class Firing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SparseLatent(PromptedSparse):
-    """The settings of `PromptedSparse`, and the following; folders of sentence-transformers state them.
+class SparseLatent(SparseTransformer):
+    """The settings of `SparseTransformer`, and the following; folders of sentence-transformers state them.
 
     *pooling* "max" gives every token features, of which a text has the largest; "mean", "cls" and "last" make one state of a
     text first. *positions* "text" leaves the first token and every separator out of the maximum. *scaling* of states: "length"
@@ -58,9 +59,8 @@ class SparseLatent(PromptedSparse):
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "LatentModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **PromptedSparse.choices,
+        **SparseTransformer.choices,
         "pooling": ("max", "mean", "cls", "last"),
         "positions": ("all", "text"),
         "scaling": ("none", "length", "layer_norm"),
@@ -87,19 +87,24 @@ class SparseLatent(PromptedSparse):
         files = latent_files(folder)
         return replace(files, defaults=sparse_latent_defaults(folder, files.config))
 
-    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents*, with titles as `titles` says, cut to `document_length`."""
-        model = self._document_model()
-        texts = self._inputs(documents, str(model.tokenizer.sep_token or ""))
-        return tokenise(model.cutter(self.document_length, "document_length"), texts)
+    @staticmethod
+    def _computation() -> "type[LatentModel]":
+        from lexbench.encoders._torch_models import LatentModel
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
-        """Return the vectors (documents, features) of *tokens*, in order: float32, indices sorted."""
-        return _largest(super().encode_tokens(tokens, advance), self.document_features)
+        return LatentModel
 
-    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
-        """Return the vectors (texts, features) of queries, float32, indices sorted."""
-        return _largest(super().encode_query(texts), self.query_features)
+    def _encoded(
+        self, model: "LatentModel", tokens: Tokens, *, query: bool, advance: Callable[[int], None] = no_progress
+    ) -> "scipy.sparse.csr_array":
+        """Return the vectors (texts, features), float32, indices sorted; of equal weights the first features are kept."""
+        prompt, most = (self.asked_prompt, self.query_features) if query else (self.document_prompt, self.document_features)
+
+        def compute(batch: Batch) -> "scipy.sparse.csr_array":
+            return model.vectors(self._without_prompt(model, batch, prompt), self.pooling, self.scaling, self.active)
+
+        silent = self._silent(model)
+        vectors = encode(self, model, tokens, compute, no_terms(model.dimensions), silent=silent, advance=advance)
+        return TopK(most, ties="cut").document(vectors) if most else vectors
 
     def firing(self, features: Sequence[int], texts: Sequence[str], most: int = 5) -> dict[int, list[Firing]]:
         """Return which tokens give the documents *texts* each of the *features*, the *most* largest weights, largest first.
@@ -112,7 +117,7 @@ class SparseLatent(PromptedSparse):
             return found
         model: LatentModel = self._document_model()
 
-        def of_tokens(model: "LatentModel", batch: Batch) -> "scipy.sparse.csr_array":
+        def compute(batch: Batch) -> NDArray[np.float32]:
             batch = self._without_prompt(model, batch, self.document_prompt)
             rows, columns = np.nonzero(batch.pools)
             positions, fired, weights = model.features(batch, self.scaling, self.active)
@@ -120,23 +125,12 @@ class SparseLatent(PromptedSparse):
                 row, column = rows[positions[place]], columns[positions[place]]
                 word = str(model.tokenizer.convert_ids_to_tokens(int(batch.ids[row, column])))
                 found[int(fired[place])].append(Firing(word, int(batch.texts[row]), float(weights[place])))
-            return self._vectors(model, batch)
+            return np.zeros((len(batch.texts), 0), np.float32)  # the vectors are not asked for
 
-        self._encode(model, self.tokenise_documents([Document("", text) for text in texts]), vectors_of=of_tokens)
+        tokens = self.tokenise_documents([Document("", text) for text in texts])
+        encode(self, model, tokens, compute, np.zeros((0, 0), np.float32), silent=self._silent(model))
         return {feature: sorted(fired, key=lambda one: -one.weight)[:most] for feature, fired in found.items()}
 
-    def _silent(self, model: Any) -> Sequence[int]:
+    def _silent(self, model: "LatentModel") -> Sequence[int]:
+        """Return the ids of tokens whose positions do not pool."""
         return model.specials if self.positions == "text" else ()
-
-    def _vectors(self, model: "LatentModel", batch: Batch) -> "scipy.sparse.csr_array":
-        batch = self._without_prompt(model, batch, self.document_prompt)
-        return model.vectors(batch, self.pooling, self.scaling, self.active)
-
-    def _query_vectors(self, model: "LatentModel", batch: Batch) -> "scipy.sparse.csr_array":
-        batch = self._without_prompt(model, batch, self.asked_prompt)
-        return model.vectors(batch, self.pooling, self.scaling, self.active)
-
-
-def _largest(vectors: "scipy.sparse.csr_array", most: int) -> "scipy.sparse.csr_array":
-    """Return *vectors* with the *most* largest weights of each row, of equal ones the first; 0 keeps all."""
-    return TopK(most, ties="cut").document(vectors) if most else vectors

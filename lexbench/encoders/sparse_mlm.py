@@ -5,7 +5,7 @@ al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and 
 `positions` and `titles`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from lexbench.arrays.vectors import unit_length
 from lexbench.encoders._parts import first_columns, joined, last_columns
-from lexbench.encoders._transformer import PromptedSparse, no_progress
+from lexbench.encoders._transformer import SparseTransformer, encode, no_progress, no_terms
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import CheckpointFiles, fetch
-from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.models.token_batches import Batch, Tokens
 from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
-from lexbench.types import Document
-from lexbench.vectors import unit_length
 
 if TYPE_CHECKING:
-    from lexbench.encoders._torch_models import Rules
+    from lexbench.encoders._torch_models import Rules, VocabularyModel
 
 TERMS, MEANS = "terms", "means"  # the parts of vectors with both
 _DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
@@ -41,8 +40,8 @@ def _width(model: str, revision: str | None) -> int:
 
 
 @dataclass(frozen=True)
-class SparseMLM(PromptedSparse):
-    """The settings of `PromptedSparse`, and the following; folders of LexMAE and sentence-transformers state them.
+class SparseMLM(SparseTransformer):
+    """The settings of `SparseTransformer`, and the following; folders of LexMAE and sentence-transformers state them.
 
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
@@ -83,9 +82,8 @@ class SparseMLM(PromptedSparse):
 
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "MaskedLMModel"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **PromptedSparse.choices,
+        **SparseTransformer.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
         "query_counts": ("saturated", "whole"),
@@ -121,19 +119,29 @@ class SparseMLM(PromptedSparse):
         """Return the files of a masked-language model, and the settings that the folder states."""
         return masked_lm_files(folder)
 
-    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents*, with titles as `titles` says, cut to `document_length`."""
-        model = self._document_model()
-        texts = self._inputs(documents, str(model.tokenizer.sep_token))
-        return tokenise(model.cutter(self.document_length, "document_length"), texts)
+    @staticmethod
+    def _computation() -> "type[VocabularyModel]":
+        from lexbench.encoders._torch_models import MaskedLMModel
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
-        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        return self._finished(super().encode_tokens(tokens, advance), self.document_terms)
+        return MaskedLMModel
 
-    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of queries, float32, indices sorted."""
-        return self._finished(super().encode_query(texts), self.query_terms)
+    def _encoded(
+        self, model: Any, tokens: Tokens, *, query: bool, advance: Callable[[int], None] = no_progress
+    ) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary), float32, indices sorted."""
+
+        def compute(batch: Batch) -> sparse.csr_array:
+            batch = self._without_prompt(model, batch, self.asked_prompt if query else self.document_prompt)
+            vectors = self._weights(model, batch, query=query)
+            if query and not self.query_expansion:
+                vectors = _own_terms(model, batch, vectors)
+            self._check_sparse(model, vectors)
+            return vectors
+
+        silent = model.specials if self.positions == "text" else ()
+        nothing = no_terms(model.dimensions + (_width(self.model, self.revision) if self.means else 0))
+        vectors = encode(self, model, tokens, compute, nothing, silent=silent, advance=advance)
+        return self._finished(vectors, self.query_terms if query else self.document_terms)
 
     def _finished(self, vectors: sparse.csr_array, terms: int) -> sparse.csr_array:
         """Return *vectors* with their largest *terms* (0: all) alone, and of length 1 if they are compared by cosine.
@@ -150,54 +158,36 @@ class SparseMLM(PromptedSparse):
         width = _width(self.model, self.revision)
         return first_columns(vectors, width) if name == TERMS else last_columns(vectors, width)
 
-    def _silent(self, model: Any) -> Sequence[int]:
-        return model.specials if self.positions == "text" else ()
-
-    def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
-        """Return the vectors of one batch of documents."""
-        batch = self._without_prompt(model, batch, self.document_prompt)
+    def _weights(self, model: Any, batch: Batch, *, query: bool) -> sparse.csr_array:
+        """Return the vectors of one batch, of queries as `query_counts` and `query_text_terms` say."""
+        vectors: sparse.csr_array
         if self.pooling == "sum":
-            return self._summed(model, batch)
-        vectors: sparse.csr_array = model.vectors(
-            batch, self._rules(), text_terms=self.text_terms, most_terms=self.document_terms, with_means=self.means
-        )
+            vectors = model.summed_vectors(batch, self.activation)
+        elif query:
+            whole, added = self.query_counts == "whole", self.query_text_terms
+            vectors = model.vectors(batch, self._rules(), whole_counts=whole, text_terms=added, with_means=self.means)
+        else:
+            added, most = self.text_terms, self.document_terms
+            vectors = model.vectors(batch, self._rules(), text_terms=added, most_terms=most, with_means=self.means)
         return vectors
-
-    def _query_vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
-        """Return the vectors of one batch of queries, as `query_counts` and `query_text_terms` say."""
-        if self.pooling == "sum":
-            return self._own_terms(model, batch, self._summed(model, batch))
-        whole = self.query_counts == "whole"
-        batch = self._without_prompt(model, batch, self.asked_prompt)
-        vectors: sparse.csr_array = model.vectors(
-            batch, self._rules(), whole_counts=whole, text_terms=self.query_text_terms, with_means=self.means
-        )
-        return self._own_terms(model, batch, vectors)
-
-    def _own_terms(self, model: Any, batch: Batch, vectors: sparse.csr_array) -> sparse.csr_array:
-        """Return the *vectors* (n, terms) of queries; without `query_expansion` only with terms that are their tokens."""
-        if self.query_expansion:
-            return vectors
-        rows, columns = np.nonzero(batch.pools & ~np.isin(batch.ids, model.specials))
-        tokens = sparse.csr_array((np.ones(len(rows), bool), (rows, batch.ids[rows, columns])), shape=vectors.shape)
-        return sparse.csr_array(vectors.multiply(tokens))
 
     def _rules(self) -> "Rules":
         from lexbench.encoders._torch_models import Rules
 
         return Rules(self.activation, self.logit_shift, self.position_top_k, self.vocab_fold)
 
-    def _summed(self, model: Any, batch: Batch) -> sparse.csr_array:
-        """Return the vectors of one batch whose weights are sums over positions."""
-        vectors: sparse.csr_array = model.summed_vectors(batch, self.activation)
-        return vectors
-
-    def _check(self, model: Any, vectors: sparse.csr_array) -> None:
-        """Raise LexbenchError if *vectors* contain NaN, or if they have most terms without *dense_ok*."""
-        super()._check(model, vectors)
+    def _check_sparse(self, model: Any, vectors: sparse.csr_array) -> None:
+        """Raise LexbenchError if *vectors* have most terms without *dense_ok*."""
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
             raise LexbenchError(
                 f"{model.name} gives a text {share:.0%} of all terms, so it was probably not trained for sparse vectors "
                 "(is its output layer random or missing?); type dense_ok=True to accept such vectors"
             )
+
+
+def _own_terms(model: Any, batch: Batch, vectors: sparse.csr_array) -> sparse.csr_array:
+    """Return the *vectors* (n, terms) of queries with terms that are their tokens alone."""
+    rows, columns = np.nonzero(batch.pools & ~np.isin(batch.ids, model.specials))
+    tokens = sparse.csr_array((np.ones(len(rows), bool), (rows, batch.ids[rows, columns])), shape=vectors.shape)
+    return sparse.csr_array(vectors.multiply(tokens))

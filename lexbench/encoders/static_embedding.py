@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import SIMILARITIES, metric_of, offsets_of, unit_length
 from lexbench.encoders._prompts import Prompted
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
@@ -32,7 +33,6 @@ from lexbench.models.local_model import training_data
 from lexbench.models.stated_settings import static_embedding_defaults
 from lexbench.registry import at_search, optional, runtime
 from lexbench.types import Kind, TrainingData
-from lexbench.vectors import SIMILARITIES, metric_of, offsets_of, unit_length
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -148,7 +148,7 @@ class StaticEmbedding(Prompted):
         return found
 
 
-class Table(NamedTuple):
+class EmbeddingTable(NamedTuple):
     """A vector per token, and the tokenizer; *unknown* is the id that is left out, *characters* the most that are read."""
 
     vectors: NDArray[np.float32]  # (vocabulary, dimensions)
@@ -164,7 +164,7 @@ class Table(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _read(folder: Path, by_model2vec: bool, _changed: tuple[int, ...]) -> Table:  # noqa: FBT001 - it is part of a cache's key
+def _read(folder: Path, by_model2vec: bool, _changed: tuple[int, ...]) -> EmbeddingTable:  # noqa: FBT001 - it is part of a cache's key
     """Return the table in *folder*; it is read again if its files have changed. Raises InvalidFile if it has none."""
     from tokenizers import Tokenizer
 
@@ -187,11 +187,11 @@ def _read(folder: Path, by_model2vec: bool, _changed: tuple[int, ...]) -> Table:
     vocabulary = tokenizer.get_vocab()
     if max(vocabulary.values(), default=0) >= len(rows):
         raise InvalidFile(f"{folder}: the tokenizer has more tokens than the table of {len(rows):,}; take both from one source")
-    table = Table(np.ascontiguousarray(rows, np.float32), tokenizer)
+    table = EmbeddingTable(np.ascontiguousarray(rows, np.float32), tokenizer)
     return _as_in_model2vec(table, folder, vocabulary) if by_model2vec else table
 
 
-def _as_in_model2vec(table: Table, folder: Path, vocabulary: Mapping[str, int]) -> Table:
+def _as_in_model2vec(table: EmbeddingTable, folder: Path, vocabulary: Mapping[str, int]) -> EmbeddingTable:
     """Return *table* as model2vec uses it: without the unknown token, texts cut to so many tokens, and to characters before."""
     model = json.loads(table.tokenizer.to_str())["model"]
     unknown = vocabulary.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")

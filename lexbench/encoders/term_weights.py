@@ -5,7 +5,7 @@ on DeepImpact, COIL, and a conceptual framework …", 2021, as in pyserini's Uni
 weight. A text gets no other terms, so documents are expanded first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,14 +14,14 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.datasets.expansion import expansions
-from lexbench.encoders._transformer import SparseTransformer
+from lexbench.encoders._transformer import Transformer, encode, no_progress, no_terms, term_text
 from lexbench.errors import CommandError, LexbenchError, MissingData, listed
 from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
-from lexbench.models.token_batches import Batch, Tokens, tokenise
+from lexbench.models.token_batches import Tokens, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.storage.reading import cached_file_digest
-from lexbench.types import Document
+from lexbench.types import Document, Kind
 
 if TYPE_CHECKING:
     from lexbench.encoders._torch_models import TermWeightsModel
@@ -31,7 +31,7 @@ _NAMED = 3  # ids in an error message
 
 
 @dataclass(frozen=True)
-class TermWeights(SparseTransformer):
+class TermWeights(Transformer):
     """The settings of `Transformer`, and the following.
 
     *expansions* is a file that `lexbench.datasets.expansion` reads; it must have every document. The first *expansion_length*
@@ -44,9 +44,10 @@ class TermWeights(SparseTransformer):
     expansions: str | None = runtime(None)  # its digest is in the key instead
     expansion_length: int = 100
 
+    kind: ClassVar[Kind] = Kind.SPARSE
+    names_terms: ClassVar[bool] = True
     family: ClassVar[str] = "term weights"
     version: ClassVar[int] = 1
-    computation: ClassVar[str] = "TermWeightsModel"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,19 +70,27 @@ class TermWeights(SparseTransformer):
         """Return the digests of the files that decide document vectors."""
         return super().index_identity() | ({"expansions": cached_file_digest(Path(self.expansions))} if self.expansions else {})
 
+    @staticmethod
+    def _computation() -> "type[TermWeightsModel]":
+        from lexbench.encoders._torch_models import TermWeightsModel
+
+        return TermWeightsModel
+
+    def token(self, term: int) -> str:
+        """Return the text of a term, or its number in brackets if the tokenizer has none."""
+        return term_text(self._document_model(), term)
+
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, expanded if there is a file. Raises LexbenchError if the file lacks a document."""
-        model = self._document_model()
-        cutter = model.cutter(self.document_length, "document_length")
         if not self.expansions:
-            return tokenise(cutter, self._inputs(documents, str(model.tokenizer.sep_token)))
+            return super().tokenise_documents(documents)
         added = expansions(self.expansions).find([document.doc_id for document in documents])
         if missing := [document.doc_id for document, text in zip(documents, added, strict=True) if text is None]:
             raise LexbenchError(
                 f"{self.expansions} has no expansion of document {listed(list(map(repr, missing)), _NAMED)}; "
                 "give each document a line, even with an empty text"
             )
-        return self._expanded(model, [document.text for document in documents], [text or "" for text in added])
+        return self._expanded(self._document_model(), [document.text for document in documents], [text or "" for text in added])
 
     def _expanded(self, model: "TermWeightsModel", texts: Sequence[str], added: Sequence[str]) -> Tokens:
         """Return [CLS] text [SEP] expansion [SEP] for each text."""
@@ -104,10 +113,15 @@ class TermWeights(SparseTransformer):
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents without id, which have no expansion."""
         model = self._document_model()
-        return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
+        tokens = tokenise(model.cutter(self.document_length, "document_length"), texts)
+        return self._encoded(model, tokens, query=False)
 
-    def _silent(self, model: "TermWeightsModel") -> Sequence[int]:
-        return [model.first]
-
-    def _vectors(self, model: "TermWeightsModel", batch: Batch) -> sparse.csr_array:
-        return model.vectors(batch)
+    def _encoded(
+        self,
+        model: "TermWeightsModel",
+        tokens: Tokens,
+        *,
+        query: bool,  # noqa: ARG002 - both are the same
+        advance: Callable[[int], None] = no_progress,
+    ) -> sparse.csr_array:
+        return encode(self, model, tokens, model.vectors, no_terms(model.dimensions), silent=[model.first], advance=advance)

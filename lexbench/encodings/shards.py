@@ -23,10 +23,10 @@ import scipy
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
+from lexbench.arrays.vectors import canonical, kind_of, offsets_of, ranges, stacked
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import canonical, kind_of, offsets_of, ranges, stacked
 
 SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that fit into two bytes

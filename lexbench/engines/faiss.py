@@ -5,7 +5,7 @@ M. Douze et al., "The Faiss library", 2024 (arXiv 2401.08281); the package faiss
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from lexbench.types import Hits, Kind
 _QUERIES = 1024  # searched at a time: product quantisation makes a table for each, 50 KB at 48 bytes
 _VECTORS = 16_384  # added at a time
 _TRIAL_WIDTH = 768  # dimensions of the index that shows whether Faiss reads a factory's text
+_WIDEST = 1 << 16
 _EXAMPLES = "'Flat', 'HNSW32', 'IVF1024,Flat', 'PQ48', 'OPQ48_384,PQ48', 'IVF1024,PQ48', 'SQ8'"
 _INDEX = "index.faiss"
 _NOTHING = np.float32(-np.inf)  # the score of position -1
@@ -106,6 +107,11 @@ class Faiss(Engine):
     def _train_and_fill(self, index: Any, vectors: NDArray[np.float32]) -> None:
         """Train *index* on a sample of *vectors*, and add all of them."""
         count = min(self.training, len(vectors))
+        if (clusters := _clusters(index)) > count:
+            raise LexbenchError(
+                f"faiss cannot learn the {clusters:,} clusters of {self.factory!r} from {count:,} vectors; use fewer, e.g. "
+                f"'IVF{max(1, int(count**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
+            )
         with quiet():  # it prints how many vectors it would like
             index.train(np.asarray(vectors[np.arange(count) * len(vectors) // count]))
         for start in range(0, len(vectors), _VECTORS):
@@ -117,22 +123,11 @@ class Faiss(Engine):
         try:
             yield
         except (RuntimeError, MemoryError) as error:
-            raise LexbenchError(self._explanation(str(error), width)) from error
-
-    def _explanation(self, reason: str, width: int) -> str:
-        """Return a helpful line for *reason*."""
-        few = re.search(r"training points \((\d+)\) should be at least as large as number of clusters \((\d+)\)", reason)
-        if few:
-            vectors, clusters = map(int, few.groups())
-            return (
-                f"faiss cannot learn the {clusters:,} clusters of {self.factory!r} from {vectors:,} vectors; use fewer, e.g. "
-                f"'IVF{max(1, int(vectors**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
-            )
-        condition = " ".join(reason.rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
-        return (
-            f"faiss cannot make {self.factory!r} of vectors of {width:,} dimensions: {condition}; "
-            "use another factory, e.g. 'HNSW32'"
-        )
+            condition = " ".join(str(error).rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
+            raise LexbenchError(
+                f"faiss cannot make {self.factory!r} of vectors of {width:,} dimensions: {condition}; "
+                "use another factory, e.g. 'HNSW32'"
+            ) from error
 
     def open(self, path: Path) -> "FaissIndex":
         """Open the index in *path*, mapped into memory if Faiss can do that."""
@@ -176,10 +171,12 @@ class FaissIndex(Index):
 
 def _is_factory(text: str) -> bool:
     """Return whether Faiss can make an index for inner products from *text*, at least for some widths."""
-    try:
-        return bool(_empty(text, _TRIAL_WIDTH).metric_type == import_module("faiss").METRIC_INNER_PRODUCT)
-    except (RuntimeError, MemoryError) as error:
-        return "d % M == 0" in str(error)  # only this width is wrong
+    # A number in the text may have to divide the width, e.g. that of PQ50.
+    numbers = [number for number in map(int, re.findall(r"[0-9]+", text)) if 0 < number <= _WIDEST]
+    for width in (_TRIAL_WIDTH, *numbers):
+        with suppress(RuntimeError, MemoryError):
+            return bool(_empty(text, width).metric_type == import_module("faiss").METRIC_INNER_PRODUCT)
+    return False
 
 
 def _empty(factory: str, dimensions: int) -> Any:
@@ -197,6 +194,13 @@ def _parts(index: Any) -> Iterator[Any]:
         inner = getattr(index, name, None)
         if isinstance(inner, faiss.Index):
             yield from _parts(inner)
+
+
+def _clusters(index: Any) -> int:
+    """Return the largest number of clusters that a part of *index* learns, 0 for none: it needs as many vectors."""
+    parts = list(_parts(index))
+    lists = [part.nlist for part in parts if hasattr(part, "nlist")]
+    return int(max([0, *lists, *(part.pq.ksub for part in parts if hasattr(part, "pq"))]))
 
 
 @contextmanager

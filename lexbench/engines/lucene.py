@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import no_hits, whole_weights
-from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
+from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, LuceneReader, LuceneWriter, java_class
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
@@ -53,7 +53,7 @@ class Lucene(Engine):
 
         Raises LexbenchError for weights that Lucene cannot hold.
         """
-        writer = Writer(path, _FIELD, _analyser(), java_class(_SIMILARITY)())
+        writer = LuceneWriter(path, _FIELD, _analyser(), java_class(_SIMILARITY)())
         for shard in shards:
             for text in _texts(whole_weights(shard, "lucene")):
                 writer.add(text)
@@ -69,7 +69,7 @@ class LuceneIndex(Index):
 
     def __init__(self, settings: Lucene, path: Path) -> None:
         self._prune = settings.prune
-        self._reader = Reader(path, java_class(_SIMILARITY)())
+        self._reader = LuceneReader(path, java_class(_SIMILARITY)())
         white_space = java_class(f"{LUCENE}.analysis.core.WhitespaceAnalyzer")()
         self._parser = java_class(f"{LUCENE}.queryparser.classic.QueryParser")(_FIELD, white_space)
         # Lucene 9 makes managers of collectors by a method, Lucene 10 by their class; both take the same arguments.

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.engines.flat import check_storage, map_matrix, write_matrix
 from lexbench.engines.kernels.checks import all_finite, same_width
 from lexbench.engines.kernels.on_devices import DeviceVectors, check_settings, places
 from lexbench.plugins import Engine, Index
 from lexbench.registry import optional_at_search, runtime
 from lexbench.types import Hits, Kind, MultiVectors
-from lexbench.vectors import offsets_of, pieces
 
 _TOKENS = 32_768  # of documents in memory at a time: 16 MB of float32 at 128 dimensions
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import canonical
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, one_line, require, shortened, visible
 from lexbench.outside.running import SIMILARITIES, csr_rows, kept_name, own_name
@@ -27,7 +28,6 @@ from lexbench.registry import at_search
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import write_server_bytes
 from lexbench.types import Hits, Kind
-from lexbench.vectors import canonical
 
 T = TypeVar("T")
 

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.engines.kernels.checks import no_hits, quiet, whole_weights
-from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
+from lexbench.engines.kernels.inversion import SortedRun, merge_runs, write_run
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
-from lexbench.vectors import offsets_of, pieces
 
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
 _ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""
@@ -153,7 +153,7 @@ def write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
 
     If no document has a term, PISA could not index anything, and nothing is written.
     """
-    runs: list[Run] = []
+    runs: list[SortedRun] = []
     postings, terms = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]  # per shard: of each term; of each document
     with TemporaryDirectory(dir=path) as folder:
         for shard in shards:
@@ -178,7 +178,7 @@ def remove_collection(path: Path) -> None:
         (path / name).unlink(missing_ok=True)
 
 
-def _write_postings(runs: list[Run], totals: NDArray[np.int64], documents: int, path: Path) -> None:
+def _write_postings(runs: list[SortedRun], totals: NDArray[np.int64], documents: int, path: Path) -> None:
     """Write `inv.docs` and `inv.freqs`: the postings of each term, *totals* (vocabulary,) of them, after their number."""
     with (path / "inv.docs").open("wb") as docs, (path / "inv.freqs").open("wb") as frequencies:
         np.array([1, documents], np.uint32).tofile(docs)

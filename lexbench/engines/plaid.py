@@ -19,12 +19,12 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 _BITS = (1, 2, 4, 8)
 _INDEX = "plaid"  # the folder of the library's files

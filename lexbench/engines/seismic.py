@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from lexbench.arrays.vectors import canonical
 from lexbench.engines.kernels.checks import fill, no_hits, quiet
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
-from lexbench.vectors import canonical
 
 _MOST = float(np.finfo(np.float16).max)  # Seismic keeps weights in half precision
 _NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.display.progress import Progress
 from lexbench.encodings.encoding import (
     counted,
     culprit,
@@ -29,7 +30,6 @@ from lexbench.encodings.encoding import (
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Encoder, Reranker
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
@@ -42,7 +42,7 @@ _FEWER = "with fewer workers, e.g. --on 'processes(1)', the same command may suc
 # ---- in a worker -----------------------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """The result of a call."""
 
     value: Any = None
@@ -63,17 +63,17 @@ class Holder:
         """Call a method of the object."""
         return getattr(self._thing, method)(*arguments)
 
-    def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
+    def answer(self, method: str, arguments: tuple[Any, ...]) -> Reply:
         """Call `keep` or `call` and return the answer; an error becomes one line, which can be sent to another process."""
         begin = time.perf_counter()
         try:
             value = getattr(self, method)(*arguments)
         except LexbenchError as error:
-            return Answer(error=LexbenchError(str(error)))
+            return Reply(error=LexbenchError(str(error)))
         except Exception as error:  # noqa: BLE001 - it is raised in the process that called
             line = str(error).partition("\n")[0]
-            return Answer(error=LexbenchError(f"a worker failed: {type(error).__name__}: {line}"))
-        return Answer(value, time.perf_counter() - begin)
+            return Reply(error=LexbenchError(f"a worker failed: {type(error).__name__}: {line}"))
+        return Reply(value, time.perf_counter() - begin)
 
 
 class EncodingQueue:
@@ -133,7 +133,7 @@ class WorkerGone(Exception):
 class Channel(Protocol):
     """The connection to the `Holder` of one worker; one call at a time."""
 
-    def ask(self, method: str, *arguments: Any) -> Answer:
+    def ask(self, method: str, *arguments: Any) -> Reply:
         """Call a method of the holder. Raises WorkerGone."""
 
     def end(self) -> None:

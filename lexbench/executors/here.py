@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lexbench.display.progress import Progress
 from lexbench.encodings.encoding import encode_shards
 from lexbench.plugins import Encoder, Executor
-from lexbench.progress import Progress
 from lexbench.types import Corpus
 
 

@@ -12,10 +12,10 @@ from pickle import PicklingError
 from threading import Thread
 from typing import Any
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
-from lexbench.executors._workers import Answer, Holder, Rerankers, WorkerGone, Workers, encode_on_workers, workers_with
+from lexbench.executors._workers import Holder, Reply, Rerankers, WorkerGone, Workers, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
-from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.storage.environment import cores
 from lexbench.types import Corpus
@@ -71,11 +71,11 @@ class _Process:
         self._process.start()
         theirs.close()
 
-    def ask(self, method: str, *arguments: Any) -> Answer:
+    def ask(self, method: str, *arguments: Any) -> Reply:
         """Call a method of the holder."""
         try:
             self._pipe.send((method, arguments))
-            answer: Answer = self._pipe.recv()
+            answer: Reply = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode or 0

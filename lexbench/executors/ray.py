@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._workers import Answer, CalledWorker, Holder, Rerankers, WorkerGone, encode_on_workers, workers_with
+from lexbench.executors._workers import CalledWorker, Holder, Reply, Rerankers, WorkerGone, encode_on_workers, workers_with
 from lexbench.plugins import Encoder, Executor, Reranker
-from lexbench.progress import Progress
 from lexbench.registry import runtime
 from lexbench.storage import environment
 from lexbench.types import Corpus
@@ -135,14 +135,14 @@ class _Actor:
         self._placed = False
         self._actor = ray.remote(HoldingActor).options(max_restarts=0, scheduling_strategy="SPREAD", **request).remote()
 
-    def ask(self, method: str, *arguments: Any) -> Answer:
+    def ask(self, method: str, *arguments: Any) -> Reply:
         """Call a method of the holder. Raises CannotStart if no actor is placed in time, or its machine has other versions."""
         from ray.exceptions import RayError
 
         try:
             if not self._placed:
                 self._wait_for_place()
-            answer: Answer = self._ray.get(self._actor.answer.remote(method, arguments))
+            answer: Reply = self._ray.get(self._actor.answer.remote(method, arguments))
         except RayError as error:  # the actor, its machine or its answer is lost; errors of the object are answers
             raise WorkerGone(f"Ray says: {_first_line(error)}") from None
         return answer

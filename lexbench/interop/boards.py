@@ -21,7 +21,7 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.interop.formats.mteb import TASKS, from_mteb, read_task
 from lexbench.results import Counts, Exposure, Result, Results
 from lexbench.runner.exposure import IN_DOMAIN, SEEN, catalogued_model, exposure_of_entry
-from lexbench.runner.scoring import Judged, score_lists
+from lexbench.runner.scoring import JudgementRules, score_lists
 from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
 from lexbench.suites import HEADLINE, suite, suite_names
@@ -207,4 +207,4 @@ def _runs(folder: Path, measure: str) -> Iterator[Result]:
     qrels = read_qrels(judged)
     for file in sorted(file for file in folder.iterdir() if file.is_file() and file != judged and file.name[0] != "."):
         name = Path(file.name.removesuffix(".gz")).stem
-        yield score_lists(read_run(file), name, [measure], Judged(qrels, None, folder.name))
+        yield score_lists(read_run(file), name, [measure], JudgementRules(qrels, None, folder.name))

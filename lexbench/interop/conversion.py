@@ -8,13 +8,12 @@ from shlex import quote
 import msgspec
 
 from lexbench.analysis.stored_results import chosen_systems, expression_of, results_at
-from lexbench.answer import Answer
 from lexbench.datasets.location import typed_id
+from lexbench.display.answer import Answer
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.interop.formats import Target, exports, imports
 from lexbench.results import Entry, Results, file_name
 from lexbench.storage.store import Store
-from lexbench.table import Table
 from lexbench.trec.qrels import write_qrels
 from lexbench.trec.runs import Run, write_run
 
@@ -87,10 +86,6 @@ class Imported(Answer, msgspec.Struct, frozen=True, kw_only=True):
     def __fspath__(self) -> str:
         """Return the path of the file."""
         return self.file
-
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: the file is a line."""
-        return ()
 
     def lines(self) -> list[str]:
         """Return the path of the file."""

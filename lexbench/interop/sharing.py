@@ -53,7 +53,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
         return names
     if private:
         raise CommandError(f"--private is for datasets of the hub, e.g. hf:ORG/NAME; the owner of {place} decides who reads it")
-    there = Place(place)
+    there = SharedFolder(place)
     for name in names:
         there.write(name, folder / name)
     return names
@@ -69,7 +69,7 @@ def pull_results(place: str, folder: Path) -> list[str]:
         if place.startswith(PREFIX):
             contents = _download(_hub_name(place))
         else:
-            there = Place(place)
+            there = SharedFolder(place)
             contents = ((name, content) for name in there.names(_RESULTS) if (content := there.read(name)) is not None)
         fresh = [name for name, content in contents if _is_fresh(name, content, Path(drafts), folder)]
         if not any(Path(drafts).rglob("*.json")):
@@ -118,7 +118,7 @@ def _one_line(where: str) -> Iterator[None]:
         raise CannotStart(f"{where}: {kind}: {reason}{login}") from error
 
 
-class Place:
+class SharedFolder:
     """A folder somewhere, by its URL or path. Every error of its client becomes CannotStart."""
 
     def __init__(self, url: str) -> None:

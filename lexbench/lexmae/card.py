@@ -1,8 +1,8 @@
 """The card of a trained model: how to encode with it, and how it was trained.
 
 config.json gets the settings of the encoding, README.md is a model card for the Hugging Face hub, and training.json has the
-same facts for programs (`Training`). Training writes all three when a model is finished. The card only contains given facts,
-and the same facts give the same bytes.
+same facts for programs (`TrainingRecord`). Training writes all three when a model is finished. The card only contains given
+facts, and the same facts give the same bytes.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from lexbench.display.table import Table, escape, markdown, number
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.recipe.settings import STAGES, Imitation, Recipe
 from lexbench.models.checkpoint import read_json
@@ -20,12 +21,11 @@ from lexbench.models.stated_settings import EXACT_TERMS
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
 from lexbench.storage.toml import plain, toml
-from lexbench.table import Table, escape, markdown, number
 
 What = Literal["pretrained", "imitated", "stage1", "stage2", "stage3"]
 
 
-class Data(Strict, frozen=True):
+class SeenCollection(Strict, frozen=True):
     """A collection that the weights have learned from, or were selected by."""
 
     dataset: str
@@ -51,7 +51,7 @@ class Selected(Strict, frozen=True):
     step: int
 
 
-class Score(Strict, frozen=True):
+class CardScore(Strict, frozen=True):
     """One score of the finished model, with the command that reproduces it."""
 
     dataset: str
@@ -61,10 +61,10 @@ class Score(Strict, frozen=True):
     interval: tuple[float, float] | None = None  # at 95 %
 
 
-class Facts(Strict, frozen=True):
+class TrainingFacts(Strict, frozen=True):
     """How a model was trained, apart from its recipe."""
 
-    data: tuple[Data, ...]  # of this training and of the earlier ones
+    data: tuple[SeenCollection, ...]  # of this training and of the earlier ones
     steps: int
     seconds: float  # of the steps after *resumed*
     machine: str
@@ -72,19 +72,19 @@ class Facts(Strict, frozen=True):
     resumed: int = 0  # step at which training last resumed; 0: it was not interrupted
     losses: tuple[Loss, ...] = ()
     selection: tuple[Selected, ...] = ()  # (): the weights of the last step were kept
-    scores: tuple[Score, ...] = ()
+    scores: tuple[CardScore, ...] = ()
     limits: tuple[str, ...] = ()  # sentences
     language: str = ""  # as the hub writes it: en
     base_model: str = ""  # on the hub, if the recipe starts from a folder
 
 
-class Training(Strict, frozen=True):
+class TrainingRecord(Strict, frozen=True):
     """The content of training.json."""
 
     schema: Literal[1]
     what: What
     recipe: Recipe
-    facts: Facts
+    facts: TrainingFacts
 
 
 _WHAT: Mapping[What, str] = {
@@ -152,7 +152,7 @@ _HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SPECIAL = re.compile(r"[\[\]!#$~]")
 
 
-def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
+def finish(folder: Path, recipe: Recipe, what: What, facts: TrainingFacts) -> None:
     """Write the encoding settings, README.md and training.json into *folder*, which has a model and its tokenizer.
 
     Earlier ones are replaced, so a second call can add scores. Raises InvalidFile if config.json is not valid.
@@ -164,16 +164,16 @@ def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
     if not has_text_head(recipe, what):
         encoding |= {"text_terms": 0, "query_text_terms": 0}
     atomic.write_text(folder / "config.json", _json(config | {"lexbench": encoding}))
-    training = Training(schema=1, what=what, recipe=recipe, facts=facts)
+    training = TrainingRecord(schema=1, what=what, recipe=recipe, facts=facts)
     atomic.write_text(folder / "training.json", _json(msgspec.to_builtins(training)))
     atomic.write_text(folder / "README.md", text(recipe, what, facts))
 
 
-def read(folder: Path) -> Training:
+def read(folder: Path) -> TrainingRecord:
     """Return the content of *folder*'s training.json. Raises InvalidFile if it is missing or not valid."""
     path = folder / "training.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Training)
+        return msgspec.json.decode(path.read_bytes(), type=TrainingRecord)
     except (OSError, msgspec.DecodeError) as error:
         raise InvalidFile(f"{path}: {error}; it records the training: copy the file there, or train the model again") from None
 
@@ -192,7 +192,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def text(recipe: Recipe, what: What, facts: Facts) -> str:
+def text(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
     encoding = recipe.encoding
     sections = [
@@ -221,7 +221,7 @@ def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     return markdown(Table("", header, tuple(rows)), escaped=True).rstrip()
 
 
-def _front(recipe: Recipe, what: What, facts: Facts) -> str:
+def _front(recipe: Recipe, what: What, facts: TrainingFacts) -> str:
     start = recipe.start.model
     base = start if _HUB.fullmatch(start) and not Path(start).exists() else ""  # a folder's name means nothing to others
     fields = {
@@ -254,9 +254,14 @@ def _imitates(recipe: Recipe, settings: Imitation) -> str:
     return _IMITATES.format(model=imitated, means=kept, ranking=ranks, averaged=averaged)
 
 
-def _data(recipe: Recipe, facts: Facts) -> str:
+def _data(recipe: Recipe, facts: TrainingFacts) -> str:
     rows = (
-        (_shown(data.dataset), data.use, ", ".join(f"{n:,} {_shown(of)}" for of, n in data.counts.items()), _shown(data.note))
+        (
+            _shown(data.dataset),
+            data.use,
+            ", ".join(f"{n:,} {_shown(what)}" for what, n in data.counts.items()),
+            _shown(data.note),
+        )
         for data in facts.data
     )
     uses = {data.use for data in facts.data}
@@ -271,7 +276,7 @@ def _data(recipe: Recipe, facts: Facts) -> str:
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(notes)}"
 
 
-def _training(recipe: Recipe, facts: Facts) -> str:
+def _training(recipe: Recipe, facts: TrainingFacts) -> str:
     since = f", from step {facts.resumed:,} on" if facts.resumed else ""
     rows = {
         "seed": str(recipe.seed),
@@ -297,7 +302,7 @@ def _time(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
 
 
-def _scores(facts: Facts) -> Iterator[str]:
+def _scores(facts: TrainingFacts) -> Iterator[str]:
     if facts.scores:
         rows = (
             (
@@ -312,7 +317,7 @@ def _scores(facts: Facts) -> Iterator[str]:
         yield f"## Scores\n\n{_table(('dataset', 'measure', 'value', '95 % interval', 'command'), rows)}"
 
 
-def _limits(recipe: Recipe, facts: Facts) -> str:
+def _limits(recipe: Recipe, facts: TrainingFacts) -> str:
     limits = [
         f"Another seed than {recipe.seed} gives other weights and other scores.",
         f"Queries are cut to {recipe.encoding.query_length} tokens and documents to {recipe.encoding.document_length}.",

@@ -1,8 +1,12 @@
-"""Finished folders of a training, and which recipe made them: recipe.json in it. Folders of another recipe are refused."""
+"""The folders of a training's models, and which recipe made them: a file in each. Folders of another recipe are refused.
+
+recipe.json   of a trained model, finished or not: the settings that decide its weights
+start.json    of the initial model: the same
+"""
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,30 +14,23 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import CannotStart, CommandError
-from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe
+from lexbench.lexmae.recipe.settings import MODELS, STAGES, Recipe
 from lexbench.storage import atomic
 
-_RECIPE = "recipe.json"
 _REMEDY = "remove it, or give another --output"
 _DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # settings of a recipe
 _DECIDES_NOTHING_IN_SECTIONS = {"save_every", "published"}
-_LATER = {  # sections that cannot change a model because they are about later ones
-    "pretrained": {"imitation", "stage1", "stage2", "stage3", "selection", "text_head"},
-    "imitated": {"stage1", "stage2", "stage3", "selection"},
-    "stage1": {"stage2", "stage3"},
-    "stage2": {"stage3"},
-    "stage3": set[str](),
-}
 
 
-def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
-    """Return *folder* if it has the model *what* of *recipe*, or None if it does not exist.
+def finished(recipe: Recipe, model: str) -> Path | None:
+    """Return the folder of *model* if it is finished, or None if it does not exist.
 
     Raises CommandError if it belongs to another recipe.
     """
+    folder = recipe.folder(model)
     if not folder.exists():
         return None
-    check_folder(folder, recipe, what)
+    check_folder(folder, recipe, model)
     return folder
 
 
@@ -60,47 +57,72 @@ def drafted(folder: Path) -> Iterator[Path]:
 
 def check(recipe: Recipe, last: str) -> None:
     """Raise CommandError if a model up to *last*, or an unfinished training of one, exists and belongs to another recipe."""
-    paths = Paths(recipe)
-    sections: dict[str, Fitting | None] = {"pretrained": recipe.pretrain, "imitated": recipe.imitation}
-    sections |= {f"stage{number}": recipe.stage(number) for number in STAGES}
-    names = list(sections)
-    for what in [name for name in names[: names.index(last) + 1] if sections[name]]:
-        for folder in (paths.root / what, paths.training(what)):
-            if is_recorded(folder):
-                check_folder(folder, recipe, what)
+    models = list(MODELS)
+    for model in filter(recipe.section, models[: models.index(last) + 1]):
+        finished(recipe, model)
+        if is_recorded(recipe.state(model), model):
+            check_folder(recipe.state(model), recipe, model)
 
 
-def is_recorded(folder: Path) -> bool:
+def is_recorded(folder: Path, model: str) -> bool:
     """Return whether *folder* has a record of the recipe that made it."""
-    return (folder / _RECIPE).exists()
+    return _record(folder, model).exists()
 
 
-def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
-    """Raise CommandError unless *recipe* made *folder* as the model *what*. The message names the first difference."""
-    compare(folder / _RECIPE, _deciding(recipe, what))
-
-
-def compare(path: Path, expected: dict[str, Any]) -> None:
-    """Raise CommandError unless the settings recorded in the file *path* are those *expected*. Names the first difference."""
+def check_folder(folder: Path, recipe: Recipe, model: str) -> None:
+    """Raise CommandError unless *recipe* made *folder*, of *model*. The message names the first setting that differs."""
+    path = _record(folder, model)
     try:
         recorded = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        raise CommandError(f"{path.parent} has no valid {path.name}, so lexbench did not make it; {_REMEDY}") from None
-    if difference := _difference(recorded, expected):
-        raise CommandError(f"{path.parent} was made by another recipe ({difference}); {_REMEDY}")
+        raise CommandError(f"{folder} has no valid {path.name}, so lexbench did not make it; {_REMEDY}") from None
+    if difference := _difference(recorded, _deciding(recipe, model)):
+        raise CommandError(f"{folder} was made by another recipe ({difference}); {_REMEDY}")
 
 
-def write(folder: Path, recipe: Recipe, what: str) -> None:
-    """Record in *folder* the settings of *recipe* that decide the model *what*."""
-    atomic.write_json(folder / _RECIPE, _deciding(recipe, what))
+def write(folder: Path, recipe: Recipe, model: str) -> None:
+    """Record in *folder* the settings of *recipe* that decide *model*."""
+    atomic.write_json(_record(folder, model), _deciding(recipe, model))
 
 
-def _deciding(recipe: Recipe, what: str) -> dict[str, Any]:
-    """Return the settings that decide the weights of *what*: no names, paths or hardware, and nothing about later models."""
+def start_corpora(recipe: Recipe) -> Sequence[str]:
+    """Return the names of the corpora that decide the vocabulary and the head of the initial model; () if no text does.
+
+    Raises CommandError if texts are needed and the recipe has none.
+    """
+    start = recipe.start
+    if not start.vocabulary and start.head == "own":
+        return ()
+    stages = [stage for number in STAGES if (stage := recipe.stage(number))]
+    of_stages = tuple(dict.fromkeys(name for stage in stages for name in stage.queries))
+    texts = recipe.pretrain or recipe.imitation
+    names = texts.corpora if texts else of_stages
+    if not names and start.vocabulary:
+        raise CommandError(
+            "start.vocabulary needs texts, and the recipe has none; give [pretrain] or [imitation] corpora, or queries"
+        )
+    return names
+
+
+def _record(folder: Path, model: str) -> Path:
+    return folder / ("start.json" if model == "start" else "recipe.json")
+
+
+def _deciding(recipe: Recipe, model: str) -> dict[str, Any]:
+    """Return the settings that decide the weights of *model*: no names, paths or hardware, and nothing about later models."""
     table: dict[str, Any] = json.loads(msgspec.json.encode(recipe))
-    deciding = {
-        name: value for name, value in table.items() if name not in _DECIDES_NOTHING | _LATER[what] and value is not None
-    }
+    if model == "start":
+        corpora = {"corpora": list(names)} if (names := start_corpora(recipe)) else {}
+        exact_terms = {"exact_terms": table["exact_terms"]} if recipe.exact_terms else {}
+        texts = {"leave_out": table["leave_out"]} if recipe.leave_out and (corpora or exact_terms) else {}
+        return {"seed": recipe.seed, **table["start"], **corpora, **exact_terms, **texts}
+    models = list(MODELS)
+    without = {*_DECIDES_NOTHING, *(MODELS[later] for later in models[models.index(model) + 1 :])}
+    if model in ("pretrained", "imitated"):
+        without.add("selection")  # only stages select
+    if model == "pretrained":
+        without |= {"ranking", "text_head"}  # parts of imitation, and of what comes after it
+    deciding = {name: value for name, value in table.items() if name not in without and value is not None}
     for section, settings in deciding.items():
         if isinstance(settings, dict):
             deciding[section] = {key: value for key, value in settings.items() if key not in _DECIDES_NOTHING_IN_SECTIONS}

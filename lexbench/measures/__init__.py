@@ -5,17 +5,21 @@ other measures. Other packages use the names below and none of the modules.
 """
 
 from lexbench.measures._external import External
+from lexbench.measures._functions import MARK, function_keys, function_text
 from lexbench.measures._notation import cutoff, parse, parse_native, with_threshold
 from lexbench.measures._scores import incomplete_report, score, tie_report
 from lexbench.plugins import Measure
-from lexbench.trec.judged_run import JudgedRun, Tokens
+from lexbench.trec.judged_run import DocumentTokens, JudgedRun
 
 __all__ = [
+    "MARK",
+    "DocumentTokens",
     "External",
     "JudgedRun",
     "Measure",
-    "Tokens",
     "cutoff",
+    "function_keys",
+    "function_text",
     "incomplete_report",
     "parse",
     "parse_native",

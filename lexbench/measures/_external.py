@@ -78,22 +78,32 @@ def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> Exter
     return measure
 
 
-def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tuple[NDArray[np.float64], float]]:
-    """Return by the text of each measure its values (queries,), in the order of *qrels*, and their mean or other aggregate.
+def ranked_and_judged(
+    run: Run, qrels: Qrels, *, scores: bool = False
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int | float]]]:
+    """Return the documents of each query in order, and all grades by query and document.
 
-    Providers get the scores n, n - 1, ..., 1 in the run's order, because they would break ties differently.
+    Documents have their *scores*, or else n, n - 1, ..., 1, because libraries would break ties differently.
     """
     judged = set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         if query_id in judged and stop > start:
             ids = (text_of(doc_id) for doc_id in run.table[run.docs[start:stop]].tolist())
-            ranked[query_id] = dict(zip(ids, map(float, range(stop - start, 0, -1)), strict=True))
+            values = run.scores[start:stop].tolist() if scores else range(stop - start, 0, -1)
+            ranked[query_id] = dict(zip(ids, map(float, values), strict=True))
     grades: dict[str, dict[str, int | float]] = {query_id: {} for query_id in qrels.query_ids}
-    best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))
     for query_id, doc_id, grade in qrels.judgements():
-        # pytrec_eval 0.5 hangs or crashes if all grades of a query are below 0.
-        grades[query_id][doc_id] = grade if best[query_id] >= 0 else 0
+        grades[query_id][doc_id] = grade
+    return ranked, grades
+
+
+def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, tuple[NDArray[np.float64], float]]:
+    """Return by the text of each measure its values (queries,), in the order of *qrels*, and their mean or other aggregate."""
+    ranked, grades = ranked_and_judged(run, qrels)
+    for of_query in grades.values():
+        if max(of_query.values()) < 0:  # pytrec_eval 0.5 hangs or crashes then
+            of_query.update(dict.fromkeys(of_query, 0))
     texts = {_theirs(measure): str(measure) for measure in measures}
     values: dict[str, dict[str, float]] = {text: {} for text in texts.values()}
     try:

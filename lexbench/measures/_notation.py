@@ -14,6 +14,7 @@ from lexbench.contracts import Contract
 from lexbench.errors import LexbenchError, NotationError, UnknownName, echoed, with_meaning
 from lexbench.measures import _external
 from lexbench.measures._external import External
+from lexbench.measures._functions import MARK, function_named
 from lexbench.notation import read_expression
 from lexbench.plugins import Measure
 from lexbench.synonyms import nearest
@@ -28,7 +29,9 @@ _ALIASES = {
 }
 _BUDGET = re.compile(r"(\w+)(\(.*\))?@(\d+)tok(?:ens)?")
 _BUDGETED = ("r", "ndcg")  # measures with a form for budgets
-_OTHER_TOOLS = re.compile(r"([A-Za-z]+(?:_rank)?)(?:_cut|_at)?[_.](\d+)")  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
+_OTHER_TOOLS = re.compile(
+    r"([A-Za-z]+(?:_rank)?)(?:_cut|_at|_at_recall)?[_.](\d+(?:\.\d+)?)"
+)  # ndcg_cut_10, P.10, recall_100; mteb's ndcg_at_10
 
 AnyMeasure: TypeAlias = Measure | External
 
@@ -41,8 +44,9 @@ def parse(text: str) -> AnyMeasure:
     package is not installed.
     """
     if not isinstance(text, str):
-        what = getattr(text, "__name__", type(text).__name__)
-        raise NotationError(f"{what} is no text; a measure of your own is a class with a name, see docs/howto/measure.md")
+        raise NotationError(f"{type(text).__name__} is no text and no function; write a measure like nDCG@10")
+    if MARK in text:
+        return function_named(text)
     if (measure := parse_native(text)) is not None:
         return measure
     name, settings, at = _parts(text)
@@ -61,15 +65,20 @@ def parse(text: str) -> AnyMeasure:
 @cache
 def parse_native(text: str) -> Measure | None:
     """Parse a measure that lexbench computes itself; None if there is none with this name and settings. Raises like `parse`."""
+    if MARK in text:
+        return None
     name, settings, at = _parts(text)
     plugin = _plugin(name)
-    settings |= {} if at is None else {"cutoff": at}
-    if plugin is None or not settings.keys() <= {item.name for item in fields(plugin)}:
+    if plugin is None:
+        return None
+    settings |= {} if at is None else {plugin.at: at}
+    if not settings.keys() <= {item.name for item in fields(plugin)}:
         return None
     for item in fields(plugin):
         if item.default is item.default_factory is MISSING and item.name not in settings:
-            what = "a cutoff, e.g. {0}@10" if item.name == "cutoff" else f"{item.name}=…, e.g. {{0}}({item.name}=…)"
-            raise NotationError(f"{plugin.__name__} needs {what.format(plugin.__name__)}")
+            name = plugin.__name__
+            example = f"{name}@{plugin.example}" if item.name == plugin.at else f"{name}({item.name}=…)"
+            raise NotationError(f"{name} needs a {item.name}, e.g. {example}")
     own = {key: value for key, value in settings.items() if key not in ("cutoff", "rel")}  # which `Measure` checks
     return cast(Measure, plugin(**settings | registry.converted(plugin, own, plugin.__name__)))
 
@@ -100,8 +109,8 @@ def with_threshold(measure: str, contract: Contract) -> str:
 
 def cutoff(measure: str) -> int | None:
     """Return how many documents of a list *measure* looks at; None for all, or if only ir-measures knows."""
-    parsed = parse(measure)
-    return None if isinstance(parsed, External) else parsed.cutoff
+    parsed = None if MARK in measure else parse(measure)
+    return parsed.cutoff if isinstance(parsed, Measure) else None
 
 
 def known() -> list[str]:

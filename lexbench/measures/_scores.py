@@ -16,10 +16,11 @@ from lexbench.errors import LexbenchError
 from lexbench.measures import _external
 from lexbench.measures._budget import Budget
 from lexbench.measures._external import External
+from lexbench.measures._functions import Function, function_values
 from lexbench.measures._notation import parse, parse_native
 from lexbench.measures.judged import Judged
 from lexbench.results import Incomplete, Tie
-from lexbench.trec.judged_run import JudgedRun, Tokens, join, judged_queries
+from lexbench.trec.judged_run import DocumentTokens, JudgedRun, join, judged_queries
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, tied, untied
 
@@ -37,7 +38,7 @@ class Scores:
     unjudged: int  # queries of the run without judgements, which are left out
 
 
-def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: Tokens | None = None) -> Scores:
+def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: DocumentTokens | None = None) -> Scores:
     """Score *run* with *measures*, e.g. `nDCG@10`. The result keeps their order. Budgets of tokens take *tokens*.
 
     Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.
@@ -55,9 +56,13 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: Tokens | None
     judged = join(run, qrels, depth, tokens)
     values = {text: measure.per_query(judged) for text, measure in ours.items()}
     means = {text: float(value.mean()) for text, value in values.items()}
-    if external := [measure for measure in by_text.values() if isinstance(measure, External)]:
-        for text, scores in _external.calc(external, run, qrels).items():
-            values[text], means[text] = scores
+    theirs = [measure for measure in by_text.values() if isinstance(measure, External)]
+    functions = [measure for measure in theirs if isinstance(measure, Function)]
+    found = function_values(functions, run, qrels) if functions else {}
+    if external := [measure for measure in theirs if not isinstance(measure, Function)]:
+        found |= _external.calc(external, run, qrels)
+    for text, scores in found.items():
+        values[text], means[text] = scores
     return Scores(
         query_ids=qrels.query_ids,
         values={text: values[text] for text in by_text},
@@ -70,6 +75,7 @@ def score(run: Run, qrels: Qrels, measures: Iterable[str], tokens: Tokens | None
 def _check_thresholds(measures: Mapping[str, Any], qrels: Qrels) -> None:
     """Raise LexbenchError, with all of them, for *measures* that cannot use continuous grades."""
     low, high = float(qrels.grades.min()), float(qrels.grades.max())
+    measures = {text: measure for text, measure in measures.items() if not isinstance(measure, Function)}
     external = [text for text, measure in measures.items() if isinstance(measure, External)]
     if external:
         raise LexbenchError(f"ir-measures takes whole grades for {', '.join(external)}; these go from {low:g} to {high:g}")

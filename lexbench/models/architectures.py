@@ -62,9 +62,14 @@ CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 
 # The types that transformers computes; lexbench computes those in the package `native`.
 _OTHERS: Mapping[str, MaskedLMNames] = {
-    "distilbert": MaskedLMNames("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"),
+    "distilbert": MaskedLMNames(
+        "distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight", ("vocab_transform", "vocab_layer_norm")
+    ),
     "roberta": MaskedLMNames(
-        "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", ("lm_head.bias", "lm_head.decoder.bias")
+        "roberta.embeddings.word_embeddings.weight",
+        "lm_head.decoder.weight",
+        ("lm_head.dense", "lm_head.layer_norm"),
+        ("lm_head.bias", "lm_head.decoder.bias"),
     ),
 }
 MASKED_LMS = tuple(sorted((*NATIVE, *_OTHERS)))  # model types
@@ -142,7 +147,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     if model.config.tie_word_embeddings:
         pairs.append((names.embedding, names.weight))
     model = _filled(model, loading.tied(tensors, pairs), files, dtype, device)
-    projection = model.get_output_embeddings()
+    projection = model.get_submodule(names.weight.removesuffix(".weight"))
     weight, bias = projection.weight.detach(), None if projection.bias is None else projection.bias.detach()
     loading.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
     added = added_terms.read(files.folder, *weight.shape)
@@ -191,21 +196,18 @@ def _empty(files: CheckpointFiles, part: str, auto_class: str, model_type: str =
 
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
     """Return the body of a `…ForMaskedLM`, and its head up to the output projection."""
-    if hasattr(model, "transform"):  # of our own
-        return model.body, model.transform
-    from torch.nn import Sequential
-    from transformers.activations import ACT2FN
+    names = masked_lm_tensors(model.config.model_type)
+    body, parts = getattr(model, names.body), [model.get_submodule(name) for name in names.transform]
+    if len(parts) == 1:
+        return body, parts[0]
+    from torch.nn import GELU, Sequential
 
-    match model.config.model_type:
-        case "bert":
-            return model.bert, model.cls.predictions.transform
-        case "distilbert":
-            activation = ACT2FN[model.config.activation]
-            return model.distilbert, Sequential(model.vocab_transform, activation, model.vocab_layer_norm)
-        case "roberta":  # its head always has GELU, even if config.json says otherwise
-            return model.roberta, Sequential(model.lm_head.dense, ACT2FN["gelu"], model.lm_head.layer_norm)
-        case _:
-            return model.model, model.head
+    activation: Any = GELU()  # RoBERTa's head always has it, even if config.json says otherwise
+    if model.config.model_type == "distilbert":
+        from transformers.activations import ACT2FN
+
+        activation = ACT2FN[model.config.activation]
+    return body, Sequential(parts[0], activation, parts[1])
 
 
 def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
@@ -424,8 +426,14 @@ def load_classifier(folder: Path) -> Any:
 
 
 def with_own_body(model: Any) -> Any:
-    """Return a classifier of transformers with the body of our own architecture, or *model* itself if there is none."""
+    """Return a classifier of transformers with the body of our own architecture, or *model* itself if it has none."""
+    from lexbench.models.loading import fill, without_values
+
     own = architecture(model.config.model_type)
     if own is None or own.classifier is None or not type(model).__name__.endswith(_CLASS_ENDING):
         return model
-    return own.classifier(model) or model
+    if (config := own.configuration(model.config.to_dict())) is None:
+        return model
+    tensors = getattr(model, own.names.body).state_dict()
+    unpooled = {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")}
+    return own.classifier(fill(without_values(own.body, config), unpooled, model.device), model).eval()

@@ -8,11 +8,13 @@ package reads checkpoints through this one. Loads no torch.
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import msgspec
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, require
 from lexbench.storage.reading import cached_file_digest
@@ -38,6 +40,7 @@ VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer has on
 WITH_WEIGHTS = ("Dense", "LayerNorm", "SparseAutoEncoder")  # kinds of modules behind the first that have weights
 AGAIN = "take the file from the model's source again"
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
+_COUNTED_POSITIONS = ("bert", "distilbert", "dpr", "electra", "ernie")  # padding in front of a text has positions, too
 _NOT_IN_VECTORS = ("_name_or_path", "transformers_version", "torch_dtype", "dtype")  # settings of config.json
 
 
@@ -69,9 +72,7 @@ class CheckpointFiles:
     @property
     def longest(self) -> int | None:
         """How many tokens a text may have by config.json; None for any number, or if it states none."""
-        positions, pad = (self.config.get(name) for name in ("max_position_embeddings", "pad_token_id"))
-        known = type(positions) is int
-        return longest_text(positions, self.config.get("model_type"), pad if type(pad) is int else 0) if known else None
+        return stated_longest(self.config)
 
     @property
     def all_weights(self) -> list[Path]:
@@ -101,6 +102,13 @@ def first_line(error: BaseException) -> str:
 def longest_text(positions: int | None, model_type: str | None, pad: int) -> int | None:
     """Return how many tokens a model with so many *positions* takes; None for any number. *pad* is the id of its [PAD]."""
     return positions - pad - 1 if positions and model_type in _PADDED_POSITIONS else positions
+
+
+def stated_longest(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a text may have by a config.json; None for any number, or if it states none."""
+    positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id")
+    known = type(positions) is int
+    return longest_text(positions, config.get("model_type"), pad if type(pad) is int else 0) if known else None
 
 
 def check_length(length: int, setting: str, model: str, longest: int | None) -> None:
@@ -233,7 +241,35 @@ def transformer_files(folder: Path, model_types: Collection[str] | None = None) 
         raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
     if not (tokenizer := tokenizer_files(folder)):
         raise MissingData(f"{folder}: no tokenizer ({', '.join(VOCABULARY)}); copy its files from the model's source")
+    check_padding(folder, config)
     return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
+
+
+class _Padding(msgspec.Struct):
+    direction: str = "Right"
+
+
+class _TokenizerFile(msgspec.Struct):
+    padding: _Padding | None = None
+
+
+@folder_reader
+def check_padding(folder: Path, config: dict[str, Any]) -> None:
+    """Raise CommandError if the tokenizer in *folder* pads on the left, and padding moves the positions of the model's texts.
+
+    In transformers the vector of a text then depends on the longest text of its batch. The vectors of other models do not
+    depend on padding, which lexbench puts on the right.
+    """
+    if config.get("model_type") not in _COUNTED_POSITIONS:
+        return
+    side, tokenizer = optional_json(folder / "tokenizer_config.json").get("padding_side"), folder / "tokenizer.json"
+    if side is None and tokenizer.is_file():
+        side = (msgspec.json.decode(tokenizer.read_bytes(), type=_TokenizerFile).padding or _Padding()).direction
+    if str(side).lower() == "left":
+        raise CommandError(
+            f"{folder}: its tokenizer says padding_side=left, which moves the positions of a {config['model_type']}: vectors "
+            "would depend on the other texts of a batch; say right in tokenizer_config.json for those of each text alone"
+        )
 
 
 def tokenizer_files(folder: Path) -> list[Path]:

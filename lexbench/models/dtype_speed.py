@@ -18,7 +18,6 @@ _TOKENS, _WIDTH = 128, 512  # of the timed product: an emulated one takes millis
 _ROUNDS = 5
 _NOTABLE = 1.2  # times as long as float32; less is noise
 _HAS = 0.75  # of float32's time: a processor that has products of bfloat16 stays below this
-_WORTH = 0.5  # of float32's time: the note about bfloat16 appears below this
 
 
 def slow_note(dtype: str, device: torch.device, instead: str) -> str:
@@ -38,14 +37,11 @@ def slow_note(dtype: str, device: torch.device, instead: str) -> str:
     return f"products in {dtype} take {times:.1f} times as long as in float32 on this processor; {instead}"
 
 
-def fast_note(dtype: str, device: torch.device) -> str:
-    """Return a note if *dtype* is float32 and the processor is much faster in bfloat16, else ""."""
-    if device.type != "cpu" or dtype != "float32" or (share := times_as_long("bfloat16")) > _WORTH:
-        return ""
-    return (
-        f"products in bfloat16 take {share:.2f} of float32's time on this processor; "
-        'dtype="bfloat16" keeps two to three digits; what it gains and costs here: lexbench speed MODEL'
-    )
+def faster() -> list[str]:
+    """Return the dtypes whose products take less time than float32's on this processor."""
+    from lexbench.models.int8 import int8_works
+
+    return [dtype for dtype in ("bfloat16", "int8") if (dtype != "int8" or int8_works()) and times_as_long(dtype) < 1]
 
 
 def fastest() -> str:
@@ -54,11 +50,9 @@ def fastest() -> str:
     bfloat16 goes before int8 because its vectors are nearer to float32's. `make demo` uses this; `lexbench run` never does, so
     that stores are the same on every machine.
     """
-    from lexbench.models.int8 import int8_works
-
     if times_as_long("bfloat16") <= _HAS:
         return "bfloat16"
-    return "int8" if int8_works() and times_as_long("int8") < 1 else "float32"
+    return "int8" if "int8" in faster() else "float32"
 
 
 @cache

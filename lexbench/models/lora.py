@@ -20,6 +20,7 @@ from lexbench.models.checkpoint import (
     CONFIG,
     Adapter,
     CheckpointFiles,
+    check_padding,
     fetch,
     folder_reader,
     read_json,
@@ -58,7 +59,9 @@ def model_files(folder: Path, model_types: Collection[str] | None = None) -> Che
         return transformer_files(folder, model_types)
     adapter = _adapter(folder)
     files = transformer_files(_base_folder(folder), model_types)
-    return replace(files, adapter=adapter, tokenizer=tokenizer_files(folder) or files.tokenizer)
+    if own := tokenizer_files(folder):
+        check_padding(folder, files.config)
+    return replace(files, adapter=adapter, tokenizer=own or files.tokenizer)
 
 
 @folder_reader

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lexbench.arrays.vectors import similarity_of
 from lexbench.errors import CommandError, shortened
-from lexbench.models.checkpoint import ABOUT, OLD_TRANSFORMER, TRANSFORMER, Module, longest_text, optional_json, read_json
-from lexbench.vectors import similarity_of
+from lexbench.models.checkpoint import ABOUT, OLD_TRANSFORMER, TRANSFORMER, Module, optional_json, read_json, stated_longest
 
 POOLINGS = ("mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean")
 # Steps of a head: layers with weights, then functions, by the names of their classes in torch.nn.
@@ -131,10 +131,7 @@ def transformer(folder: Path, config: Mapping[str, Any], task: str = "feature-ex
     keys = Keys(folder / name, optional=True)
     length = keys.take("max_seq_length")
     if type(length) is not int:  # since version 6 it is the tokenizer's limit (10**30: none) or that of the model
-        tokenizer = optional_json(folder / "tokenizer_config.json")
-        positions, pad = config.get("max_position_embeddings"), config.get("pad_token_id") or 0
-        longest = longest_text(positions if type(positions) is int else None, config.get("model_type"), pad)
-        limits = tokenizer.get("model_max_length"), longest
+        limits = optional_json(folder / "tokenizer_config.json").get("model_max_length"), stated_longest(config)
         length = min((limit for limit in limits if type(limit) is int), default=0)
     keys.only("transformer_task", task)
     for modality, way in keys.take("modality_config", {}).items():

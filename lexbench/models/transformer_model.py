@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy import sparse
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -144,11 +144,15 @@ class TransformerModel:
         """Raise CommandError, which names the *setting*, if the model takes fewer than *length* tokens."""
         check_length(length, setting, self.name, self.longest)
 
-    def check_finite(self, values: NDArray[np.float32], meaning: str) -> None:
-        """Raise LexbenchError unless all *values* are finite; *meaning* says what they are, e.g. "weights"."""
+    def finite(self, vectors: V, meaning: str = "weights") -> V:
+        """Return *vectors*, dense or sparse. Raises LexbenchError if a value is not finite; *meaning* says what values are."""
+        held: Any = vectors
+        is_sparse = bool(sparse.issparse(vectors))
+        values = held.data if is_sparse else held
         if not np.isfinite(values).all():
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{self.name} in {self.dtype} gives {meaning} that are not numbers; {hint}")
+        return vectors
 
     def own_stream(self) -> AbstractContextManager[Any]:
         """Return a context in which a GPU computes what this thread gives it beside the work of other threads.

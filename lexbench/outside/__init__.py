@@ -1,1 +1,1 @@
-"""Clients of what runs outside lexbench: servers, asked over HTTP, and programs, asked over a pipe."""
+"""Search systems outside lexbench: clients of servers (HTTP) and programs (pipes), and checks of what answers."""

@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number
 from lexbench.results import Latency
-from lexbench.table import Table, interval_cell, number
 
 Value: TypeAlias = int | float | str | bool
 
@@ -22,7 +22,7 @@ class FilterShare(msgspec.Struct, frozen=True, kw_only=True):
     share: float
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class ProbedPoint(msgspec.Struct, frozen=True, kw_only=True):
     """What one setting gives under one filter."""
 
     settings: dict[str, Value]
@@ -56,7 +56,7 @@ class Probe(Answer, msgspec.Struct, frozen=True, kw_only=True):
     similarity: str
     ties: int  # queries whose k-th document ties with a later one, without a filter or under the first
     offered: float  # queries per second
-    points: list[Point]
+    points: list[ProbedPoint]
     warnings: list[str]  # faults that explain the figures: short answers, a setting that does nothing, one answer to all
     advice: str
     notes: list[str]
@@ -127,7 +127,7 @@ class Probe(Answer, msgspec.Struct, frozen=True, kw_only=True):
         return list(write_curve(drawn, self.target, axes, Path(path)))
 
 
-def _passes(point: Point) -> str:
+def _passes(point: ProbedPoint) -> str:
     """Return the share of the documents that pass the filter, as a cell."""
     return f"{point.filter.share:.2%}" if point.filter.text else "all"
 

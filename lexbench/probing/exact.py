@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import stacked
 from lexbench.datasets.digests import drawn_number
 from lexbench.errors import CannotStart, CommandError
 from lexbench.outside.running import is_sparse
 from lexbench.probing.targets import Block
-from lexbench.vectors import stacked
 
 _BEYOND = 100  # documents after the k-th that may tie with it
 _ROUNDING = 1e-5  # two scores that differ by less, relative to the larger one, are equal

@@ -18,7 +18,7 @@ from lexbench.errors import CommandError, LexbenchError, echoed
 from lexbench.outside.filters import open_condition, parsed_value
 from lexbench.outside.running import SIMILARITIES
 from lexbench.plugins import RunningIndex
-from lexbench.probing.answer import FilterShare, Point, Probe, Value
+from lexbench.probing.answer import FilterShare, Probe, ProbedPoint, Value
 from lexbench.probing.exact import Exact, exact_answers, recall, rows_of
 from lexbench.probing.exact import sample as sampled
 from lexbench.probing.targets import file_blocks, opened, read_matrix
@@ -50,22 +50,26 @@ def probe(  # noqa: PLR0913 - the options of the command, by name
     filter if the server does not list them. *load* is in queries per second, 0 for a quarter of what the slowest setting
     answers one by one; it lasts *seconds* per setting and filter. *goal* is the wanted recall. Raises LexbenchError.
     """
+    # Refuse options that make no sense before the index is opened.
     if similarity and similarity not in SIMILARITIES:
         raise CommandError(f"similarity {echoed(similarity)}: there is {', '.join(SIMILARITIES)}")
     if k < 1 or sample < 1 or load < 0 or seconds < 0 or not 0 <= goal <= 1:
         raise CommandError("k and sample are numbers from 1 up, load and seconds from 0 up, and goal is from 0 to 1")
     given = read_matrix(Path(queries)) if queries else None
     with closing(opened(target)) as index:
+        # What is varied, and the vectors that are searched exactly.
         settings = _settings([knob] if isinstance(knob, str) else knob, index)
         blocks = file_blocks(Path(vectors), Path(ids) if ids else None) if vectors else index.vectors
         filters = _filters([filter] if isinstance(filter, str) else filter, selectivity, passing, index)
         own, notes = None, []
+        # Without queries, some of the documents are queries.
         if given is None:
             own, given = sampled(blocks(), sample)
             notes.append(
                 "queries are vectors of documents, without themselves; real ones may be harder: give some with --queries"
             )
         given, kind = given[:sample], similarity or index.similarity or "dot"
+        # The right answers, and then those of the index for each filter and setting.
         progress("searching exactly")
         answers, documents = exact_answers(blocks(), given, k, kind, own=own, filters=[allowed for _, allowed in filters])
         shares = [_share(text, allowed, documents) for text, allowed in filters]
@@ -75,6 +79,7 @@ def probe(  # noqa: PLR0913 - the options of the command, by name
         measured = _measure(ask, cases, load, seconds)
         points = [_point(ask, case, found) for case, found in zip(cases, measured.found, strict=True)]
         notes += [*measured.notes, *index.notes()]
+        # What the reader should doubt: settings without an effect, short lists, equal answers.
         unread, unknown = _dead(settings, cases, measured.found)
         warnings = [*_short(points, ask, index), *_same(cases, measured.found)]
         warnings += [f"{name} changes no answer: is its name right, and does the server read it?" for name in unread]
@@ -285,10 +290,10 @@ def offered(ask: Callable[[int], object], rate: float, seconds: float, threads: 
     return ((ends - due) * 1e9).astype(np.int64), rate * float(due[-1] / ends.max())
 
 
-def _point(ask: _Ask, case: _Case, found: _Found) -> Point:
+def _point(ask: _Ask, case: _Case, found: _Found) -> ProbedPoint:
     """Return the figures of one case."""
     recalls = np.array([recall(exact, one) for exact, one in zip(case.exact, found.lists, strict=True)])
-    return Point(
+    return ProbedPoint(
         settings=case.settings,
         filter=case.filter,
         recall=float(recalls.mean()),
@@ -305,7 +310,7 @@ def _point(ask: _Ask, case: _Case, found: _Found) -> Point:
 # ---- warnings and advice ---------------------------------------------------------------------------------------------------
 
 
-def _short(points: Sequence[Point], ask: _Ask, index: RunningIndex) -> list[str]:
+def _short(points: Sequence[ProbedPoint], ask: _Ask, index: RunningIndex) -> list[str]:
     """Return a warning about the setting with the most short answers under each filter."""
     found = []
     for share in dict.fromkeys(point.filter.text for point in points):
@@ -351,12 +356,12 @@ def _dead(
     return unread, unknown
 
 
-def advise(points: Sequence[Point], k: int, goal: float, rate: float) -> str:
+def advise(points: Sequence[ProbedPoint], k: int, goal: float, rate: float) -> str:
     """Return a recommendation: the first setting that reaches the recall *goal* under every filter, or what is missing.
 
     Of one numeric setting the smallest value comes first, because times may differ by noise alone; of others the fastest.
     """
-    by_setting: dict[str, list[Point]] = {}
+    by_setting: dict[str, list[ProbedPoint]] = {}
     for point in points:
         by_setting.setdefault(point.name, []).append(point)
     simple = all(len(point.settings) <= 1 and not isinstance(next(iter(point.settings.values()), 0), str) for point in points)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench import registry
+from lexbench.arrays.vectors import canonical
 from lexbench.encodings.shards import Encodings
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.outside.http_client import HttpClient
@@ -19,7 +20,6 @@ from lexbench.outside.programs import Program
 from lexbench.outside.running import is_sparse, repeated_note
 from lexbench.plugins import Engine, RunningIndex
 from lexbench.types import MultiVectors
-from lexbench.vectors import canonical
 
 Block: TypeAlias = tuple[Sequence[str], Any]  # ids and vectors (documents, width), dense or sparse
 

@@ -5,10 +5,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from lexbench.answer import Facts
 from lexbench.contracts import Contract
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.answer import Facts
 from lexbench.types import Document
 
 

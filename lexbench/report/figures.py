@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from lexbench.analysis.watch import Point
+
 _STYLE: Any = {
     "svg.hashsalt": "lexbench",  # otherwise ids are random
     "svg.fonttype": "path",
@@ -79,6 +81,37 @@ def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: 
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
     plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
     yield from _saved(_against(plot, [name for _, _, name in points], [0] * len(points), title), path)
+
+
+def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
+    """Yield the *points* of `lexbench watch`; after each, draw their curves as *path* with .svg, .pdf and .png."""
+    require("--plot", ["matplotlib"], "figures")
+    curves: dict[str, list[Point]] = {}
+    for point in points:
+        if point.result:
+            curves.setdefault(point.dataset, []).append(point)
+            list(_saved(_training(curves), path))
+        yield point
+
+
+def _training(curves: "Mapping[str, Sequence[Point]]") -> "Figure":
+    """Draw the first mean of the points of each dataset over their steps, with the 95 % intervals, which the axis includes."""
+    with _styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
+        axes = figure.add_subplot()
+        for number, (dataset, points) in enumerate(curves.items()):
+            results = [point.result for point in points if point.result]
+            measure = next(iter(results[0].means))
+            steps = [points[at - 1].step or at if point.step is None else point.step for at, point in enumerate(points)]
+            means = [result.means[measure] for result in results]
+            reach = [[abs(end - mean) for end in point.intervals[measure]] for mean, point in zip(means, points, strict=True)]
+            colour, label = _COLOURS[number % len(_COLOURS)], drawable(f"{measure} on {dataset}")
+            axes.errorbar(steps, means, np.transpose(reach), fmt="o-", capsize=3, color=colour, label=label)
+        axes.set(xlabel="step", ylabel="mean, with its 95 % interval")
+        figure.legend(loc="outside lower right", frameon=False, fontsize=8)
+    return figure
 
 
 class Picture:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from lexbench.display.table import heading, number
 from lexbench.measures import cutoff
 from lexbench.report.timings import rate, single_stream
 from lexbench.results import EXPOSURES, Result, Results, Timing, measures_of
 from lexbench.suites import Aggregate, Mean
-from lexbench.table import heading, number
 
 MISSING = number(None)
 SEEN = {"zero-shot": "yes", "unknown": "?", "corpus seen": "‡", "in-domain": "‡‡"}
@@ -88,7 +88,7 @@ def summary(results: Results, datasets: Sequence[str], headline: str, means: Seq
     """
     columns_of = {name: results.column(name) for name in datasets}
     chosen = [_main_measures([*columns_of[name].values()], headline) for name in datasets]
-    others = [kind for kind in ("RR", "R", "Success") if all(kind in of for of in chosen)]
+    others = [kind for kind in ("RR", "R", "Success") if all(kind in named for named in chosen)]
     largest = max(datasets, key=lambda name: max((one.counts.documents or 0 for one in columns_of[name].values()), default=0))
     timings = comparable_timings(columns_of[largest])
     columns = [
@@ -98,8 +98,8 @@ def summary(results: Results, datasets: Sequence[str], headline: str, means: Seq
         ),
         *(Column(mean.id, ranked=True, keep=90) for mean in means),
         *(
-            Column(*_heads([of[kind] for of in chosen]), ranked=True, keep=50,
-                   measures=tuple((dataset, of[kind]) for dataset, of in zip(datasets, chosen, strict=True)))
+            Column(*_heads([named[kind] for named in chosen]), ranked=True, keep=50,
+                   measures=tuple((dataset, named[kind]) for dataset, named in zip(datasets, chosen, strict=True)))
             for kind in others
         ),
         Column("QPS", score_names(datasets, "")[list(datasets).index(largest)], keep=80), *_SIZES,
@@ -152,11 +152,11 @@ def details(systems: Mapping[str, Result]) -> Grid:
 def comparable_timings(systems: Mapping[str, Result]) -> dict[str, Timing]:
     """Return for each system its latest timing of single queries with the machine and k that most systems have."""
     timings = {name: single_stream(result) for name, result in systems.items()}
-    counts = Counter((one.fingerprint, one.k) for of in timings.values() for one in of)
+    counts = Counter((one.fingerprint, one.k) for found in timings.values() for one in found)
     if not counts:
         return {}
     most = max(counts, key=lambda group: (counts[group], group[1], group[0]))
-    return {name: one for name, of in timings.items() for one in of if (one.fingerprint, one.k) == most}
+    return {name: one for name, found in timings.items() for one in found if (one.fingerprint, one.k) == most}
 
 
 def score_names(datasets: Sequence[str], headline: str) -> list[str]:

@@ -10,16 +10,18 @@ import msgspec
 from lexbench import catalog, registry
 from lexbench.analysis.compare.query_changes import StoreReader
 from lexbench.analysis.stored_results import newest_means, results_at, stored_results
-from lexbench.answer import Facts, Tables
 from lexbench.contracts import all_contracts, find_contract
 from lexbench.datasets.location import status
+from lexbench.display.answer import Facts, Tables
+from lexbench.display.table import Table, number
 from lexbench.errors import CommandError, LexbenchError, UnknownName
-from lexbench.results import Results
+from lexbench.report.store import StoreContents
+from lexbench.results import Result, Results
 from lexbench.runner.systems import is_model_folder, named_systems, retrievers, system
 from lexbench.storage import environment
+from lexbench.storage.node import Stored
 from lexbench.storage.store import Store
 from lexbench.suites import suite, suite_names
-from lexbench.table import Table, number
 from lexbench.timing import machine
 
 _WEIGHTS = {  # where a model's weights come from
@@ -121,20 +123,29 @@ class _Values(Tables):
         return list(self.document())
 
 
+class ShownResult(Result, frozen=True, kw_only=True):
+    """A result without the values of its queries, and the artifacts of the store that it was made from."""
+
+    made_from: list[Any]  # as `StoreContents.tree` returns them
+
+
 def one_result(name: str, store: Store) -> Facts:
     """Return the newest stored result called SYSTEM:DATASET, or SYSTEM if it has results on one dataset only.
 
     Raises UnknownName if there is none, and CommandError, with the names to choose from, if there are several.
     """
-    every = sorted(stored_results(store), key=lambda one: (not one.expression, one.measured.started))
-    known = {f"{result.system}:{result.dataset}": result for result in every}  # the newest of each
-    found = [name] if name in known else [label for label, result in known.items() if result.system == name]
+    every = sorted(stored_results(store).entries, key=lambda one: (not one.result.expression, one.result.measured.started))
+    known = {f"{entry.result.system}:{entry.result.dataset}": entry for entry in every}  # the newest of each
+    found = [name] if name in known else [label for label, entry in known.items() if entry.result.system == name]
     if not found:
         raise UnknownName("result", name, known, see="lexbench list results")
     if len(found) > 1:
         commands = "; ".join(join(["lexbench", "show", "result", label]) for label in found)
         raise CommandError(f"{name} has results on {len(found)} datasets; type one of these: {commands}")
-    return Facts(msgspec.structs.replace(known[found[0]], query_ids=[], per_query={}))  # per query: lexbench export csv
+    entry = known[found[0]]
+    tree = StoreContents(store).tree([Stored(entry.run).name]) if isinstance(entry.run, Path) else []
+    facts = msgspec.structs.asdict(entry.result) | {"query_ids": [], "per_query": {}, "top": [], "ranks": {}}
+    return Facts(ShownResult(**facts, made_from=tree))  # per query: lexbench export csv
 
 
 def model(name: str) -> Facts:

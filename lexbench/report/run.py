@@ -7,8 +7,9 @@ from typing import Any
 
 from lexbench.analysis import seen_in_training
 from lexbench.analysis.judgements import judged_gaps, judged_levels
-from lexbench.answer import Answer
 from lexbench.contracts import find_contract
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, heading, number
 from lexbench.report.grid import kind_of, score_value, summary
 from lexbench.report.timings import timing_tables
 from lexbench.results import (
@@ -25,7 +26,6 @@ from lexbench.results import (
 )
 from lexbench.runner.list_faults import list_notes
 from lexbench.suites import HEADLINE, Suite, suite_of_results
-from lexbench.table import Table, heading, number
 
 _MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
 WIDE_TIE = 0.001  # a wider tie interval gets a note

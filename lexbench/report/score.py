@@ -12,14 +12,14 @@ from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.token_counts import TokenCounts, tokenizer_digest, tokenizers_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import find_dataset
+from lexbench.display.table import Table, number
 from lexbench.errors import CommandError
-from lexbench.measures import Tokens
-from lexbench.results import Entry, Result, Results, Session
+from lexbench.measures import DocumentTokens
+from lexbench.results import Entry, Result, Results, ResultSession
 from lexbench.runner.given import given_run
-from lexbench.runner.scoring import Judged, fitting_defaults, judgements, score_lists
+from lexbench.runner.scoring import JudgementRules, fitting_defaults, judgements, score_lists
 from lexbench.runner.search import data_of
 from lexbench.storage.store import Store
-from lexbench.table import Table, number
 from lexbench.trec.runs import Precision, typed_run
 from lexbench.trec.runs import max_passage as by_best_passage
 
@@ -73,19 +73,19 @@ def score(  # noqa: PLR0913 - what decides the scores
     else:
         name, ranked = "run", given_run(run)
     ranked = by_best_passage(ranked, max_passage) if max_passage else ranked
-    judged: Judged = judgements(dataset, qrels)
+    judged: JudgementRules = judgements(dataset, qrels)
     chosen = measures or fitting_defaults(judged.default_measures, judged.qrels)
     tokens, digests = _tokens(chosen, judged, store)
     result = score_lists(ranked, name, chosen, judged, precision, tokens)
     result = msgspec.structs.replace(result, tokenizers=digests)
     data = {judged.dataset: (judged.contract, judged.source)} if judged.contract and judged.source else {}
-    scored = Score([Entry(result, run=ranked)], session=Session(store, data=data))
+    scored = Score([Entry(result, run=ranked)], session=ResultSession(store, data=data))
     if declared:
         scored.slices, scored.slices_sha256 = slice_scores(result, declared), declared.sha256
     return scored
 
 
-def _tokens(measures: Sequence[str], judged: Judged, store: Store) -> tuple[Tokens | None, dict[str, str]]:
+def _tokens(measures: Sequence[str], judged: JudgementRules, store: Store) -> tuple[DocumentTokens | None, dict[str, str]]:
     """Return the numbers of tokens that measures with a budget take, and the digests of tokenizers.
 
     Raises CommandError if a qrels file has no dataset, whose documents would be counted.
@@ -98,4 +98,4 @@ def _tokens(measures: Sequence[str], judged: Judged, store: Store) -> tuple[Toke
     corpus = data_of(open_dataset(judged.contract, judged.source)).corpus
     graph = Graph(store)
     counts = {name: graph.open(TokenCounts(corpus, name)) for name in names}
-    return Tokens(graph.open(corpus).doc_ids, counts), {name: tokenizer_digest(name) for name in names}
+    return DocumentTokens(graph.open(corpus).doc_ids, counts), {name: tokenizer_digest(name) for name in names}

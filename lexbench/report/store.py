@@ -13,12 +13,13 @@ import msgspec
 import numpy as np
 from filelock import FileLock, Timeout
 
-from lexbench.answer import Answer
 from lexbench.artifacts.graph import FORMAT
 from lexbench.artifacts.removal import remove
 from lexbench.datasets.location import find_again
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, LexbenchError, UnknownName
-from lexbench.progress import Progress
 from lexbench.results import Result
 from lexbench.runner import jobs
 from lexbench.runner.plan import Plan, job_of
@@ -26,7 +27,6 @@ from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.node import Stored, references
 from lexbench.storage.store import Store, finished_folders, readable, readable_bytes
-from lexbench.table import Table
 
 _KEPT = ("corpora", "encodings", "results")  # kinds that a later command may use although no result uses them
 _SHOWN = 3  # users of an artifact
@@ -44,7 +44,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Contents:
+class StoreContents:
     """What is in a store, by kind and key, and which artifact uses which."""
 
     store: Store
@@ -78,6 +78,11 @@ class _Contents:
         """Return what people call an artifact."""
         folder = self.folders.get(name)
         return folder.name.rpartition("-")[0] if folder else "unfinished"
+
+    def tree(self, names: Iterable[str]) -> list[Any]:
+        """Return for each artifact "kind/key label", or {"kind/key label": the tree of what it was made from}."""
+        parts = {f"{one} {self.label(one)}": self.tree(self.uses[one]) for one in sorted(names)}
+        return [{part: inner} if inner else part for part, inner in parts.items()]
 
     def items(self, names: Iterable[str]) -> list[StoredItem]:
         """Return what is known of artifacts, by kind and label."""
@@ -160,7 +165,7 @@ class StoreList(Answer, msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_store(cls, store: Store) -> "StoreList":
         """Return everything in a store."""
-        found = _Contents(store)
+        found = StoreContents(store)
         advice = "to remove some, type: lexbench store remove NAME --dry-run"
         return cls(artifacts=found.items([*found.folders, *found.drafts]), what=f"in the store; {advice}")
 
@@ -190,7 +195,7 @@ def remove_artifacts(store: Store, names: Sequence[str], *, unreachable: bool, d
     """Remove what *names* stand for, see `lexbench.store_remove`. Raises CommandError without names, UnknownName for one."""
     if not names and not unreachable:
         raise CommandError("name a dataset, a system or an artifact of lexbench store list, or type --unreachable")
-    found, gone, left = _Contents(store), set[str](), list[str]()
+    found, gone, left = StoreContents(store), set[str](), list[str]()
     for name in names:
         if not (called := found.called(name)):
             known = sorted({found.label(one) for one in found.folders})

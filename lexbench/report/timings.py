@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from lexbench.display.table import Table, number
 from lexbench.errors import listed
 from lexbench.results import Result, Timing, by_dataset
-from lexbench.table import Table, number
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
 _PERCENTILES = ("p50", "p95", "p99")

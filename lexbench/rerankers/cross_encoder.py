@@ -74,5 +74,5 @@ class CrossEncoder(LocalModel, Reranker):
                 if self.batch_tokens or most_tokens <= self.length:
                     raise model.out_of_memory(most_tokens) from error
                 most_tokens //= 2
-        model.check_finite(scores, "scores")
+        model.finite(scores, "scores")
         return np.asarray(scores, np.float32)

@@ -38,11 +38,11 @@ from numba import types
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.compiling.loops import njit
-from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
+from lexbench.engines.kernels.inversion import SortedRun, merge_runs, write_run
 from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
-from lexbench.vectors import offsets_of, pieces
 
 BLOCK = 128  # postings
 PADDING = 8  # bytes behind the last posting, so that search can read eight bytes at a time
@@ -92,7 +92,7 @@ def length_classes(lengths: NDArray[np.integer]) -> NDArray[np.uint8]:
 class _Part(NamedTuple):
     """Consecutive documents."""
 
-    run: Run  # their postings, with frequencies
+    run: SortedRun  # their postings, with frequencies
     classes: bytes  # length class of each document
     nonempty: int  # documents
     occurrences: int
@@ -110,7 +110,7 @@ class IndexWriter:
         self._folder, self._run, self._threads, self._submit = folder, run, threads, submit
         self._terms, self._lengths = array("i"), array("i")  # of the documents since the last run
         self._sorting: Future[_Part] | None = None  # the run that is being written
-        self._runs: list[Run] = []  # the runs before it, and the sums over them:
+        self._runs: list[SortedRun] = []  # the runs before it, and the sums over them:
         self._classes = bytearray()
         self._nonempty = self._occurrences = 0
         self._sizes = np.zeros(0, np.int64)  # (terms,) postings
@@ -183,7 +183,7 @@ def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], folder: Pa
     return _Part(run, classes, int(np.count_nonzero(lengths)), len(terms), np.diff(postings.indptr))
 
 
-def _merged(runs: list[Run], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+def _merged(runs: list[SortedRun], sizes: NDArray[np.int64], terms: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
     """Return the merged and packed postings of some *terms*, and the bytes of each (terms,). Raises errors like `finish`."""
     postings = merge_runs(runs, terms)
     if (most := postings.data.max(initial=0)) > LARGEST_FREQUENCY:

@@ -18,7 +18,7 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.ids import lookup
 from lexbench.trec.runs import strictly_decreasing
 from lexbench.types import Corpus, Document, Hits
-from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows
+from lexbench.vector_formats.blocks import VectorRow, Vocabulary, blocks_of_rows, json_rows
 from lexbench.vector_formats.lookup import VectorTable
 
 ANSERINI, TREC_EVAL = "anserini", "trec_eval"
@@ -29,7 +29,7 @@ _LARGEST = (1 << 16) - 1  # weight of a word in a document; more is a mistake, w
 
 
 @dataclass(frozen=True)
-class Settings(Retriever):
+class BM25Settings(Retriever):
     """The parameters of BM25, with Anserini's values.
 
     Short documents often have equal scores, so the order of ties decides published figures: in NFCorpus it moves nDCG@10 by
@@ -102,7 +102,7 @@ class Settings(Retriever):
             _check_ids(Path(self.expansions), corpus, expansions.ids, index, all_needed=False)
             return _in_blocks(documents, lambda block: _expanded(expansions, block))
         if self.term_weights:
-            weights = TermWeights(Path(self.term_weights))
+            weights = TermWeightFile(Path(self.term_weights))
             _check_ids(Path(self.term_weights), corpus, weights.ids, index, all_needed=True)
             return _in_blocks(documents, weights.words)
         return ([RepeatedText(document.text)] for document in documents)
@@ -131,7 +131,7 @@ def _expanded(expansions: Expansions, documents: list[Document]) -> _Contents:
         yield [RepeatedText(document.text)] + ([RepeatedText(expansion)] if expansion else [])
 
 
-class TermWeights:
+class TermWeightFile:
     """Words and how often they count, from a file of JSON lines {"id": …, "vector": {"word": whole number}}.
 
     DeepCT (Dai & Callan, 2019) replaces term frequencies by learned ones, round(100 y). The numbers are in temporary files,
@@ -156,7 +156,7 @@ class TermWeights:
             yield [RepeatedText(self._weights.tokens[term], count) for term, count in zip(terms, times, strict=True)]
 
 
-def _checked(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
+def _checked(path: Path, rows: Iterable[VectorRow]) -> Iterator[VectorRow]:
     """Yield *rows*. Raises InvalidFile if a weight is not a term frequency."""
     for row in rows:
         for term, weight in row.vector.items():

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer
 from lexbench.errors import CommandError, with_meaning
-from lexbench.fusion import SCORES, Rule, ScoreMatrix, score_matrix, top_k, weighted_sum
 from lexbench.plugins import CHOSEN_WEIGHTS, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
 from lexbench.storage.node import Node
@@ -40,7 +40,7 @@ class WeightedFusion(CombinedRetriever):
     """Several retrievers whose scores are normalised by *scores* and added with *weights* (default: 1 each).
 
     Weights "tuned" are chosen on the queries that the dataset's contract names for tuning. Weights "oracle" are chosen on the
-    tested queries themselves: an upper bound, not a result. `lexbench.fusion` explains the values of *scores*;
+    tested queries themselves: an upper bound, not a result. `lexbench.arrays.fusion` explains the values of *scores*;
     *rrf_k* is the constant of "rrf".
     """
 

@@ -19,7 +19,7 @@ from lexbench.engines.kernels.checks import in_threads, map_bytes, read_facts
 from lexbench.errors import CommandError
 from lexbench.plugins import Rescorer, Searcher
 from lexbench.registry import at_search, optional, runtime
-from lexbench.retrievers._bm25_settings import ANSERINI, RepeatedText, Settings
+from lexbench.retrievers._bm25_settings import ANSERINI, BM25Settings, RepeatedText
 from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
 from lexbench.types import Corpus, Hits
@@ -70,7 +70,7 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
 
 @dataclass(frozen=True)
-class BM25(Settings):
+class BM25(BM25Settings):
     """BM25 over an inverted index on disk, searched by a compiled loop; *threads* index, and search different queries.
 
     *analyzer* turns texts into terms: "english" is Anserini's, with stop words and stemming. "unicode" knows no language: it

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lexbench.engines.kernels.checks import no_hits
-from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
+from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, LuceneReader, LuceneWriter, java_class
 from lexbench.errors import CommandError
 from lexbench.plugins import Searcher
 from lexbench.registry import optional
-from lexbench.retrievers._bm25_settings import Settings
+from lexbench.retrievers._bm25_settings import BM25Settings
 from lexbench.types import Corpus, Document, Hits
 
 _FIELD = "contents"
@@ -32,7 +32,7 @@ _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 
 
 @dataclass(frozen=True)
-class BM25Lucene(Settings):
+class BM25Lucene(BM25Settings):
     """Lucene in a Java virtual machine within this process; one thread.
 
     *analyzer* is "english", Anserini's own, or the code of a language, e.g. "fi", for the analyser of Lucene that Anserini
@@ -58,7 +58,7 @@ class BM25Lucene(Settings):
 
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write a Lucene index of *corpus* into *path*; Lucene's buffer bounds the memory."""
-        writer = Writer(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
+        writer = LuceneWriter(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
         # Lucene gets documents in the order in which they win ties.
         documents = corpus.documents() if self.lower_position_first else _backwards(corpus)
         for document in self.contents(corpus, documents, path):
@@ -81,7 +81,7 @@ class LuceneSearcher(Searcher):
         self._settings = settings
         self._analyser = _analyser(settings.analyzer)
         self._queries = java_class(_QUERIES)()
-        self._reader = Reader(path, settings.similarity())
+        self._reader = LuceneReader(path, settings.similarity())
 
     def encode(self, queries: Sequence[str]) -> list[Any]:
         """Return Lucene's query for each text: any of its terms, each weighted by how often it is repeated."""

@@ -12,7 +12,7 @@ from shutil import which
 from typing import Any, ClassVar
 
 from lexbench.errors import CommandError, echoed
-from lexbench.foreign import Ask, ForeignRetriever
+from lexbench.outside.foreign import Ask, ForeignRetriever
 from lexbench.outside.programs import Program
 from lexbench.registry import runtime
 from lexbench.storage.reading import file_digest

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
+from lexbench.arrays.vectors import kind_of, rows_of
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.describe import describe, short_name
 from lexbench.artifacts.removal import UNFINISHED
@@ -32,7 +33,6 @@ from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, write_not
 from lexbench.storage.drafting import Draft
 from lexbench.storage.node import Node, Parts
 from lexbench.types import Codes, CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
-from lexbench.vectors import kind_of, rows_of
 
 _FREQUENCIES = "document_frequency.npy"
 _COLLECTION = "collection.json"  # the number of documents, for transforms that use the collection

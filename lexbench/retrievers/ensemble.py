@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lexbench.arrays.fusion import ScoreMatrix, aligned, score_matrix, union
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Scorer, Search
 from lexbench.errors import CommandError
-from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import FusionRescorer, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.storage.node import Node

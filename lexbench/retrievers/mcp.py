@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from urllib3 import BaseHTTPResponse
 
 from lexbench.errors import CommandError, LexbenchError, echoed, listed, shortened, visible
-from lexbench.foreign import Ask, ForeignRetriever
+from lexbench.outside.foreign import Ask, ForeignRetriever
 from lexbench.outside.http_client import HttpClient, checked_address, key_header
 from lexbench.outside.programs import Program
 from lexbench.registry import runtime

@@ -12,19 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.fusion import top_k, union
+from lexbench.arrays.vectors import offsets_of, ranges
 from lexbench.artifacts.corpora import DerivedCorpus, StoredTexts
 from lexbench.artifacts.searches import Scorer, Search
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CommandError
-from lexbench.fusion import top_k, union
 from lexbench.plugins import Encoder, QueryEncoder, Rescorer, Retriever, Searcher, has
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import must_rescore
 from lexbench.retrievers.encoded import Encoded
 from lexbench.storage.node import Node
 from lexbench.types import Corpus, Hits, Query
-from lexbench.vectors import offsets_of, ranges
 
 SCORES = ("max", "first", "sum")
 _UNITS = {"tokens": 4.5, "words": 6.0, "sentences": 110.0}  # with their bytes in English, for estimates

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from lexbench.arrays.fusion import ScoreMatrix, aligned, score_matrix, union
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Search
-from lexbench.fusion import ScoreMatrix, aligned, score_matrix, union
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, FusionSearcher, WeightedFusion, must_rescore, search_without
 from lexbench.retrievers.ensemble import Ensemble

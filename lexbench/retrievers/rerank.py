@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.fusion import top_k, union
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import Search
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError
-from lexbench.fusion import top_k, union
 from lexbench.plugins import Reranker, Searcher, has
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, search_without

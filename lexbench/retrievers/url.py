@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from lexbench.errors import CommandError
-from lexbench.foreign import Ask, ForeignRetriever, answers_by_query
 from lexbench.models.served import ServedModel, in_batches
+from lexbench.outside.foreign import Ask, ForeignRetriever, answers_by_query
 from lexbench.outside.http_client import HttpClient
 from lexbench.registry import optional, runtime
 

@@ -1,6 +1,6 @@
 """Objects and functions given to `lexbench.run`, made into plug-ins: the rest of lexbench sees subclasses of the base classes.
 
-`object_encoders` makes encoders, this module search systems, whose answers `lexbench.foreign` checks.
+`object_encoders` makes encoders, this module search systems, whose answers `lexbench.outside.foreign` checks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from uuid import uuid4
 from lexbench.artifacts.corpora import StoredTexts
 from lexbench.artifacts.searches import RetrieverIndex
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.foreign import Ask, ForeignRetriever
+from lexbench.outside.foreign import Ask, ForeignRetriever
 from lexbench.plugins import Encoder, Retriever
 from lexbench.runner.object_encoders import (
     FORMS,

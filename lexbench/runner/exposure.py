@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from lexbench import catalog, plugins, registry
-from lexbench.catalog import Model
+from lexbench.catalog import CatalogModel
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
-from lexbench.foreign import ForeignRetriever
 from lexbench.notation import Call, Expression, Value, parse
+from lexbench.outside.foreign import ForeignRetriever
 from lexbench.results import EXPOSURES, Exposure
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner.systems import System, named_systems, system, trained_members
@@ -63,7 +63,7 @@ def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
     return Exposure(status=ZERO_SHOT)
 
 
-def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
+def exposure_of_entry(entry: CatalogModel, contract: Contract) -> Exposure:
     """Return the exposure of a model of the catalogue according to its entry."""
     data = _stated_training(entry)
     if data is None:
@@ -84,7 +84,7 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
     except (MissingData, MissingExtra):
         expression = parse(typed)
         entry = catalog.listing().get(expression.head.name)
-        if not isinstance(entry, Model):
+        if not isinstance(entry, CatalogModel):
             raise
         return name or str(expression), [exposure_of_entry(entry, contract) for contract in contracts]
     return known.name, [exposure_of(known, contract) for contract in contracts]
@@ -132,7 +132,7 @@ def _all_names(collection: str) -> set[str]:
     return {contract.corpus, *contract.related.queries} if contract else {collection}
 
 
-def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
+def _exposure_of_member(part: Any, contract: Contract, named: dict[str, CatalogModel]) -> Exposure:
     """Return the exposure of an encoder, a reranker or another retriever."""
     if part.models():
         return _exposure_of_models(part, contract, named)
@@ -145,7 +145,7 @@ def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) 
     return Exposure(status=UNKNOWN, because=[f"{what} does not state its training data"])
 
 
-def _exposure_of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
+def _exposure_of_models(part: plugins.Model, contract: Contract, named: dict[str, CatalogModel]) -> Exposure:
     """Return the exposure of an encoder or reranker: the worst status of its models and of the models they were made from."""
     found, waiting, done = [], list(part.models()), set[str]()
     stated = dict(zip(waiting, part.training_data(), strict=True))
@@ -164,20 +164,20 @@ def _exposure_of_models(part: plugins.Model, contract: Contract, named: dict[str
     return joint_exposure(found or [Exposure(status=ZERO_SHOT)])
 
 
-def _stated_training(entry: Model | None) -> TrainingData | None:
+def _stated_training(entry: CatalogModel | None) -> TrainingData | None:
     """Return the training data that an entry of the catalogue states."""
     if entry is None or entry.training is None:
         return None
     return TrainingData(entry.training.queries, entry.training.texts, (), entry.training.where.partition(":")[0])
 
 
-def catalogued_model(model: str) -> Model | None:
+def catalogued_model(model: str) -> CatalogModel | None:
     """Return the entry of the catalogue with that name, here or on the hub, if it states its training data."""
-    entries = {name: entry for name, entry in catalog.listing().items() if isinstance(entry, Model) and entry.training}
+    entries = {name: entry for name, entry in catalog.listing().items() if isinstance(entry, CatalogModel) and entry.training}
     return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 
 
-def _catalogued_models(expression: Expression) -> Iterator[tuple[str, Model]]:
+def _catalogued_models(expression: Expression) -> Iterator[tuple[str, CatalogModel]]:
     """Yield the weights (a folder or a name) and the entry of each model in *expression* that the catalogue knows."""
     values: list[Value] = [*expression.head.args, *(value for _, value in expression.head.kwargs)]
     for value in values:

@@ -18,11 +18,11 @@ from lexbench.artifacts.searches import Search, searched
 from lexbench.artifacts.vectors import CorpusVectors, encode_part
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import Executor
-from lexbench.progress import Progress
-from lexbench.results import Entry, Failure, QueryTexts, Result, Results, Session
+from lexbench.results import Entry, Failure, QueryTexts, Result, Results, ResultSession
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import tuning
@@ -136,7 +136,7 @@ def results_of(plan: Plan, outcomes: Iterable[Outcome], store: Store) -> Results
             names = {"system": job.system.name, "dataset": job.contract.id}
             failures.append(Failure(**names, error=line, again=outcome.again, scored=not outcome.error))
     data = {job.contract.id: (job.contract, job.source) for job in plan.jobs if job.source}
-    return Results(entries, failures=failures, session=Session(store, plan.suite, data))
+    return Results(entries, failures=failures, session=ResultSession(store, plan.suite, data))
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ def numbered_part(typed: str) -> tuple[int, int]:
     """Return the number of the part "I/N" (from 0) and how many parts there are. Raises CommandError for another text."""
     if not re.fullmatch(r"\d+/\d+", typed):
         raise CommandError(f"--part {typed}: write e.g. 0/16")
-    number, of = map(int, typed.split("/"))
-    if number >= of:
-        raise CommandError(f"--part {typed} is part {number} of {of}, but parts count from 0: write e.g. 0/{of or 16}")
-    return number, of
+    number, parts = map(int, typed.split("/"))
+    if number >= parts:
+        raise CommandError(f"--part {typed} is part {number} of {parts}, but parts count from 0: write e.g. 0/{parts or 16}")
+    return number, parts
 
 
 def encode(

@@ -23,10 +23,10 @@ from lexbench import registry
 from lexbench.artifacts.describe import describe
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError, NotationError, echoed
 from lexbench.notation import parse
 from lexbench.plugins import Judge
-from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.trec.ids import encode, lookup, text_of
@@ -62,7 +62,7 @@ def _kappa(counts: NDArray[Any], weights: NDArray[Any]) -> float | None:
     return 1 - float((weights * counts).sum()) / expected if expected else None
 
 
-class Judging(msgspec.Struct, frozen=True, kw_only=True):
+class JudgingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a judging. They are written to its stamp file."""
 
     stamp: str
@@ -115,7 +115,7 @@ def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it go
     lists: Iterable[str],
     depth: int,
     progress: Progress,
-) -> Judging:
+) -> JudgingRecord:
     """Let *judge* grade the documents *wanted* of each query; write the qrels file *path* and its two companions.
 
     Documents that the file of answers already has from the same judge are not judged again. Raises CannotStart if there is
@@ -135,7 +135,7 @@ def judge_documents(  # noqa: PLR0913 - what is judged, by whom, and where it go
     if not given:
         raise LexbenchError(f"none of {total:,} answers has a grade; the answers are in {answers.path}")
     write_qrels(Qrels.from_judgements(Judgement(*pair, grade) for pair, grade in given.items()), path, stamp)
-    judging = Judging(
+    judging = JudgingRecord(
         stamp=stamp,
         judge=recipe,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -194,6 +194,8 @@ class Answers:
 
     def _take(self, row: Mapping[str, Any]) -> None:
         pair, grade = (row["query"], row["document"]), row["grade"]
+        if not (all(isinstance(one, str) for one in pair) and (grade is None or type(grade) is int)):
+            raise TypeError
         self.grades.pop(pair, None)  # the last one given comes last
         self.grades[pair] = grade
 

@@ -2,7 +2,7 @@
 
 `encoder_of_object` looks at methods and signatures and takes what is clear. The encoder's notes say what that was. A parameter
 that may tell queries from documents, and that is not understood, is refused by its name. An exception of foreign code becomes
-one line. `lexbench.vectors.converted` says which vectors an encoder may return.
+one line. `lexbench.arrays.vectors.converted` says which vectors an encoder may return.
 """
 
 import re
@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from lexbench.arrays.vectors import converted, kind_of, metric_of, similarity_of, unit_length
 from lexbench.artifacts.describe import StandIn
 from lexbench.errors import CommandError, LexbenchError, one_line, shortened
 from lexbench.plugins import Encoder
 from lexbench.storage.artifact_folder import SESSION
 from lexbench.types import Document, Kind
-from lexbench.vectors import converted, kind_of, metric_of, similarity_of, unit_length
 
 Encode: TypeAlias = Callable[[list[Any]], Any]
 Role: TypeAlias = Literal["query", "document"]
@@ -396,7 +396,7 @@ def _side(item: Any, role: Role) -> _Side:
 
 def _told(item: Any, encode: Encode, known: Mapping[str, Parameter], role: Role, prompts: Mapping[str, str]) -> _Side:
     """Return *encode* with what tells it the *role*: a flag, a parameter with a known value, or the name of a prompt."""
-    given: dict[str, Any] = {name: of == role for name, one in known.items() if (of := _flagged(one))}
+    given: dict[str, Any] = {name: flagged == role for name, one in known.items() if (flagged := _flagged(one))}
     if not given and (
         asking := next((one for one in known.values() if one.name in _ROLE_PARAMETERS or _shows_role(one)), None)
     ):

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from lexbench.answer import Answer
 from lexbench.artifacts.corpora import DatasetCorpus, ExpectedCorpus
 from lexbench.artifacts.graph import Graph, Step
 from lexbench.artifacts.searches import Search
@@ -29,9 +28,11 @@ from lexbench.datasets.location import (
     typed_place,
 )
 from lexbench.datasets.sources.hf import PREFIX
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CommandError, UnknownName
+from lexbench.measures import MARK, with_threshold
 from lexbench.measures import cutoff as cutoff_of
-from lexbench.measures import with_threshold
 from lexbench.notation import PYTHON_OBJECT, checked_name, split_name
 from lexbench.plugins import Source, has
 from lexbench.retrievers.run_file import RunFile
@@ -42,7 +43,6 @@ from lexbench.runner.systems import system as system_of
 from lexbench.storage.store import Store, readable_bytes
 from lexbench.suites import HEADLINE, Suite, suite_names
 from lexbench.suites import suite as suite_named
-from lexbench.table import Table
 
 
 @dataclass(frozen=True)
@@ -332,5 +332,6 @@ def job_of(
             raise CommandError(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
-    repeat = f"{command} -r {quote(system.definition)}" if command and system.definition else None
+    repeatable = command and system.definition and not any(MARK in measure for measure in with_thresholds)
+    repeat = f"{command} -r {quote(system.definition or '')}" if repeatable else None
     return Job(contract, system.for_dataset(contract.id), with_thresholds, depth, repeat, source)

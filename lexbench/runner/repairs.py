@@ -99,7 +99,7 @@ def of_hub(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", text):
         return ""
     for model in catalog.listing().values():
-        if isinstance(model, catalog.Model) and str(model.settings.get("model", "")).partition("@")[0] == text:
+        if isinstance(model, catalog.CatalogModel) and str(model.settings.get("model", "")).partition("@")[0] == text:
             return model.run
     words = text.lower()
     if "splade" in words or "sparse" in words:

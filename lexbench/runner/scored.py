@@ -20,10 +20,10 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.passages import DOCUMENTS
 from lexbench.encodings.shards import Encodings
-from lexbench.foreign import ForeignRetriever
-from lexbench.measures import Tokens, with_threshold
+from lexbench.measures import DocumentTokens, function_keys, with_threshold
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
+from lexbench.outside.foreign import ForeignRetriever
 from lexbench.plugins import Searcher, Source
 from lexbench.results import Note, Result, SearchWork, VectorSizes, save
 from lexbench.retrievers.encoded import Encoded
@@ -68,6 +68,7 @@ class _Scored(Node[Result]):
             "measures": list(self.measures),
             "depth": self.depth,
             "scorer": _SCORER,
+            **({"functions": keys} if (keys := function_keys(self.measures)) else {}),
             **code_facts("lexbench.runner.scoring", *(type(parse_measure(name)) for name in self.measures)),
         }
 
@@ -81,7 +82,7 @@ class _Scored(Node[Result]):
         dataset, contract = self.data.dataset, self.data.dataset.contract
         named = {"system": self.system.name, "dataset": contract.id, "contract": contract.stamp}
         names = list(tokenizers_of(self.measures))
-        tokens = Tokens(parts["corpus"].doc_ids, {name: parts[f"tokens {name}"] for name in names}) if names else None
+        tokens = DocumentTokens(parts["corpus"].doc_ids, {name: parts[f"tokens {name}"] for name in names}) if names else None
         result = score_ranked(
             ranked.run, dataset.qrels, self.measures, named, protocol=contract.protocol, depth=self.depth, tokens=tokens
         )

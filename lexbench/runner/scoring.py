@@ -14,7 +14,7 @@ from lexbench.datasets.digests import qrels_sha256
 from lexbench.datasets.location import find_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.measures import Tokens, incomplete_report, tie_report, with_threshold
+from lexbench.measures import DocumentTokens, incomplete_report, tie_report, with_threshold
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import score as score_run
@@ -31,7 +31,7 @@ _PLAIN = Protocol()
 _FEW_GRADES = 6  # a note lists them; of more, it has the ends
 
 
-class Judged(NamedTuple):
+class JudgementRules(NamedTuple):
     """Judgements, their rules, and notes about them."""
 
     qrels: Qrels
@@ -51,7 +51,7 @@ class Judged(NamedTuple):
         return self.contract.protocol if self.contract else _PLAIN
 
 
-def judgements(dataset: Any, qrels: Any) -> Judged:
+def judgements(dataset: Any, qrels: Any) -> JudgementRules:
     """Return the judgements of a *dataset*, which may be a folder or in memory, with its contract, or the judgements *qrels*.
 
     These are a file, or judgements in memory (see `given_qrels`). If both are given, they are used under the dataset's
@@ -61,13 +61,13 @@ def judgements(dataset: Any, qrels: Any) -> Judged:
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return Judged(_qrels_of(qrels), None, _name_of(qrels), _judges_of(qrels))
+        return JudgementRules(_qrels_of(qrels), None, _name_of(qrels), _judges_of(qrels))
     contract, source = find_dataset(dataset)
     if qrels is None:
-        return Judged(open_dataset(contract, source).qrels, contract, contract.id, source=source)
+        return JudgementRules(open_dataset(contract, source).qrels, contract, contract.id, source=source)
     judged = _qrels_of(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
-    return Judged(judged, contract, contract.id, _judges_of(qrels))
+    return JudgementRules(judged, contract, contract.id, _judges_of(qrels))
 
 
 def _qrels_of(qrels: Any) -> Qrels:
@@ -83,7 +83,12 @@ def _judges_of(qrels: Any) -> tuple[Note, ...]:
 
 
 def score_lists(
-    run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double", tokens: Tokens | None = None
+    run: Run,
+    system: str,
+    named: Sequence[str],
+    judged: JudgementRules,
+    precision: Precision = "double",
+    tokens: DocumentTokens | None = None,
 ) -> Result:
     """Return the result of *run*, the uncut lists of *system*, by the judgements and rules of *judged*.
 
@@ -106,7 +111,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     protocol: Protocol = _PLAIN,
     depth: int | None = None,
     precision: Precision = "double",
-    tokens: Tokens | None = None,
+    tokens: DocumentTokens | None = None,
 ) -> Result:
     """Return the result of *run*: means over all queries of *qrels*, values per query, counts, and the effect of ties.
 
@@ -114,6 +119,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     other means than as double, which a run file has, the result has both. Raises LexbenchError if no query of the run is
     judged, or if *precision* is float32 and a score is too large for it.
     """
+    # The lists under the rules of the dataset: without documents that it leaves out, and cut to the depth.
     _check_queries(run, qrels, stamps["system"])
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
     kept = excluded(others.run, qrels, protocol)
@@ -121,6 +127,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
     lists = chosen.cut(limit)
+    # Their scores, and the counts that a reader needs beside them.
     scores = score_run(lists, qrels, named, tokens)
     judged = score_run(lists, qrels, [JUDGED]).means[JUDGED]
     counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged, judged=judged)
@@ -169,7 +176,7 @@ def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:
 
 
 def _other_precision(
-    run: Run, precision: Precision, means: dict[str, float], qrels: Qrels, depth: int, tokens: Tokens | None
+    run: Run, precision: Precision, means: dict[str, float], qrels: Qrels, depth: int, tokens: DocumentTokens | None
 ) -> dict[str, float]:
     """Return those of the *means* by *precision* that the order of scores in the other precision would change."""
     try:

@@ -26,7 +26,7 @@ from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.code import code_facts
-from lexbench.storage.drafting import Block, Draft
+from lexbench.storage.drafting import Draft, DraftBlock
 from lexbench.storage.environment import packages_of
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.storage.stopwatch import Stopwatch
@@ -108,7 +108,7 @@ class SystemRun(Node[Filtered]):
             draft.progress.note(f"{what}: {line}")
         with opened_search(parts, self.data.corpus, self.system.retriever, draft) as (searcher, turns):
 
-            def search(block: Block, watch: Stopwatch) -> tuple[Hits, Mapping[str, NDArray[np.int64]]]:
+            def search(block: DraftBlock, watch: Stopwatch) -> tuple[Hits, Mapping[str, NDArray[np.int64]]]:
                 with watch.time("encode_queries"):
                     encoded = data.encoded(searcher, block.items, corpus)
                 with watch.time("search"):

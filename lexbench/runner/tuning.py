@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import numpy as np
 
+from lexbench.arrays.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.artifacts.describe import describe
 from lexbench.artifacts.graph import Graph
 from lexbench.artifacts.searches import Search
@@ -25,19 +26,18 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.datasets.location import find_folder
 from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, folder_of
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.fusion import ScoreMatrix, top_k, weighted_sum
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher, Source
-from lexbench.progress import Progress
 from lexbench.results import Note
 from lexbench.runner.search import Data, block_size, opened_search, own_positions
 from lexbench.runner.systems import System, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts
-from lexbench.storage.drafting import Block, Draft
+from lexbench.storage.drafting import Draft, DraftBlock
 from lexbench.storage.node import Node, Parts, Stored
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.trec.runs import Run
@@ -275,7 +275,7 @@ class FusionWeights(Node[BestWeights]):
 
 
 def _score_matrix(
-    data: Data, corpus: StoredCorpus, searcher: Searcher, depth: int, block: Block, watch: Stopwatch
+    data: Data, corpus: StoredCorpus, searcher: Searcher, depth: int, block: DraftBlock, watch: Stopwatch
 ) -> ScoreMatrix:
     """Search all members for a block of queries; return the scores to be weighted, with self-matches dropped as for a run."""
     drop = data.drops_self_matches

@@ -55,7 +55,10 @@ def writer(target: Path) -> Iterator[BinaryIO]:
 
 
 def write_bytes(target: Path, content: bytes) -> None:
-    """Write *content* to *target*, whole or not at all."""
+    """Write *content* to *target*, whole or not at all. A file that has it is left alone, which needs no free space."""
+    with suppress(OSError):
+        if target.is_file() and target.stat().st_size == len(content) and target.read_bytes() == content:
+            return
     with atomic_path(target) as draft:
         draft.write_bytes(content)
 
@@ -86,12 +89,19 @@ def check_writable(folder: Path) -> None:
 
 
 def append_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Append *rows* to a file of JSON lines and flush them to the disk."""
-    with target.open("ab") as file:
-        # The newline comes first, because a kill may have truncated the last line of the file.
-        file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))
-        file.flush()
-        os.fsync(file.fileno())
+    """Append *rows* to a file of JSON lines and flush them to the disk: all of them, or none if that fails."""
+    # The newline comes first, because a kill may have truncated the last line of the file.
+    content = b"".join(b"\n" + json.dumps(row).encode() for row in rows)
+    with target.open("ab", buffering=0) as file:
+        before = file.seek(0, os.SEEK_END)
+        try:
+            while content:
+                content = content[file.write(content) :]
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                file.truncate(before)
+            raise
 
 
 def read_rows(target: Path) -> Iterator[Any]:

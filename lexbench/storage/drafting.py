@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
-from lexbench.progress import Progress
+from lexbench.display.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import write_notes
 from lexbench.storage.stopwatch import Stopwatch
 
 
-class Block(NamedTuple):
+class DraftBlock(NamedTuple):
     """Items that are done at once."""
 
     items: Sequence[Any]
@@ -38,10 +38,10 @@ class Draft:
         """Keep notes for readers of scores."""
         write_notes(self.folder, lines)
 
-    def blocks(self, items: Sequence[Any], size: int, what: str, stage: str, unit: str) -> Iterator[Block]:
+    def blocks(self, items: Sequence[Any], size: int, what: str, stage: str, unit: str) -> Iterator[DraftBlock]:
         """Yield each block of *size* items that is not done yet, and report progress; `keep` keeps what a block gives."""
         files = enumerate(_files(self.folder, len(items), size))
-        left = [Block(items[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
+        left = [DraftBlock(items[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
         count = sum(len(block.items) for block in left)
         self.watch.resumed = count < len(items)
         self.progress.start(what, stage, count, unit)
@@ -50,7 +50,7 @@ class Draft:
             self.progress.advance(len(block.items))
         self.progress.end()
 
-    def keep(self, block: Block, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def keep(self, block: DraftBlock, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Keep the arrays of a block, whole or not at all."""
         atomic.write_bytes(block.file, save(dict(arrays)))  # `save_file` would leave a temporary file behind if it is killed
 

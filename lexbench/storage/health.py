@@ -7,10 +7,10 @@ import sys
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import install_advice
 from lexbench.storage.store import default_root
-from lexbench.table import Table
 
 _DEVELOPMENT = ("dev", "lint", "test")  # extras for working on lexbench itself
 

@@ -132,6 +132,16 @@ def read_toml(path: Path, model: type[Table]) -> Table:
         raise InvalidFile(f"{path}: it is nested too deep") from None
 
 
+def decode_json(path: Path, model: type[Any]) -> Any:
+    """Read a JSON file as *model*. Raises InvalidFile with the file and the place."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=model)
+    except ValueError as error:
+        raise InvalidFile(f"{path}: {error}") from None
+    except RecursionError:
+        raise InvalidFile(f"{path}: it is nested too deep") from None
+
+
 @lru_cache(maxsize=1024)  # commands that check many results read the files of the catalogue many times
 def _decoded(content: bytes, model: type[Any]) -> Any:
     return msgspec.toml.decode(content, type=model)

@@ -46,7 +46,7 @@ def row_error(path: Path, number: int, error: Exception) -> InvalidFile:
     return (MissingColumns if isinstance(error, NoColumn) else InvalidFile)(f"{path}, line {number}: {visible(str(error))}")
 
 
-class Table(NamedTuple):
+class TableColumns(NamedTuple):
     """What is known about the columns of a table before it is read."""
 
     shapes: Shapes  # of files without a header
@@ -60,7 +60,7 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(path.suffixes) if suffix not in COMPRESSED), "").lower()
 
 
-def rows(path: Path, table: Table, kind: str = "") -> Iterator[tuple[int, Row]]:
+def rows(path: Path, table: TableColumns, kind: str = "") -> Iterator[tuple[int, Row]]:
     """Yield the number of the line, from 1, and the row of each line; of Parquet and JSON, the number of the row.
 
     Blank lines are skipped. *kind* is the ending that decides the format; default: that of the name.
@@ -73,7 +73,7 @@ def rows(path: Path, table: Table, kind: str = "") -> Iterator[tuple[int, Row]]:
     return _json_lines(path) if kind in _JSON else _separated(path, table)
 
 
-def has_header(path: Path, table: Table) -> bool:
+def has_header(path: Path, table: TableColumns) -> bool:
     """Return whether rows have names: always, except in CSV and TSV files whose first line is data."""
     return ending(path) not in (".csv", ".tsv", ".txt") or bool(set(_head(path)[1]) & set(table.known))
 
@@ -112,7 +112,7 @@ def _whole(row: Row) -> Row:
     return row | {name: utf8(text).decode() for name, text in texts.items()}
 
 
-def _json(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
+def _json(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a JSON file, which may be JSON lines."""
     value = _json_value(path)
     if value is _LINES:
@@ -224,7 +224,7 @@ def parquet_file(path: Path) -> Iterator[Any]:
 # ---- CSV and TSV -----------------------------------------------------------------------------------------------------------
 
 
-def _separated(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
+def _separated(path: Path, table: TableColumns) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a CSV or TSV file.
 
     A first line that looks like a header with unknown names is refused, because it could be read as data. Without a header, the
@@ -248,7 +248,7 @@ def _separated(path: Path, table: Table) -> Iterator[tuple[int, Row]]:
         )
     columns = names if header else table.shapes.get(len(values), ())
     if not columns:
-        wanted = " or ".join(f"{count} ({', '.join(of)})" for count, of in table.shapes.items())
+        wanted = " or ".join(f"{count} ({', '.join(known)})" for count, known in table.shapes.items())
         raise InvalidFile(f"{path}, line {first}: {len(values)} column{'s' * (len(values) != 1)}, not {wanted}")
     # pandas quotes some fields of a file with a header, or all of them; files of MS MARCO have bare quotes
     quoted = ending(path) != ".csv" and (header or (len(values) > 1 and all(map(_QUOTED.fullmatch, values))))

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import offsets_of
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Document, Kind, MultiVectors
-from lexbench.vectors import offsets_of
 
 _LETTERS = "abcde"
 
@@ -29,7 +29,7 @@ def as_kind(kind: Kind, rows: NDArray[np.float32]) -> Any:
     return rows if kind is Kind.DENSE else MultiVectors(rows[full], offsets_of(full.astype(np.int64)))
 
 
-class Tokens(NamedTuple):
+class WordTokens(NamedTuple):
     """Texts cut to their first words."""
 
     texts: list[str]
@@ -54,12 +54,12 @@ class Letters(Encoder):
     log: str = runtime("")
     seconds: float = runtime(0.0)
 
-    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+    def tokenise_documents(self, documents: Sequence[Document]) -> WordTokens:
         """Cut the texts."""
         words = [one.text.split() for one in documents]
-        return Tokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
+        return WordTokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None]) -> Any:
+    def encode_tokens(self, tokens: WordTokens, advance: Callable[[int], None]) -> Any:
         """Count letters; fail or die at the letter *fails*."""
         self._write_log(tokens.texts)
         time.sleep(self.seconds * len(tokens.texts))

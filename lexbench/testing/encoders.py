@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench import plugins
+from lexbench.arrays.vectors import kind_of
 from lexbench.artifacts.describe import describe, is_lasting
 from lexbench.types import Codes, Document, Kind, MultiVectors, Query
-from lexbench.vectors import kind_of
 
 _ROUNDING = 1e-4  # relative or absolute difference that batches may cause
 DOCUMENTS = [

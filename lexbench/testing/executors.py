@@ -11,11 +11,11 @@ import pytest
 from lexbench import registry
 from lexbench.artifacts.describe import describe
 from lexbench.datasets.corpus import write_corpus
+from lexbench.display.progress import Progress
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
 from lexbench.plugins import Encoder, Executor, Worker
-from lexbench.progress import Progress
 from lexbench.storage.atomic import UNFINISHED
 from lexbench.testing._letters import Letters, Sum
 from lexbench.types import Corpus, Document, Kind

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from lexbench.arrays.vectors import kind_of, rows_of
 from lexbench.testing._letters import as_kind
 from lexbench.testing.encoders import content, rows
 from lexbench.types import Codes, CollectionStatistics, Kind, MultiVectors
-from lexbench.vectors import kind_of, rows_of
 
 WIDTH = 12
 _TEXTS = 40

@@ -10,7 +10,7 @@ import msgspec
 
 from lexbench.errors import LexbenchError
 from lexbench.timing import encoding_speed, measuring
-from lexbench.timing.protocol import DONE_LINE, Baseline, EncodingTask, Task
+from lexbench.timing.protocol import DONE_LINE, EncodingTask, MemoryBaseline, TimingTask
 
 
 def _end_with_parent() -> None:
@@ -22,8 +22,8 @@ def _end_with_parent() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        task = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Task | Baseline | EncodingTask)
-        if isinstance(task, Baseline):
+        task = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=TimingTask | MemoryBaseline | EncodingTask)
+        if isinstance(task, MemoryBaseline):
             measuring.measure_imports(task)
         elif isinstance(task, EncodingTask):
             encoding_speed.measure(task)

@@ -42,7 +42,7 @@ from lexbench.types import Hits, Query
 # ---- the task --------------------------------------------------------------------------------------------------------------
 
 
-def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], None]) -> None:
+def measure_here(task: protocol.TimingTask, retriever: Any, report_pass: Callable[[], None]) -> None:
     """Do *task* for a *retriever* that only this process has; then restore the threads and cores of this process."""
     torch, cores = sys.modules.get("torch"), None if task.core is None else os.sched_getaffinity(0)
     threads = torch.get_num_threads() if torch else 0
@@ -58,12 +58,13 @@ def measure_here(task: protocol.Task, retriever: Any, report_pass: Callable[[], 
 
 
 def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on its order
-    task: protocol.Task, report_pass: Callable[[], None], own: Any = None
+    task: protocol.TimingTask, report_pass: Callable[[], None], own: Any = None
 ) -> None:
     """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass.
 
     *own* is a retriever that only this process has. Memory is measured if the process has nothing but the system.
     """
+    # Stay on the one core that the task names, if it names one.
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
     # Open the index and answer the first query, which may import modules; both are timed apart from the passes.
@@ -93,6 +94,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
         answers.extend([] if answers else timed.hits)
         report_pass()
 
+    # Peaks of memory count from here on: opening has its own.
     machine.reset_peak_memory()
     devices.reset_peak_gpu_memory()
     warm = warm_up(work._replace(inputs=warming), report_pass)
@@ -101,6 +103,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     before, transferred = machine.read_counters(), searcher.transfer
     passes = timed_passes(work, len(warm), keep_hits, task.seconds)
     after = machine.read_counters()
+    # What is known only after the passes: the way to other machines, peaks, and whether answers are remembered.
     if transfer := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
         seconds["transfer"] = transfer
     memory["peak_search"] = machine.peak_memory()
@@ -119,10 +122,11 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     waits = task.on or gpus or "elsewhere" in circumstances
     if task.single and not waits and (crowded := machine.crowded(cpu_per_wall)):
         noise.append(crowded)
+    # Write the durations and hits, and then what else was measured.
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
     atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))
-    facts = protocol.Facts(
+    facts = protocol.MeasuredFacts(
         warm_up=len(warm),
         cpu_per_wall=cpu_per_wall,
         seconds=seconds,
@@ -141,7 +145,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(facts))
 
 
-def measure_imports(task: protocol.Baseline) -> None:
+def measure_imports(task: protocol.MemoryBaseline) -> None:
     """Import the modules of *task* and write how much memory they take. `_memory` subtracts it from that of a system."""
     with suppress(OSError):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -151,7 +155,7 @@ def measure_imports(task: protocol.Baseline) -> None:
     atomic.write_bytes(Path(task.out) / protocol.FACTS_FILE, msgspec.json.encode(machine.memory()))
 
 
-def _retriever(task: protocol.Task) -> Any:
+def _retriever(task: protocol.TimingTask) -> Any:
     """Return the retriever of a task, made from its expression."""
     retriever = with_weights(systems.system(task.system).for_dataset(task.dataset).retriever, iter(task.weights))
     workers = executor(task.on) if task.on else None
@@ -210,7 +214,7 @@ def with_threads(plugin: Any, threads: int) -> Any:
 
 
 def _inputs(
-    searcher: Any, task: protocol.Task, numbered: Sequence[tuple[int, Query]], size: int
+    searcher: Any, task: protocol.TimingTask, numbered: Sequence[tuple[int, Query]], size: int
 ) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return the function that encodes queries, and its inputs: blocks of *size* queries.
 

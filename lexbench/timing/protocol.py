@@ -31,7 +31,7 @@ _THREAD_VARIABLES = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "RAYON", "NUMBA")  # e
 T = TypeVar("T")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class TimingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of `--time`."""
 
     k: int | tuple[int, ...] | None = None  # documents asked for, one timing each; None: as many as the untimed run
@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False  # also time what this machine has timed before
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
+class TimingTask(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     """Everything that a measuring process needs to time one system in one scenario."""
 
     system: str  # expression
@@ -61,7 +61,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     out: str  # folder for what is measured
 
 
-class Baseline(msgspec.Struct, frozen=True, kw_only=True, tag="baseline"):
+class MemoryBaseline(msgspec.Struct, frozen=True, kw_only=True, tag="baseline"):
     """Another kind of task: import *modules* and write how much memory they take."""
 
     modules: list[str]
@@ -78,7 +78,7 @@ class EncodingTask(msgspec.Struct, frozen=True, kw_only=True, tag="encoding"):
     out: str
 
 
-class Facts(msgspec.Struct, kw_only=True):
+class MeasuredFacts(msgspec.Struct, kw_only=True):
     """The measurements of a measuring process, except the durations."""
 
     warm_up: int  # passes
@@ -95,7 +95,7 @@ class Facts(msgspec.Struct, kw_only=True):
     modules: list[str]  # imported ones
 
 
-def scenarios(settings: Settings) -> dict[str, int]:
+def scenarios(settings: TimingSettings) -> dict[str, int]:
     """Return the threads of each scenario: one query in flight on one core and, if wanted, all queries at once on all cores."""
     threads = settings.threads or len(cores())
     return {SINGLE: 1} | ({f"{OFFLINE}-{threads}t": threads} if settings.offline else {})
@@ -108,7 +108,9 @@ def sample(items: Sequence[T], most: int) -> list[T]:
     return [items[number * len(items) // most] for number in range(most)]
 
 
-def run_task(task: Task | Baseline | EncodingTask, threads: int, on_pass: Callable[[], None] = lambda: None) -> None:
+def run_task(
+    task: TimingTask | MemoryBaseline | EncodingTask, threads: int, on_pass: Callable[[], None] = lambda: None
+) -> None:
     """Do *task* in a fresh process, and call *on_pass* after each of its passes.
 
     Raises LexbenchError, with the last line of its stderr, if the process fails.

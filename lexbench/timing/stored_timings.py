@@ -17,7 +17,7 @@ from lexbench.results import MOST_OVERHEAD, ONE_THREAD, SINGLE, STAGES, Latency,
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.node import Stored
 from lexbench.storage.store import Store, finished_files
-from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, VERSION, Facts
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, VERSION, MeasuredFacts
 from lexbench.types import Hits
 
 _NS = 1e9
@@ -83,7 +83,7 @@ def read_hits(folder: Path) -> Hits:
 def read_timing(folders: Sequence[Path]) -> Timing:
     """Return the timing in finished folders, one per process, in order. Memory is that of the first process."""
     conditions = [msgspec.json.decode((path / CONDITIONS_FILE).read_bytes(), type=Conditions) for path in folders]
-    facts = [msgspec.json.decode((path / FACTS_FILE).read_bytes(), type=Facts) for path in folders]
+    facts = [msgspec.json.decode((path / FACTS_FILE).read_bytes(), type=MeasuredFacts) for path in folders]
     arrays = [read_durations(path) for path in folders]
     folder, known = folders[0], conditions[0].known | {"taken": conditions[-1].known["taken"]}
     queries, single = known["queries"], known["scenario"] == SINGLE
@@ -114,7 +114,7 @@ def read_timing(folders: Sequence[Path]) -> Timing:
 
 
 def _flags(
-    conditions: Sequence[Conditions], facts: Sequence[Facts], unsteady: str | None, overhead: float | None
+    conditions: Sequence[Conditions], facts: Sequence[MeasuredFacts], unsteady: str | None, overhead: float | None
 ) -> Iterator[tuple[str, str]]:
     """Yield each flag with the reason for it."""
     known, differing = conditions[0].known, max(one.differing for one in conditions)

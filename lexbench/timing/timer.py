@@ -52,7 +52,7 @@ _HALF_ROUNDING = 2e-2
 class Timer:
     """Times systems according to its *settings*."""
 
-    settings: protocol.Settings
+    settings: protocol.TimingSettings
 
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* has no search to time, or gets the whole corpus with each query."""
@@ -118,7 +118,7 @@ class _Asked(NamedTuple):
 
     job: Job
     run: SystemRun  # untimed, of the system with its weights chosen
-    settings: protocol.Settings
+    settings: protocol.TimingSettings
     scenario: str
     threads: int
     k: int
@@ -186,7 +186,7 @@ class TimedRun(Node[None]):
         # The last core, because the operating system works mostly on the first. Not every operating system can pin processes.
         single = asked.scenario == SINGLE
         core = cores()[-1] if single and hasattr(os, "sched_setaffinity") else None
-        task = protocol.Task(
+        task = protocol.TimingTask(
             system=named.expression or "",
             weights=chosen_weights(named.retriever, retriever),
             place=parts.place("system").written(),
@@ -209,7 +209,7 @@ class TimedRun(Node[None]):
             protocol.run_task(task, asked.threads, advance)
         draft.progress.end()
         pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
-        facts = msgspec.json.decode((folder / protocol.FACTS_FILE).read_bytes(), type=protocol.Facts)
+        facts = msgspec.json.decode((folder / protocol.FACTS_FILE).read_bytes(), type=protocol.MeasuredFacts)
         known = {
             "scenario": asked.scenario,
             "threads": asked.threads,
@@ -288,7 +288,7 @@ def _agree(timed: dict[int, float], untimed: dict[int, float], k: int, share: fl
 def _import_memory(modules: frozenset[str]) -> dict[str, int]:
     """Return the memory of a process that has imported *modules*; a set because their order differs between processes."""
     with TemporaryDirectory() as folder:
-        protocol.run_task(protocol.Baseline(modules=sorted(modules), out=folder), 1)
+        protocol.run_task(protocol.MemoryBaseline(modules=sorted(modules), out=folder), 1)
         return msgspec.json.decode((Path(folder) / protocol.FACTS_FILE).read_bytes(), type=dict[str, int])
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.vectors import canonical, select_entries
 from lexbench.errors import CommandError
 from lexbench.plugins import Transform
 from lexbench.types import CollectionStatistics, Kind
-from lexbench.vectors import canonical, select_entries
 
 
 @dataclass(frozen=True)

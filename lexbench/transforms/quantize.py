@@ -12,10 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import canonical, select_entries
 from lexbench.errors import CommandError
 from lexbench.plugins import Transform
 from lexbench.types import Kind
-from lexbench.vectors import canonical, select_entries
 
 _MODES = {"rint": np.rint, "floor": np.floor}
 _BITS = (8, 16)

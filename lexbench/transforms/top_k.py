@@ -12,10 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import canonical, select_entries
 from lexbench.errors import CommandError
 from lexbench.plugins import Transform
 from lexbench.types import Kind
-from lexbench.vectors import canonical, select_entries
 
 _TIES = ("keep", "cut")
 
@@ -57,7 +57,7 @@ class TopK(Transform):
 
     def _largest(self, matrix: "scipy.sparse.csr_array") -> NDArray[np.bool_]:
         """Return a mask (nonzeros,) of the weights that are among the largest of their row."""
-        from lexbench.selection import mark_largest  # imports numba, which stored results do not need
+        from lexbench.arrays.selection import mark_largest  # imports numba, which stored results do not need
 
         largest = np.ones(matrix.nnz, np.bool_)
         mark_largest(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)

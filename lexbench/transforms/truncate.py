@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import unit_length
 from lexbench.errors import CommandError
 from lexbench.plugins import Transform
 from lexbench.types import Kind, MultiVectors
-from lexbench.vectors import unit_length
 
 _NEAR = 0.01  # of length 1: vectors that are stored as float16 are not exact
 

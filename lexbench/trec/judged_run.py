@@ -17,13 +17,13 @@ from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Filtered, Run, kept, untied
 
 
-class Tokens(NamedTuple):
+class DocumentTokens(NamedTuple):
     """The numbers of tokens of documents."""
 
     ids: NDArray[np.bytes_]  # (documents,) descending, like a run's table
     counts: Mapping[str, NDArray[np.int64]]  # (documents,) by tokenizer
 
-    def of(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    def counted(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """Return the tokens of documents (n,), -1 for those that are not in the corpus."""
         places = lookup(self.ids, ids)
         return np.where(places >= 0, self.counts[tokenizer][places], -1)
@@ -43,7 +43,7 @@ class JudgedRun:
     judged_grade: NDArray[np.int32 | np.float64]  # (judgements,)
     run: Run
     judged_ids: NDArray[np.bytes_]  # (judgements,) in the same order
-    tokens: Tokens | None = None  # for measures with a budget of tokens
+    tokens: DocumentTokens | None = None  # for measures with a budget of tokens
 
     def fitting(self, budget: int, tokenizer: str) -> NDArray[np.bool_]:
         """Return a mask (found,) of documents that fit into a *budget* of tokens with all that come before them.
@@ -72,7 +72,7 @@ class JudgedRun:
     def _tokens(self, tokenizer: str, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
         if self.tokens is None or tokenizer not in self.tokens.counts:
             raise LexbenchError("a budget of tokens takes the documents; name the dataset that has them with -d")
-        return self.tokens.of(tokenizer, ids)
+        return self.tokens.counted(tokenizer, ids)
 
     def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
         """Return for each query (queries,) the number of documents in *mask* (found,), or the sum of their *values*."""
@@ -114,7 +114,7 @@ def judged_queries(run: Run, qrels: Qrels) -> NDArray[np.int64]:
     return np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)
 
 
-def join(run: Run, qrels: Qrels, depth: int | None = None, tokens: Tokens | None = None) -> JudgedRun:
+def join(run: Run, qrels: Qrels, depth: int | None = None, tokens: DocumentTokens | None = None) -> JudgedRun:
     """Find the judged documents in the first *depth* entries (default: all) of each list of *run*."""
     queries = judged_queries(run, qrels)
     retrieved = np.zeros(len(qrels.query_ids), np.int64)

@@ -27,7 +27,7 @@ from lexbench.storage.rows import (
     MissingColumns,
     NoColumn,
     Row,
-    Table,
+    TableColumns,
     ending,
     is_frame,
     part_of_split,
@@ -134,7 +134,9 @@ def read_judgements(
     if not is_table(path):
         yield from _read_lines(path, renamed)
         return
-    for number, row in rows(path, Table(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))):
+    for number, row in rows(
+        path, TableColumns(_TABLES, {*COLUMNS, *stated}, {*QUERY_IDS, *stated}, partial(by_query, split=split))
+    ):
         try:
             yield judgement_of(renamed(row))
         except (ValueError, TypeError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.errors import InvalidFile
-from lexbench.storage.rows import TABLES, Row, Table, ending, rows
+from lexbench.storage.rows import TABLES, Row, TableColumns, ending, rows
 from lexbench.trec.columns import Beginning
 from lexbench.trec.ids import id_of
 from lexbench.trec.qrels import DOC_IDS, QUERY_IDS, by_query
@@ -42,7 +42,7 @@ def read_run_table(path: Path, kind: str = "") -> RunColumns:
     if ending(path) == ".lz4":
         raise InvalidFile(f"{path} is compressed by ranx; in Python: ranx.Run.from_file({path.name!r}).save('run.json')")
     found = RunColumns([], [], [], [])
-    for number, row in rows(path, Table({_LEAST: ("query_id", "doc_id", "score")}, _NAMES, QUERY_IDS, by_query), kind):
+    for number, row in rows(path, TableColumns({_LEAST: ("query_id", "doc_id", "score")}, _NAMES, QUERY_IDS, by_query), kind):
         query, document, value = (_first(row, names) for names in (QUERY_IDS, DOC_IDS, SCORES))
         if query is None or document is None or value is None:
             there = ", ".join(map(str, row))

@@ -25,8 +25,8 @@ _VECTORS = ("vectors", "embeddings", "vector", "emb", "embedding")
 _FLAT, _MATRIX = 1, 2  # dimensions
 
 
-class Arrays(NamedTuple):
-    """The vectors of a file, and the id of each."""
+class DenseRows(NamedTuple):
+    """Vectors of a file in their order, and the id of each."""
 
     ids: list[str]  # (n,)
     vectors: NDArray[Any]  # (n, dimensions), of any type of number
@@ -37,7 +37,7 @@ def ids_beside(path: Path) -> Path | None:
     return next((file for end in IDS_ENDINGS if (file := path.with_name(path.stem + end)).is_file()), None)
 
 
-def read_arrays(path: Path, ids: Path | None = None) -> Arrays:
+def read_arrays(path: Path, ids: Path | None = None) -> DenseRows:
     """Read a file of NumPy; *ids* is the file of the ids of an .npy file, by default the one beside it.
 
     Raises InvalidFile if the ids are missing or as many as there are no vectors, or if the values are no numbers.
@@ -52,7 +52,7 @@ def read_arrays(path: Path, ids: Path | None = None) -> Arrays:
         if where is None:
             beside = ", ".join(path.stem + end for end in IDS_ENDINGS)
             raise InvalidFile(f"{path}: whose vectors are these? Name a file with one id per line, or put it beside: {beside}")
-        found = Arrays(_read_ids(where), loaded)
+        found = DenseRows(_read_ids(where), loaded)
     return _checked(path, found)
 
 
@@ -66,12 +66,12 @@ def write_array(path: Path, ids: Sequence[Any], vectors: Any) -> None:
         names = [id_of(one.item() if isinstance(one, np.generic) else one) for one in ids]
     except (TypeError, ValueError) as error:
         raise InvalidFile(f"{path.stem}: {str(error).partition('. ')[0]}") from None
-    _checked(Path(path.stem), Arrays(names, values))
+    _checked(Path(path.stem), DenseRows(names, values))
     np.save(path, values, allow_pickle=False)
     path.with_name(path.stem + ".ids.json").write_text(json.dumps(names), encoding="utf-8")
 
 
-def _checked(path: Path, found: Arrays) -> Arrays:
+def _checked(path: Path, found: DenseRows) -> DenseRows:
     kind, shape = found.vectors.dtype, found.vectors.shape
     if len(shape) != _MATRIX or kind.kind not in "fiu":
         raise InvalidFile(f"{path}: vectors are an array of numbers (texts, dimensions); this is one of {kind}, {shape}")
@@ -98,16 +98,16 @@ def _loaded(path: Path) -> Any:
         raise InvalidFile(f"{path}: it is no file of NumPy that can be read ({why}){pickled}") from None
 
 
-def _of_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def _of_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> DenseRows:
     """Return the vectors of an archive, in which ids and vectors are arrays, or each array is the vector of its name."""
     names = [next((name for name in known if name in arrays), None) for known in (_IDS, _VECTORS)]
     ids, vectors = names
     if ids is not None and vectors is not None:
-        return Arrays(_texts(path, arrays[ids]), arrays[vectors])
+        return DenseRows(_texts(path, arrays[ids]), arrays[vectors])
     if arrays and all(one.ndim == _FLAT and one.dtype.kind == "f" for one in arrays.values()):
         if len({len(one) for one in arrays.values()}) > 1:
             raise InvalidFile(f"{path}: its vectors are not all as long as the first")
-        return Arrays(list(arrays), np.stack(list(arrays.values())))
+        return DenseRows(list(arrays), np.stack(list(arrays.values())))
     raise InvalidFile(f"{path}: no arrays {_IDS[0]!r} and {_VECTORS[0]!r}; there is: {', '.join(arrays) or 'nothing'}")
 
 
@@ -134,7 +134,7 @@ def _texts(path: Path, ids: NDArray[Any]) -> list[str]:
     return [one.decode() if isinstance(one, bytes) else str(one) for one in ids.tolist()]
 
 
-def blocks(found: Arrays, size: int) -> Iterator[Arrays]:
+def blocks(found: DenseRows, size: int) -> Iterator[DenseRows]:
     """Yield the vectors in blocks of *size*."""
     for start in range(0, len(found.ids), size):
-        yield Arrays(found.ids[start : start + size], np.asarray(found.vectors[start : start + size]))
+        yield DenseRows(found.ids[start : start + size], np.asarray(found.vectors[start : start + size]))

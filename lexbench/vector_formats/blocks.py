@@ -1,6 +1,6 @@
 """Blocks of sparse vectors with the ids of their texts, and the vocabulary that numbers their terms, for all formats.
 
-Formats with one vector per line read their lines as `Row`s, and `blocks_of_rows` turns these into blocks.
+Formats with one vector per line read their lines as `VectorRow`s, and `blocks_of_rows` turns these into blocks.
 """
 
 from collections import defaultdict
@@ -14,15 +14,15 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import canonical
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.reading import lines
-from lexbench.vectors import canonical
 
 ROWS = 4096  # per block
 _LIMIT = 2**31  # weights must be below this in formats of integers
 
 
-class Block(NamedTuple):
+class VectorBlock(NamedTuple):
     """Some vectors in the order of the file.
 
     Readers yield weights other than 0, with ascending terms in each row. If the vocabulary grows while a file is read, later
@@ -71,7 +71,7 @@ class Vocabulary:
             raise CommandError(f"token {error.args[0]!r} is not one of the {len(self):,} of the vocabulary") from None
 
 
-class Row(NamedTuple):
+class VectorRow(NamedTuple):
     """One vector of a text file."""
 
     line: int
@@ -84,7 +84,7 @@ class _Record(msgspec.Struct):
     vector: dict[str, float]
 
 
-def json_rows(path: Path) -> Iterator[Row]:
+def json_rows(path: Path) -> Iterator[VectorRow]:
     """Yield the vectors of a file of JSON lines with `id` and `vector`; other fields are ignored."""
     decoder = msgspec.json.Decoder(_Record)
     for number, line in lines(path):
@@ -93,10 +93,10 @@ def json_rows(path: Path) -> Iterator[Row]:
                 record = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InvalidFile(f"{path}:{number}: {error}") from None
-            yield Row(number, str(record.id), record.vector)
+            yield VectorRow(number, str(record.id), record.vector)
 
 
-def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, whole: bool) -> Iterator[Block]:
+def blocks_of_rows(path: Path, rows: Iterable[VectorRow], vocabulary: Vocabulary, *, whole: bool) -> Iterator[VectorBlock]:
     """Yield the *rows* of the file *path* in blocks, without weights of 0.
 
     Raises InvalidFile with the line of a token that *vocabulary* lacks, or of a weight that float32 cannot hold or, with
@@ -117,10 +117,10 @@ def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, w
         fitted = _fitted(path, batch, np.array(weights, np.float64), whole=whole)
         arrays = fitted, np.array(terms, np.int32), np.array(offsets, np.int64)
         matrix = scipy.sparse.csr_array(arrays, shape=(len(batch), len(vocabulary)))
-        yield Block([row.text_id for row in batch], canonical(matrix))
+        yield VectorBlock([row.text_id for row in batch], canonical(matrix))
 
 
-def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole: bool) -> NDArray[np.float32]:
+def _fitted(path: Path, batch: list[VectorRow], weights: NDArray[np.float64], *, whole: bool) -> NDArray[np.float32]:
     """Return the *weights* (nonzeros,) of the rows *batch* as float32. Raises InvalidFile, see `blocks_of_rows`."""
     with np.errstate(over="ignore", under="ignore"):
         narrow = weights.astype(np.float32)
@@ -136,13 +136,13 @@ def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole
     return narrow
 
 
-def _checked(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[Block]:
+def _checked(blocks: Iterable[VectorBlock], vocabulary: Vocabulary, whole: str = "") -> Iterator[VectorBlock]:
     """Yield *blocks* in canonical form, after checking that they have an id per vector and fit *vocabulary* and the format.
 
     *whole* is the name of a format that holds only integer weights from 1 to 2^31 - 1. Raises CommandError if a check fails.
     """
     for ids, vectors in blocks:
-        block = Block(ids, canonical(vectors))
+        block = VectorBlock(ids, canonical(vectors))
         if len(ids) != vectors.shape[0]:
             raise CommandError(f"{len(ids)} ids for {vectors.shape[0]} vectors")
         if vectors.shape[1] > len(vocabulary):
@@ -157,7 +157,9 @@ def _checked(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -
         yield block
 
 
-def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def token_vectors(
+    blocks: Iterable[VectorBlock], vocabulary: Vocabulary, whole: str = ""
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the id and the weights by token of each vector of *blocks*, `_checked`; they are int with *whole*, else float.
 
     *vocabulary* may still grow.

@@ -20,13 +20,13 @@ import msgspec
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.atomic import writer
 from lexbench.storage.reading import lines
-from lexbench.vector_formats.blocks import Block, Row, Vocabulary, blocks_of_rows, json_rows, token_vectors
+from lexbench.vector_formats.blocks import VectorBlock, VectorRow, Vocabulary, blocks_of_rows, json_rows, token_vectors
 
 _LONGEST = 255  # characters of a token, as Java counts them
 _SUFFIXES = (".json", ".jsonl", ".gz")
 
 
-def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
+def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[VectorBlock]:
     """Yield the document vectors of a file, or of the `.json`, `.jsonl` and `.gz` files in a folder and below, by name.
 
     *vocabulary* numbers the tokens and may grow. Raises InvalidFile with the file and number of a faulty line.
@@ -38,7 +38,7 @@ def read_anserini(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
         yield from blocks_of_rows(file, json_rows(file), vocabulary, whole=True)
 
 
-def write_anserini(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+def write_anserini(blocks: Iterable[VectorBlock], path: Path, vocabulary: Vocabulary) -> None:
     """Write the documents of *blocks*. Raises CommandError for weights that are no integers, or tokens that Anserini splits."""
     checked: set[str] = set()
     with writer(path) as file:
@@ -47,24 +47,24 @@ def write_anserini(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) 
             file.write(msgspec.json.encode({"id": text_id, "contents": "", "vector": vector}) + b"\n")
 
 
-def read_seismic(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
+def read_seismic(path: Path, vocabulary: Vocabulary) -> Iterator[VectorBlock]:
     """Yield the vectors of a file of Seismic, with *vocabulary* and errors as in `read_anserini`."""
     return blocks_of_rows(path, json_rows(path), vocabulary, whole=False)
 
 
-def write_seismic(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+def write_seismic(blocks: Iterable[VectorBlock], path: Path, vocabulary: Vocabulary) -> None:
     """Write the vectors of *blocks*, one per line. Raises CommandError for weights that are no finite numbers."""
     with writer(path) as file:
         for text_id, vector in token_vectors(blocks, vocabulary):
             file.write(msgspec.json.encode({"id": text_id, "content": "", "vector": vector}) + b"\n")
 
 
-def read_topics(path: Path, vocabulary: Vocabulary) -> Iterator[Block]:
+def read_topics(path: Path, vocabulary: Vocabulary) -> Iterator[VectorBlock]:
     """Yield the query vectors of a file of topics, with *vocabulary* and errors as in `read_anserini`."""
     return blocks_of_rows(path, _topics(path), vocabulary, whole=True)
 
 
-def _topics(path: Path) -> Iterator[Row]:
+def _topics(path: Path) -> Iterator[VectorRow]:
     for number, line in lines(path):
         query_id, tab, text = line.partition(b"\t")
         if not line.strip():
@@ -72,12 +72,12 @@ def _topics(path: Path) -> Iterator[Row]:
         try:
             if not tab or not query_id.strip():
                 raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - both errors get the line number
-            yield Row(number, query_id.decode().strip(), Counter(text.decode().split()))
+            yield VectorRow(number, query_id.decode().strip(), Counter(text.decode().split()))
         except ValueError as error:  # includes UnicodeDecodeError
             raise InvalidFile(f"{path}:{number}: {error}") from None
 
 
-def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+def write_topics(blocks: Iterable[VectorBlock], path: Path, vocabulary: Vocabulary) -> None:
     """Write the query vectors of *blocks* as topics.
 
     Raises CommandError like `write_anserini`, and for an id with white space or a query without terms.
@@ -108,17 +108,17 @@ def _refuse_split(tokens: Iterable[str], checked: set[str]) -> None:
         checked.add(token)
 
 
-class Format(NamedTuple):
+class JsonLinesFormat(NamedTuple):
     """A file format."""
 
-    read: Callable[[Path, Vocabulary], Iterator[Block]]
-    write: Callable[[Iterable[Block], Path, Vocabulary], None]  # whole or not at all
+    read: Callable[[Path, Vocabulary], Iterator[VectorBlock]]
+    write: Callable[[Iterable[VectorBlock], Path, Vocabulary], None]  # whole or not at all
     suffix: str
     queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
 
 
-FORMATS: Mapping[str, Format] = {
-    "anserini": Format(read_anserini, write_anserini, ".jsonl", queries="anserini-topics"),
-    "anserini-topics": Format(read_topics, write_topics, ".tsv", queries=""),
-    "seismic": Format(read_seismic, write_seismic, ".jsonl", queries="seismic"),
+FORMATS: Mapping[str, JsonLinesFormat] = {
+    "anserini": JsonLinesFormat(read_anserini, write_anserini, ".jsonl", queries="anserini-topics"),
+    "anserini-topics": JsonLinesFormat(read_topics, write_topics, ".tsv", queries=""),
+    "seismic": JsonLinesFormat(read_seismic, write_seismic, ".jsonl", queries="seismic"),
 }

@@ -15,20 +15,21 @@ Sources: castorini/anserini, ParquetDenseVectorCollection and JsonStringVectorTo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import CODES
 from lexbench.errors import InvalidFile, LexbenchError, listed
 from lexbench.storage.reading import lines
 from lexbench.storage.rows import parquet_file
 from lexbench.trec.ids import RowsById, encode
 from lexbench.vector_formats import arrays
-from lexbench.vector_formats.blocks import Block, Vocabulary
-from lexbench.vectors import CODES
+from lexbench.vector_formats.arrays import DenseRows
+from lexbench.vector_formats.blocks import VectorBlock, Vocabulary
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that exists counts
 VECTORS = ("vector", "emb", "embedding", "embeddings")
@@ -58,7 +59,7 @@ class VectorTable:
     Raises InvalidFile, which names the file *where* they are from, if two vectors have the same id.
     """
 
-    def __init__(self, blocks: Iterable[Block], vocabulary: Vocabulary, where: Path) -> None:
+    def __init__(self, blocks: Iterable[VectorBlock], vocabulary: Vocabulary, where: Path) -> None:
         ids: list[str] = []
         ends, self.width = [np.zeros(1, np.int64)], 0
         with TemporaryFile() as terms, TemporaryFile() as weights:  # their maps outlive them
@@ -113,13 +114,6 @@ def _mapped(file: IO[bytes], kind: type[Any]) -> NDArray[Any]:
 
 
 # ---- files of dense vectors ------------------------------------------------------------------------------------------------
-
-
-class DenseRows(NamedTuple):
-    """Some vectors in the order of a file."""
-
-    ids: list[str]  # (n,)
-    vectors: NDArray[np.float32]  # (n, dimensions)
 
 
 def dense_files(path: Path) -> list[Path]:

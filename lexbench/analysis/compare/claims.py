@@ -22,10 +22,10 @@ from lexbench.analysis.compare.run_files import GivenRuns
 from lexbench.analysis.definitions import Definition, changes_of, definition, pairs, singles
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import CannotStart, CommandError
 from lexbench.results import Entry, Results
 from lexbench.runner.scoring import excluded
-from lexbench.table import Table, interval_cell, number
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, read_by_rank, without_self_matches
 
@@ -137,7 +137,7 @@ def _system(typed: str, runs: GivenRuns, compared: Results, run_of: Callable[[En
     """Return the system that a letter of the table, a name, or what was typed for its run stands for."""
     by_letter = {letter: label for label, letter in lettered(compared.systems).items()}
     by_typed = {name: found.systems[0] for name, found in runs.results.items() if len(found.systems) == 1}
-    meant = {of[typed] for of in ({name: name for name in compared.systems}, by_letter, by_typed) if typed in of}
+    meant = {known[typed] for known in ({name: name for name in compared.systems}, by_letter, by_typed) if typed in known}
     known = ", ".join(f"{letter} ({label})" for letter, label in by_letter.items())
     if len(meant) > 1:
         raise CommandError(
@@ -286,7 +286,7 @@ def claim_tables(claims: Claims) -> list[Table]:
         notes = tuple(line for one in claims.values for line in _value_notes(one))
         tables.append(Table("claimed values", ("claim", "mean", "verdict"), rows, notes))
     for one in claims.orders:
-        rows = tuple((test.test, number(test.p), "yes" if test.holds else "no") for test in one.tests)
+        rows = tuple((test.test, p_text(test.p), "yes" if test.holds else "no") for test in one.tests)
         title = f"claim {one.claim}: {one.verdict}"
         tables.append(Table(title, ("test", "p", "holds at .05"), rows, tuple(_order_notes(one, len(claims.orders)))))
     return tables

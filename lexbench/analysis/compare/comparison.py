@@ -21,7 +21,7 @@ from lexbench.analysis.compare.tables import (
     Difference,
     MeanComparison,
     MeanDifference,
-    Score,
+    SystemScore,
 )
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.seeds import interval_over_seeds
@@ -105,7 +105,7 @@ def compared(  # noqa: PLR0913 - the settings of a comparison
     known = results.session.data if isinstance(results, Results) else {}
     places = {**known, **{contract.id: (contract, source) for contract, source in typed.values()}}
     reader = StoreReader(store, places, {runs.judged.dataset: runs.data} if runs else {})
-    found = newest(chosen, {name: [of[name] for of in asked] for name in shared})
+    found = newest(chosen, {name: [by_dataset[name] for by_dataset in asked] for name in shared})
     for result in found:
         check(result)
     notes = [*_left_out(chosen, found)] if not datasets else []
@@ -130,6 +130,7 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     *asked* has the measure of each dataset, for each measure that was asked for. *reader* finds texts and runs; *notes* come
     first.
     """
+    # The baseline must be measured on all datasets, by the same rules and data as the others.
     compared.check_comparable()
     shared = list(asked[0])
     labels = compared.systems
@@ -142,17 +143,19 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     # The family of tests is every measured system on every dataset by one measure; all p are corrected over it.
     family = max(1, sum(not result.unmeasured for result in compared if result.system != labels[0]))
     resamples = randomisation.resamples_for(family, LEVEL)
-    values = [{name: compared.values(name, of[name]) for name in shared} for of in asked]
-    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for of in values for one in of.values())
+    values = [{name: compared.values(name, by_dataset[name]) for name in shared} for by_dataset in asked]
+    shares = all(one.min() >= -_ROUNDING and one.max() <= 1 + _ROUNDING for by_dataset in values for one in by_dataset.values())
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
+    # Test each measure on each dataset, with p by Holm over the family.
     tested = [
         on
-        for of in asked
-        for on in _with_holm([_on_dataset(compared, name, of[name], resamples, margin=limit) for name in shared])
+        for by_dataset in asked
+        for on in _with_holm([_on_dataset(compared, name, by_dataset[name], resamples, margin=limit) for name in shared])
     ]
 
+    # The pairs of results whose queries are shown: each measured system beside the baseline.
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [
@@ -167,7 +170,7 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
         expressions={name: row[0].expression for name in labels if (row := [*compared.row(name).values()])[0].expression},
         config_diff=config_diff([[*compared.row(name).values()] for name in labels]),
         datasets=tested,
-        means=[mean for of, by_dataset in zip(asked, values, strict=True) for mean in _means(compared, of, by_dataset)],
+        means=[mean for one in zip(asked, values, strict=True) for mean in _means(compared, *one)],
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader, side)],
         side=side,
         resamples=resamples,
@@ -180,7 +183,7 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
             if _is_worse(one)
         ],
         notes=[*notes, *_cautions(compared, asked[0]), *_notes(compared, asked[0])],
-        slices=[on for of in asked for on in _on_slices(compared, of, slices)] if slices else [],
+        slices=[on for by_dataset in asked for on in _on_slices(compared, by_dataset, slices)] if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
     return Compared(comparison, pairs, reader)
@@ -256,7 +259,7 @@ def _on_dataset(
         measure=measure,
         queries=len(first.query_ids),
         scores=[
-            Score(
+            SystemScore(
                 system=result.system,
                 mean=result.means[measure],
                 interval=(low, high),

@@ -10,16 +10,16 @@ import msgspec
 from lexbench.contracts import Contract, SourceFacts
 from lexbench.datasets.dataset import Dataset, Topics, judgement_facts, open_dataset
 from lexbench.datasets.records import read_queries
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, InvalidFile
 from lexbench.measures import parse as parse_measure
 from lexbench.measures import with_threshold
 from lexbench.notation import split_name
 from lexbench.plugins import Source
 from lexbench.results import Entry, Results
 from lexbench.runner.given import given_run
-from lexbench.runner.scoring import Judged, judgements, score_lists
+from lexbench.runner.scoring import JudgementRules, judgements, score_lists
 from lexbench.runner.systems import is_model_folder
-from lexbench.storage.reading import COMPRESSED
+from lexbench.storage.reading import COMPRESSED, decode_json
 from lexbench.storage.rows import TABLES, ending
 from lexbench.suites import HEADLINE
 from lexbench.trec.runs import Run, read_runs, typed_run
@@ -32,7 +32,7 @@ class GivenRuns(NamedTuple):
     """Scored runs by what the user typed, with their data."""
 
     results: Mapping[str, Results]
-    judged: Judged
+    judged: JudgementRules
     data: Dataset  # has the queries only if their texts are known
     topics: int = 0  # all queries, also those without judgements; 0 if they are unknown
     files: Mapping[str, Path] = {}  # by the name of the system
@@ -50,8 +50,8 @@ def is_run(text: str) -> bool:
     if ending(file) != ".json" or file.suffix != ".json":
         return True
     try:
-        values = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw]).values()
-    except msgspec.DecodeError:
+        values = decode_json(file, dict[str, msgspec.Raw]).values()
+    except InvalidFile:
         return True
     return len(values) > 0 and all(
         bytes(value).lstrip().startswith(b"{") for value in values
@@ -111,7 +111,7 @@ def given_runs(
 
 
 def score_runs(
-    given: Mapping[str, Any], judged: Judged, measures: Sequence[str], data: Dataset, taken: Sequence[str] = ()
+    given: Mapping[str, Any], judged: JudgementRules, measures: Sequence[str], data: Dataset, taken: Sequence[str] = ()
 ) -> GivenRuns:
     """Score each run of *given*, by what was typed: a run file, or a run in memory.
 
@@ -168,7 +168,7 @@ def _texts(texts: "Path | Mapping[str, str] | None") -> dict[str, str]:
     return {one.query_id: one.text for one in read_queries(texts)}
 
 
-def _dataset(judged: Judged, texts: Mapping[str, str]) -> Dataset:
+def _dataset(judged: JudgementRules, texts: Mapping[str, str]) -> Dataset:
     """Return the judgements as a dataset, with the *texts* of its queries that are known."""
     queries = tuple(Query(query, texts[query]) for query in judged.qrels.query_ids if query in texts)
     facts: Any = {"name": judged.dataset, "description": "", "corpus": judged.dataset, "source": SourceFacts(loader="files")}

@@ -16,9 +16,9 @@ from lexbench.analysis.compare.query_changes import QueryChange, Side
 from lexbench.analysis.significance.noninferiority import NoWorse, fewest_queries
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import slice_notes
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import one_line, shortened
-from lexbench.table import Table, interval_cell, number
 
 _VALUE, _NAME = 34, 22  # characters of a value and of a system's name in a cell
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
@@ -43,7 +43,7 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
     only_some: bool = False  # True for a setting that the plug-ins of the other systems do not have
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class SystemScore(msgspec.Struct, frozen=True, kw_only=True):
     """One system on one dataset, by itself."""
 
     system: str
@@ -76,7 +76,7 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     contract: str
     measure: str
     queries: int
-    scores: list[Score]  # of all systems
+    scores: list[SystemScore]  # of all systems
     differences: list[Difference]  # of all that were measured, but the first
     unmeasured: dict[str, str] = {}  # systems whose scores say nothing, and why: they have no difference
     slice: str = ""  # "" for all queries
@@ -278,8 +278,8 @@ def _cells(difference: Difference | None, count: int) -> tuple[str, ...]:
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
-        number(difference.p),
-        number(difference.corrected),
+        p_text(difference.p),
+        p_text(difference.corrected, difference.p),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
         number(difference.detectable),
         verdict(difference),

@@ -22,10 +22,10 @@ from lexbench.analysis.stored_results import run_of
 from lexbench.artifacts.describe import is_lasting
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import typed_place
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.measures import cutoff as cutoff_of
 from lexbench.notation import PYTHON_OBJECT
-from lexbench.progress import Progress
 from lexbench.results import SINGLE, QueryTexts, Result, Timing
 from lexbench.runner import jobs
 from lexbench.runner.plan import Job, plan_of
@@ -34,7 +34,7 @@ from lexbench.runner.systems import imported, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.store import Store
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import TimingSettings
 from lexbench.timing.timer import Timer
 
 _WORST = 5  # queries in a report
@@ -42,6 +42,7 @@ _RANKED = 20  # documents per query whose ranks the baseline keeps
 _REFERENCE = "reference"  # its name where it has the name of the system
 _DIGITS = 6  # of a value in the baseline
 _SHOWN = 40  # characters of a value
+_ACCEPT = "accept the present scores: lexbench gate update"
 _DATA = ("dataset", "contract", "measure", "depth", "corpus", "queries", "qrels")  # if one differs, scores are not comparable
 _FACTS = ("dataset", "contract", "measure", "depth", "system", "system_sha256", "lexbench", "index_bytes")
 
@@ -155,7 +156,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     line: str
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class GateRun(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one gate after it ran."""
 
     gate: str
@@ -186,7 +187,7 @@ def measure(
     plan = plan_of(typed, systems, (), [gate.measure], gate.depth, columns=gate.columns)
     if len(found := {job.contract.id for job in plan.jobs}) > 1:
         raise CommandError(f"{gate.dataset} has {len(found)} datasets; make a gate for each, e.g. -d {min(found)}")
-    timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
+    timer = Timer(TimingSettings(offline=False, again=True)) if gate.reference else None
     outcomes = list(jobs.run(plan, store, progress, timer))
     for outcome in outcomes:
         if outcome.error or outcome.untimed:
@@ -226,13 +227,13 @@ def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
 
 def check(
     gate: Gate, measured: Measured, baseline: Baseline | None, *, tests: int = COMMITS, confidence: float = CONFIDENCE
-) -> Report:
+) -> GateRun:
     """Compare a measurement with the baseline and the limits of its gate.
 
-    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other data or another measure.
+    Raises CannotStart if there is no baseline, if it is 0 for all queries, or of other queries, data or another measure.
     """
     if baseline is None:
-        raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+        raise CannotStart(f"gate {gate.name!r} has no baseline; {_ACCEPT}")
     if not any(baseline.values.values()):
         raise CannotStart(
             f"gate {gate.name!r}: its baseline is 0 for all queries, so no fall can be found; accept the scores of a system "
@@ -241,7 +242,9 @@ def check(
     now = measured.baseline()
     changed = changes(baseline, now)
     if other := next((f"{name} ({changed[name]})" for name in _DATA if name in changed), ""):
-        raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; accept it: lexbench gate update")
+        raise CannotStart(f"gate {gate.name!r}: {other} changed since the baseline; {_ACCEPT}")
+    if strays := baseline.values.keys() ^ now.values.keys():
+        raise CannotStart(f"gate {gate.name!r}: query {min(strays)!r} is not in both its baseline and its dataset; {_ACCEPT}")
     ids = list(baseline.values)
     before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
     quality = judge(before, after, gate.margin, confidence=confidence, tests=tests)
@@ -251,7 +254,7 @@ def check(
     notes = [f"{name}: {change}" for name, change in changed.items()]
     if quality.verdict == "pass" and not quality.shown:
         notes.append(f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}")
-    return Report(
+    return GateRun(
         gate=gate.name,
         dataset=now.dataset,
         system=now.system,

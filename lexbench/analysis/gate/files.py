@@ -8,7 +8,7 @@ import msgspec
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.storage import atomic
-from lexbench.storage.reading import Strict, read_toml
+from lexbench.storage.reading import Strict, decode_json, read_toml
 from lexbench.suites import HEADLINE
 
 COMMITS, CONFIDENCE, MARGIN = 100, 0.95, 0.02  # defaults
@@ -81,7 +81,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     digests: dict[str, str]  # of the corpus, the queries and the judgements
     lexbench: str  # version
     index_bytes: int | None
-    values: dict[str, float]  # by query id
+    values: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]  # by query id
     ranks: dict[str, dict[str, int]] = {}  # by query id: of the relevant documents among the first 20
 
 
@@ -97,9 +97,10 @@ def read_baselines(path: Path) -> dict[str, Baseline]:
     if not path.is_file():
         return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Baseline])
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidFile(f"{path}: {error}; make it again: lexbench gate update") from None
+        found: dict[str, Baseline] = decode_json(path, dict[str, Baseline])
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; make it again: lexbench gate update") from None
+    return found
 
 
 def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:

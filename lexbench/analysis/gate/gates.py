@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from lexbench.analysis.gate import output
-from lexbench.analysis.gate.checks import Measured, Report, Verdict, check, measure, worst
+from lexbench.analysis.gate.checks import GateRun, Measured, Verdict, check, measure, worst
 from lexbench.analysis.gate.files import Gate, add_gate, read_baselines, read_gates, write_baselines
 from lexbench.analysis.significance.noninferiority import fewest_queries
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table
 from lexbench.errors import CommandError
-from lexbench.progress import Progress
 from lexbench.storage.store import Store
-from lexbench.table import Table
 
 DEFAULT = Path("lexbench-gate.toml")
 
@@ -24,7 +24,7 @@ class GateReport(Answer, msgspec.Struct, frozen=True, kw_only=True):
     """Everything about the gates of a file after they ran."""
 
     verdict: Verdict  # over all gates
-    gates: list[Report]
+    gates: list[GateRun]
 
     def head(self) -> list[str]:
         """Return the verdict, and each gate's answers; of a gate without a table also its notes."""
@@ -65,10 +65,6 @@ class Accepted(Answer, msgspec.Struct, frozen=True, kw_only=True):
     def head(self) -> list[str]:
         """Return the changes, and what to do with them."""
         return [*self.changes, *self.advice]
-
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: the changes are lines."""
-        return ()
 
 
 def run_gates(path: Path, store: Store, progress: Progress) -> GateReport:

@@ -6,15 +6,15 @@ from statistics import fmean
 from xml.etree import ElementTree as ET
 
 from lexbench.analysis.compare.tables import change_rows
-from lexbench.analysis.gate.checks import Report, changes, worst
+from lexbench.analysis.gate.checks import GateRun, changes, worst
 from lexbench.analysis.gate.files import Baseline
+from lexbench.display.table import Table, escape, interval_cell, markdown, number, p_text
 from lexbench.errors import visible
-from lexbench.table import Table, escape, interval_cell, markdown, number
 
 _SIGNS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
 
 
-def answer(report: Report) -> str:
+def answer(report: GateRun) -> str:
     """Return the answer in one line: the verdict on quality and the numbers behind it."""
     quality = report.quality
     head = f"{report.gate}: {quality.verdict}: {report.measure}"
@@ -23,7 +23,7 @@ def answer(report: Report) -> str:
         return f"{head} {number(quality.after)}, equal to the baseline on all {queries}"
     how = "fell" if quality.difference < 0 else "rose"
     moved = f"{head} {how} by {number(abs(quality.difference))} ({number(quality.before)} → {number(quality.after)})"
-    test = f"p = {quality.p:.2g}, limit {quality.level:.2g}"
+    test = f"p {p_text(quality.p)}, limit {quality.level:.2g}"
     match quality.verdict:
         case "fail":
             return f"{moved}, more than the margin of {quality.margin:g} and significant ({test}; {queries})"
@@ -34,13 +34,13 @@ def answer(report: Report) -> str:
     return f"{moved}{within} ({queries})"
 
 
-def answers(report: Report) -> Iterator[str]:
+def answers(report: GateRun) -> Iterator[str]:
     """Yield the answers of a gate, one line each: quality, then limits."""
     yield answer(report)
     yield from (f"{report.gate}: {limit.verdict}: {limit.what} {limit.line}" for limit in report.limits)
 
 
-def detail(report: Report) -> Table | None:
+def detail(report: GateRun) -> Table | None:
     """Return the queries that lost most; None if none did."""
     if not report.worst_queries:
         return None
@@ -50,7 +50,7 @@ def detail(report: Report) -> Table | None:
     return Table(f"{report.gate}: the queries that lost most", ("query", "baseline", "now"), rows, (spread, *report.notes))
 
 
-def as_text(report: Report) -> str:
+def as_text(report: GateRun) -> str:
     """Return a report as plain text, the answer first."""
     table = detail(report)
     rows = [f"  {before} → {now}  {query}" if now else f"    {query}" for query, before, now in table.rows] if table else []
@@ -58,7 +58,7 @@ def as_text(report: Report) -> str:
     return "\n".join(map(visible, [*answers(report), *([f"{table.title}:"] if table else []), *rows, *notes]))
 
 
-def as_markdown(reports: Sequence[Report]) -> str:
+def as_markdown(reports: Sequence[GateRun]) -> str:
     """Return reports as Markdown for a pull request: a table of all gates, then the queries that lost most."""
     verdict = worst([report.verdict for report in reports])
     rows = tuple(
@@ -79,7 +79,7 @@ def as_markdown(reports: Sequence[Report]) -> str:
     return "\n".join(parts)
 
 
-def as_junit(reports: Sequence[Report]) -> bytes:
+def as_junit(reports: Sequence[GateRun]) -> bytes:
     """Return reports as JUnit XML: a test case per gate and limit; "cannot tell" is a skipped test."""
     suite = ET.Element("testsuite", name="lexbench gate")
     for report in reports:

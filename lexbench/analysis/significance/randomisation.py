@@ -147,7 +147,7 @@ def _exact(changed: NDArray[np.float64]) -> float:
     return float(np.mean(np.abs(sums) >= abs(changed.sum()) - _EQUAL * np.abs(changed).sum()))
 
 
-class Ranking(NamedTuple):
+class PairedTests(NamedTuple):
     """Tests of all pairs of systems."""
 
     ps: NDArray[np.float64]  # (systems, systems) corrected by Holm over all pairs; symmetric, 1 on the diagonal
@@ -156,7 +156,7 @@ class Ranking(NamedTuple):
     floor: float  # the smallest corrected p that these resamples can show
 
 
-def ranking(scores: NDArray[np.float64]) -> Ranking:
+def ranking(scores: NDArray[np.float64]) -> PairedTests:
     """Test every two rows of *scores* (systems, queries), of one dataset or `stratified`, and return their ranks.
 
     p is that of the paired randomisation test, corrected by Holm over all pairs, so all ranks hold together with probability
@@ -170,7 +170,7 @@ def ranking(scores: NDArray[np.float64]) -> Ranking:
     means = np.mean(scores, axis=1)
     better = (ps < LEVEL) & (means[:, np.newaxis] > means)
     ranks = tuple((1 + int(better[:, at].sum()), len(scores) - int(better[at].sum())) for at in range(len(scores)))
-    return Ranking(ps, better, ranks, len(pairs) / (drawn + 1))
+    return PairedTests(ps, better, ranks, len(pairs) / (drawn + 1))
 
 
 def stratified(values: Sequence[NDArray[np.float64]], weights: Sequence[float] | None = None) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ class OtherProtocol(Strict, frozen=True):
     measure: str = ""
 
 
-class Source(Strict, frozen=True):
+class PublishedSource(Strict, frozen=True):
     """Who printed scores, and under which rules."""
 
     name: str
@@ -51,7 +51,7 @@ class Source(Strict, frozen=True):
 
 class _Sources(Strict, frozen=True):
     schema: int
-    sources: tuple[Source, ...]
+    sources: tuple[PublishedSource, ...]
     weights: dict[str, str] = field(default_factory=dict)  # SHA-256 of the weights by model
 
 
@@ -87,7 +87,7 @@ class PublishedScore(NamedTuple):
     dataset: str
     measure: str  # in ir-measures' notation
     value: float
-    source: Source
+    source: PublishedSource
     where: str
 
     @property
@@ -126,7 +126,7 @@ class PublishedScore(NamedTuple):
 
 def published_scores() -> list[PublishedScore]:
     """Return every published score; scores of the catalogue come first. Models whose file cannot be read are left out."""
-    models = [model for model in catalog.listing().values() if isinstance(model, catalog.Model)]
+    models = [model for model in catalog.listing().values() if isinstance(model, catalog.CatalogModel)]
     found = [
         PublishedScore(
             system_of(model), model.name, one.dataset, _canonical(one.measure), one.value, source(one.source), one.where
@@ -144,7 +144,7 @@ def published_scores() -> list[PublishedScore]:
     ]
 
 
-def system_of(model: catalog.Model) -> str:
+def system_of(model: catalog.CatalogModel) -> str:
     """Return the expression for the published scores of a model."""
     return model.system or model.name
 
@@ -159,9 +159,9 @@ def _sources() -> _Sources:
     return read_toml(toml_files("expected")[_SOURCES], _Sources)
 
 
-def source(name: str) -> Source:
+def source(name: str) -> PublishedSource:
     """Return the facts about a source. Of a user's own source only the name is known."""
-    own = Source(name=name, origin="a model file of your own", decimals=1, protocol="Its rules are not known")
+    own = PublishedSource(name=name, origin="a model file of your own", decimals=1, protocol="Its rules are not known")
     return next((described for described in _sources().sources if described.name == name), own)
 
 

@@ -1,18 +1,19 @@
 """Score a folder of results again, from the documents that its results keep and the judgements on this machine."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexbench.answer import Answer
+import msgspec
+
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.location import find_source
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
 from lexbench.results import KEPT, Result, SystemResults, files_of, kept_ids, load
 from lexbench.runner.soundness import judgements_of
 from lexbench.runner.value_checks import own_measure, unattainable_values
-from lexbench.table import Table
 from lexbench.trec.qrels import Qrels
 
 _MOST_DOCUMENTS = 1_000_000  # of a corpus whose ids are read
@@ -30,8 +31,7 @@ class Rescored(NamedTuple):
     untold: str = ""  # why it was not scored again
 
 
-@dataclass(frozen=True)
-class Rescoring(Answer):
+class Rescoring(Answer, msgspec.Struct, frozen=True):
     """All results of a folder, scored again."""
 
     folder: Path

@@ -1,21 +1,22 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from lexbench.analysis.definitions import changes_of, singles
 from lexbench.analysis.stored_results import run_behind, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
-from lexbench.answer import Answer
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
+from lexbench.display.answer import Answer
+from lexbench.display.table import DIGITS, Table, heading
 from lexbench.errors import CannotStart
 from lexbench.results import Entry, Result, Results
 from lexbench.storage.store import Store
-from lexbench.table import DIGITS, Table, heading
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
@@ -25,7 +26,7 @@ _HEADER = ("system", "measure", "measured", "published", "difference", "verdict"
 _MISTAKEN = ("self", "level", "measure", "gain", "queries")  # kinds of rules that published tables differ in
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """The outcome of a check."""
 
     OK = "ok"
@@ -41,7 +42,7 @@ class Check(NamedTuple):
     result: Result
     measure: str
     published: tuple[PublishedScore, ...]  # the first is the one that is shown
-    verdict: Verdict
+    verdict: CheckVerdict
     spread: tuple[str, str] = ("", "")  # the lowest and the highest published score of the same mean, as printed
     causes: tuple[str, ...] = ()  # if it is off: rules that explain it, e.g. "would be 0.3333 with ..."
     unexplained: str = ""  # why the cause is unknown
@@ -59,10 +60,11 @@ class Check(NamedTuple):
     @property
     def reason(self) -> str:
         """Why the verdict is neither ok nor off; "" otherwise."""
+        lowest, highest = self.spread
         reasons = {
-            Verdict.QUOTED: self.published[0].quoted,
-            Verdict.PROTOCOL: self.published[0].differs,
-            Verdict.SPREAD: f"published scores range from {self.spread[0]} to {self.spread[1]}, and it agrees with one of them",
+            CheckVerdict.QUOTED: self.published[0].quoted,
+            CheckVerdict.PROTOCOL: self.published[0].differs,
+            CheckVerdict.SPREAD: f"published scores range from {lowest} to {highest}, and it agrees with one of them",
         }
         return reasons.get(self.verdict, "")
 
@@ -72,8 +74,7 @@ class Check(NamedTuple):
         return self.published[0].tolerance(self.result.counts.queries)
 
 
-@dataclass(frozen=True)
-class Verification(Answer):
+class Verification(Answer, msgspec.Struct, frozen=True):
     """All checks, and the means that could not be checked."""
 
     checks: tuple[Check, ...]
@@ -83,21 +84,21 @@ class Verification(Answer):
     def holds(self) -> bool:
         """Whether something was compared and nothing is off."""
         verdicts = {check.verdict for check in self.checks}
-        return Verdict.OK in verdicts and Verdict.OFF not in verdicts
+        return CheckVerdict.OK in verdicts and CheckVerdict.OFF not in verdicts
 
     def tables(self) -> list[Table]:
         """Return one table per dataset."""
         shown = []
         for dataset in dict.fromkeys(check.result.dataset for check in self.checks):
             checks = [check for check in self.checks if check.result.dataset == dataset]
-            notes = [_cause_note(check) for check in checks if check.verdict is Verdict.OFF]
+            notes = [_cause_note(check) for check in checks if check.verdict is CheckVerdict.OFF]
             notes += [_does_not_count(check) for check in checks if check.reason]
             shown.append(Table(dataset, _HEADER, tuple(map(_row, checks)), tuple(dict.fromkeys(notes))))
         return shown
 
     def lines(self) -> list[str]:
         """Return how many means have which verdict, in one line."""
-        counts = {verdict: sum(check.verdict is verdict for check in self.checks) for verdict in Verdict}
+        counts = {verdict: sum(check.verdict is verdict for check in self.checks) for verdict in CheckVerdict}
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
         unmatched = len(self.unmatched)
         rest = f"; {unmatched} mean{'s have' if unmatched > 1 else ' has'} no published figure" if unmatched else ""
@@ -161,29 +162,29 @@ def _checks(result: Result, measure: str, scores: Iterable[PublishedScore]) -> l
 
     If sources measured different values (e.g. with PyTorch and with ONNX), a mean that agrees with one of them is not off.
     """
-    groups: dict[tuple[str, Verdict], list[PublishedScore]] = {}
+    groups: dict[tuple[str, CheckVerdict], list[PublishedScore]] = {}
     for score in scores:
         groups.setdefault((score.printed, _verdict(result, measure, score)), []).append(score)
     by_source = [score for agreed in groups.values() for score in agreed if not (score.differs or score.quoted)]
-    agrees = any(verdict is Verdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
+    agrees = any(verdict is CheckVerdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
     ends = [end(by_source, key=lambda score: score.value).printed for end in (min, max)] if by_source else ["", ""]
     checks = (Check(result, measure, tuple(agreed), verdict, (ends[0], ends[1])) for (_, verdict), agreed in groups.items())
-    return [one._replace(verdict=Verdict.SPREAD) if agrees and one.verdict is Verdict.OFF else one for one in checks]
+    return [one._replace(verdict=CheckVerdict.SPREAD) if agrees and one.verdict is CheckVerdict.OFF else one for one in checks]
 
 
-def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
+def _verdict(result: Result, measure: str, score: PublishedScore) -> CheckVerdict:
     if score.differs:
-        return Verdict.PROTOCOL
+        return CheckVerdict.PROTOCOL
     if abs(result.means[measure] - score.value) <= score.tolerance(result.counts.queries):
-        return Verdict.OK
-    return Verdict.QUOTED if score.quoted else Verdict.OFF
+        return CheckVerdict.OK
+    return CheckVerdict.QUOTED if score.quoted else CheckVerdict.OFF
 
 
 def verify(results: Results, published: Sequence[PublishedScore], store: Store) -> Verification:
     """Compare *results* with the *published* scores, and find the causes of means that are off in the runs of *store*."""
     compared = compared_with(list(results), published)
-    checks = (_diagnosed(check, store) if check.verdict is Verdict.OFF else check for check in compared.checks)
-    return replace(compared, checks=tuple(checks))
+    checks = (_diagnosed(check, store) if check.verdict is CheckVerdict.OFF else check for check in compared.checks)
+    return msgspec.structs.replace(compared, checks=tuple(checks))
 
 
 def _row(check: Check) -> tuple[str, ...]:

@@ -284,7 +284,7 @@ def instructions_of(folders: Sequence[Path], contract: Contract) -> tuple[Path, 
 
 def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
     """Return the files of documents in *folder*: all files of a folder, or one. Raises InvalidFile if there are two."""
-    files = [path for of in find_tables(folder, "documents").values() for path in of]
+    files = [path for paths in find_tables(folder, "documents").values() for path in paths]
     inside = all(path.parent != folder for path in files)
     return (tuple(files) if inside else _one_table(files, contract)) if files else None
 

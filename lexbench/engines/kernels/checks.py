@@ -13,9 +13,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.arrays.vectors import canonical
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits
-from lexbench.vectors import canonical
 
 _EXACT = 1 << 24  # float32 represents every whole number below
 _SPARE = 64  # documents asked for beyond k: most ties at the end of a list are among them

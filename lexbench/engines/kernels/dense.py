@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.arrays.selection import select
+from lexbench.arrays.vectors import pieces
 from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.checks import no_hits, same_width
 from lexbench.engines.kernels.llvm import BLOCK, above_bar, trailing_zeros
-from lexbench.selection import select
 from lexbench.types import Hits, MultiVectors
-from lexbench.vectors import pieces
 
 _QUERIES, _DOCUMENTS = 1024, 4096  # of a tile: BLAS is near its best, and 16 MB of products stay in the caches
 _PRODUCTS = 1 << 22  # of tokens at a time: 16 MB

@@ -27,12 +27,12 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from lexbench.arrays.vectors import offsets_of, pieces
 from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.checks import whole_weights
-from lexbench.engines.kernels.inversion import Run, merge_runs, write_run
+from lexbench.engines.kernels.inversion import SortedRun, merge_runs, write_run
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
-from lexbench.vectors import offsets_of, pieces
 
 WINDOW = 8192  # positions, a power of 2 up to 2**WIDEST: sums take 32 KB; 4096 and 16,384 were a few per cent slower
 PART = 1 << 22  # postings sorted or merged at a time
@@ -55,7 +55,7 @@ class Sorter:
         self.vocabulary = self.documents = 0
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
         self.sizes = np.zeros(0, np.int64)  # (lists,) postings
-        self.runs: list[Run] = []
+        self.runs: list[SortedRun] = []
         self._path = path
         self._waiting: list[sparse.csr_array] = []  # (documents, lists) of bytes
 

@@ -11,10 +11,10 @@ Sums above a *bar* become keys (see `dense.Best`). The bar is the k-th best scor
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.arrays.selection import select
 from lexbench.compiling.loops import njit
 from lexbench.engines.kernels.impact_index import place_of
 from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, SHORT, add, prefetch, sweep, trailing_zeros
-from lexbench.selection import select
 
 _SPARE = 64  # keys beyond twice k before the bar is raised
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """A run: the three arrays of its matrix, in files of the folder *path*."""
 
     path: Path
@@ -21,22 +21,22 @@ class Run(NamedTuple):
     dtype: "np.dtype[Any]"  # of data; indices and indptr are int32
 
 
-def write_run(path: Path, postings: csr_array) -> Run:
+def write_run(path: Path, postings: csr_array) -> SortedRun:
     """Write *postings* (terms, documents) as a run into the new folder *path*."""
     path.mkdir()
     postings.data.tofile(path / "data")  # no .npy: reading its header takes longer than reading a small part of the array
     for name in ("indices", "indptr"):
         getattr(postings, name).astype(np.int32, copy=False).tofile(path / name)
-    return Run(path, *postings.shape, postings.dtype)
+    return SortedRun(path, *postings.shape, postings.dtype)
 
 
-def merge_runs(runs: Sequence[Run], terms: slice) -> csr_array:
+def merge_runs(runs: Sequence[SortedRun], terms: slice) -> csr_array:
     """Return the postings (terms, documents) of some *terms* in *runs*, which are in the order of documents."""
     merged: csr_array = hstack([_read(run, terms) for run in runs], format="csr")
     return merged
 
 
-def _read(run: Run, terms: slice) -> csr_array:
+def _read(run: SortedRun, terms: slice) -> csr_array:
     """Return the postings of some *terms* in one run, which may end before the last of them."""
     start, stop = min(terms.start, run.terms), min(terms.stop, run.terms)
     ends = np.fromfile(run.path / "indptr", np.int32, stop - start + 1, offset=start * 4)

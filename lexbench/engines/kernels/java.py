@@ -88,7 +88,7 @@ class _TopDocs(msgspec.Struct):
     scoreDocs: tuple[_ScoreDoc, ...]  # noqa: N815 - Lucene's name
 
 
-class Writer:
+class LuceneWriter:
     """Writes documents of one field into one segment, in which Lucene numbers them in the order they come."""
 
     def __init__(self, path: Path, field: str, analyser: Any, similarity: Any, *, lengths: bool = False) -> None:
@@ -115,7 +115,7 @@ class Writer:
         self._writer.close()
 
 
-class Reader:
+class LuceneReader:
     """An opened index, and its answers as arrays."""
 
     def __init__(self, path: Path, similarity: Any) -> None:

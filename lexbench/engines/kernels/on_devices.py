@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import devices
+from lexbench.arrays.vectors import pieces
 from lexbench.engines.kernels.checks import in_threads, no_hits
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.types import Hits
-from lexbench.vectors import pieces
 
 if TYPE_CHECKING:
     import torch

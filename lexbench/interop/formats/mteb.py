@@ -30,7 +30,7 @@ _SPLIT = "test"  # of every task below
 _NO_REVISION = "no_revision_available"  # mteb's name for a missing revision
 
 
-class Task(NamedTuple):
+class MtebTask(NamedTuple):
     """A task of MTEB with the same corpus, queries and judgements as one of our datasets."""
 
     name: str
@@ -41,17 +41,17 @@ class Task(NamedTuple):
 # From mteb's task definitions (embeddings-benchmark/mteb, mteb/tasks/retrieval/eng). ClimateFEVER is left out because mteb's
 # data differ: it says itself that corpus and judgements were mismatched. Touche2020 is BEIR's second version.
 TASKS = {
-    "beir/arguana": Task("ArguAna", "mteb/arguana", "c22ab2a51041ffd869aaddef7af8d8215647e41a"),
-    "beir/dbpedia-entity/test": Task("DBPedia", "mteb/dbpedia", "c0f706b76e590d620bd6618b3ca8efdd34e2d659"),
-    "beir/fever/test": Task("FEVER", "mteb/fever", "bea83ef9e8fb933d90a2f1d5515737465d613e12"),
-    "beir/fiqa/test": Task("FiQA2018", "mteb/fiqa", "27a168819829fe9bcd655c2df245fb19452e8e06"),
-    "beir/hotpotqa/test": Task("HotpotQA", "mteb/hotpotqa", "ab518f4d6fcca38d87c25209f94beba119d02014"),
-    "beir/nfcorpus/test": Task("NFCorpus", "mteb/nfcorpus", "ec0fa4fe99da2ff19ca1214b7966684033a58814"),
-    "beir/nq": Task("NQ", "mteb/nq", "b774495ed302d8c44a3a7ea25c90dbce03968f31"),
-    "beir/scidocs": Task("SCIDOCS", "mteb/scidocs", "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"),
-    "beir/scifact/test": Task("SciFact", "mteb/scifact", "d56462d0e63a25450459c4f213e49ffdb866f7f9"),
-    "beir/trec-covid": Task("TRECCOVID", "mteb/trec-covid", "bb9466bac8153a0349341eb1b22e06409e78ef4e"),
-    "beir/webis-touche2020/v2": Task("Touche2020", "mteb/touche2020", "a34f9a33db75fa0cbb21bb5cfc3dae8dc8bec93f"),
+    "beir/arguana": MtebTask("ArguAna", "mteb/arguana", "c22ab2a51041ffd869aaddef7af8d8215647e41a"),
+    "beir/dbpedia-entity/test": MtebTask("DBPedia", "mteb/dbpedia", "c0f706b76e590d620bd6618b3ca8efdd34e2d659"),
+    "beir/fever/test": MtebTask("FEVER", "mteb/fever", "bea83ef9e8fb933d90a2f1d5515737465d613e12"),
+    "beir/fiqa/test": MtebTask("FiQA2018", "mteb/fiqa", "27a168819829fe9bcd655c2df245fb19452e8e06"),
+    "beir/hotpotqa/test": MtebTask("HotpotQA", "mteb/hotpotqa", "ab518f4d6fcca38d87c25209f94beba119d02014"),
+    "beir/nfcorpus/test": MtebTask("NFCorpus", "mteb/nfcorpus", "ec0fa4fe99da2ff19ca1214b7966684033a58814"),
+    "beir/nq": MtebTask("NQ", "mteb/nq", "b774495ed302d8c44a3a7ea25c90dbce03968f31"),
+    "beir/scidocs": MtebTask("SCIDOCS", "mteb/scidocs", "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"),
+    "beir/scifact/test": MtebTask("SciFact", "mteb/scifact", "d56462d0e63a25450459c4f213e49ffdb866f7f9"),
+    "beir/trec-covid": MtebTask("TRECCOVID", "mteb/trec-covid", "bb9466bac8153a0349341eb1b22e06409e78ef4e"),
+    "beir/webis-touche2020/v2": MtebTask("Touche2020", "mteb/touche2020", "a34f9a33db75fa0cbb21bb5cfc3dae8dc8bec93f"),
 }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lexbench.encodings.shards import Encodings
     from lexbench.results import Entry
     from lexbench.retrievers.encoded import Encoded
-    from lexbench.vector_formats.blocks import Block
+    from lexbench.vector_formats.blocks import VectorBlock
 
 
 def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[Path]:
@@ -30,7 +30,7 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
     from lexbench.runner.search import data_of
     from lexbench.runner.systems import system
     from lexbench.types import Kind
-    from lexbench.vector_formats.blocks import Block, Vocabulary
+    from lexbench.vector_formats.blocks import VectorBlock, Vocabulary
     from lexbench.vector_formats.json_lines import FORMATS
 
     result = results[0].result
@@ -47,7 +47,7 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
     vocabulary = Vocabulary([retriever.encoder.token(term) for term in range(vectors.shape[1])])
     files = (
         ("documents", layout, _documents(retriever, stored, corpus)),
-        ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
+        ("queries", FORMATS[layout].queries, iter([VectorBlock([query.query_id for query in queries], vectors)])),
     )
     for what, form, blocks in files:
         path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
@@ -55,13 +55,13 @@ def _write(layout: str, results: "Sequence[Entry]", target: Target) -> Iterator[
         yield path
 
 
-def _documents(retriever: "Encoded", stored: "Encodings", corpus: "StoredCorpus") -> "Iterator[Block]":
-    from lexbench.vector_formats.blocks import Block
+def _documents(retriever: "Encoded", stored: "Encodings", corpus: "StoredCorpus") -> "Iterator[VectorBlock]":
+    from lexbench.vector_formats.blocks import VectorBlock
 
     start = 0
     for shard in retriever.documents(stored, Counter()):
         stop = start + shard.shape[0]
-        yield Block([doc_id.decode() for doc_id in corpus.doc_ids[start:stop]], shard)
+        yield VectorBlock([doc_id.decode() for doc_id in corpus.doc_ids[start:stop]], shard)
         start = stop
 
 

@@ -15,13 +15,15 @@ from lexbench.contracts import Contract
 from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
-from lexbench.progress import Progress
 from lexbench.runner.search import SystemRun, data_of
 from lexbench.runner.systems import System
-from lexbench.storage.store import Store
+from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.drafting import Draft
+from lexbench.storage.node import Node, Parts, Stored
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
 from lexbench.types import Query
@@ -30,7 +32,7 @@ _NEAR = "near.npy"
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class DocumentLists:
     """A list of documents for each query of a training set."""
 
     offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
@@ -58,7 +60,7 @@ class TrainingSet:
     dataset: Dataset
     corpus: StoredCorpus
     queries: tuple[Query, ...]  # by ascending bytes of the id
-    positives: Lists  # documents with a relevant grade
+    positives: DocumentLists  # documents with a relevant grade
     part: str = ""  # a digest of the queries' ids if some queries with relevant documents are left out, else ""
     left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,) documents that are not trained on
 
@@ -68,7 +70,7 @@ class TrainingSet:
         return self.dataset.contract
 
 
-def open_training_set(name: str, store: Store, progress: Progress, leave_out: Sequence[str] = ()) -> TrainingSet:
+def open_training_set(name: str, graph: Graph, leave_out: Sequence[str] = ()) -> TrainingSet:
     """Return the training set of a dataset (its id, the path of a BEIR folder, or of a qrels file in one).
 
     A folder is opened at `train`, or at its only qrels if they are not `test`. Left out are judged documents that the corpus
@@ -78,7 +80,7 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch, and CannotStart if no query is left.
     """
     dataset = open_dataset(*collections.find_dataset(name))
-    corpus = _corpus(dataset, store, progress)
+    corpus = graph.open(DatasetCorpus(dataset))
     qrels = dataset.qrels  # its queries are those of the dataset, in the same order
     docs = lookup(corpus.doc_ids, qrels.doc_ids)
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
@@ -86,11 +88,11 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
         raise CannotStart(
             f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
         )
-    near = _nearly_tested(dataset, store)
+    near = graph.open(NearlyTested(dataset))
     if near.any():
-        progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
+        graph.progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
-    left_out = _left_out(dataset.contract, corpus, leave_out, progress)
+    left_out = _left_out(dataset.contract, corpus, leave_out, graph.progress)
     relevant &= ~np.isin(docs, left_out)
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
     if not counts.any():
@@ -101,48 +103,59 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     ids = "\n".join(query.query_id for query in queries)
     part = hashlib.sha256(ids.encode()).hexdigest()[:16] if near.any() or len(left_out) else ""
-    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part, left_out)
+    return TrainingSet(dataset, corpus, queries, DocumentLists(offsets, docs[relevant].astype(np.int32)), part, left_out)
 
 
-def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
-    """Return which queries of *dataset* are nearly the same as a test query (queries,). The store keeps the answer."""
-    tested = collections.tested_queries()
-    facts = {"tested": tested.digest, "queries": digests.queries_sha256(dataset.queries)}
+@dataclass(frozen=True, eq=False)
+class NearlyTested(Node[NDArray[np.bool_]]):
+    """Which queries of a dataset are nearly the same as a test query (queries,)."""
 
-    def work(draft: Path) -> None:
-        np.save(draft / _NEAR, np.array([tested.has_similar(query.text) for query in dataset.queries], bool))
+    dataset: Dataset
 
-    near: NDArray[np.bool_] = np.load(store.produce("near-tests", dataset.contract.id, facts, work) / _NEAR)
-    return near
+    kind = "near-tests"
+
+    def label(self) -> str:
+        """Return the id of the dataset."""
+        return self.dataset.contract.id
+
+    def facts(self) -> KeyFacts:
+        """Return the digests of the test queries and of those of the dataset."""
+        return {"tested": collections.tested_queries().digest, "queries": digests.queries_sha256(self.dataset.queries)}
+
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Compare each query with the test queries."""
+        del parts
+        tested = collections.tested_queries()
+        np.save(draft.folder / _NEAR, np.array([tested.has_similar(query.text) for query in self.dataset.queries], bool))
+
+    def open(self, stored: Stored | None, parts: Parts) -> NDArray[np.bool_]:
+        """Return one value per query."""
+        del parts
+        assert stored is not None
+        near: NDArray[np.bool_] = np.load(stored.folder / _NEAR)
+        return near
 
 
-def _corpus(dataset: Dataset, store: Store, progress: Progress) -> StoredCorpus:
-    with Graph(store, progress) as graph:
-        return graph.open(DatasetCorpus(dataset))
-
-
-def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
+def open_corpus(name: str, graph: Graph) -> StoredCorpus:
     """Return the corpus of a dataset (its id), or of a folder of documents (its path), which need not have queries.
 
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
     """
     located = collections.find_corpus(name)
     dataset = Dataset(*located, Topics((), (), 0)) if Path(name).exists() else open_dataset(*located)
-    return _corpus(dataset, store, progress)
+    return graph.open(DatasetCorpus(dataset))
 
 
-def open_texts(
-    names: Sequence[str], leave_out: Sequence[str], reader: TextReader, store: Store, progress: Progress
-) -> list[TokenisedCorpus]:
+def open_texts(names: Sequence[str], leave_out: Sequence[str], reader: TextReader, graph: Graph) -> list[TokenisedCorpus]:
     """Return the tokens of corpora to train on, without the documents that are judged in the datasets *leave_out*.
 
     Raises what `open_corpus` raises.
     """
     texts = []
     for name in names:
-        corpus = open_corpus(name, store, progress)
-        left_out = _left_out(collections.find_corpus(name).contract, corpus, leave_out, progress)
-        texts.append(reader.corpus(corpus, store, progress).without(left_out))
+        corpus = open_corpus(name, graph)
+        left_out = _left_out(collections.find_corpus(name).contract, corpus, leave_out, graph.progress)
+        texts.append(reader.corpus(corpus, graph).without(left_out))
     return texts
 
 
@@ -156,9 +169,7 @@ def _left_out(contract: Contract, corpus: StoredCorpus, leave_out: Sequence[str]
     return found
 
 
-def search(
-    training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, store: Store, progress: Progress
-) -> Run:
+def search(training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, graph: Graph) -> Run:
     """Return the *depth* best documents of each of *queries*, which belong to the training set, as a run in the store.
 
     `Run.docs` are corpus positions. An interrupted search resumes.
@@ -166,19 +177,17 @@ def search(
     whole = training_set.dataset
     # All judgements stay, because the contract states how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
-    data = data_of(Dataset(whole.contract, whole.source, topics))
-    with Graph(store, progress) as graph:
-        return graph.open(SystemRun(data, system, depth)).run
+    return graph.open(SystemRun(data_of(Dataset(whole.contract, whole.source, topics)), system, depth)).run
 
 
 # ---- examples of fine-tuning: a query, a relevant document, and negatives (paper, appendix A) ------------------------------
 
 
-class Source(NamedTuple):
+class MinedSet(NamedTuple):
     """A training set and the negatives mined for it."""
 
     training_set: TrainingSet
-    negatives: Lists  # for each query, best first
+    negatives: DocumentLists  # for each query, best first
     left_out: Collection[str] = frozenset()  # ids of queries that are not trained on
 
 
@@ -199,7 +208,7 @@ class Example(NamedTuple):
 class Examples:
     """One example per relevant document of a query that has negatives (released code), or one example per query."""
 
-    def __init__(self, sources: Sequence[Source], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
+    def __init__(self, sources: Sequence[MinedSet], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
         """Draw a query's negatives from the first *depth* entries of its list. Raises CannotStart if there is no example."""
         self.sources, self.depth, self.pairs = tuple(sources), depth, pairs
         entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
@@ -230,7 +239,7 @@ class Examples:
         return Example(source, query, int(positive), np.resize(drawn, negatives))
 
 
-def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:
+def _entries(source: MinedSet, *, one_per_query: bool) -> NDArray[np.int64]:
     """Return the entries of the positives that make an example (examples,); with one example per query, its first entry."""
     positives = source.training_set.positives
     trained = source.negatives.lengths > 0

@@ -1,7 +1,6 @@
 """The initial model: an existing masked-language model, whole or reduced, with its weights or with random ones.
 
-OUTPUT/start              a folder of transformers, with exact_terms.safetensors if the recipe has exact terms
-OUTPUT/start/start.json   the settings that it was made with; a recipe with other settings refuses the folder
+Its folder is one of transformers, with exact_terms.safetensors if the recipe has exact terms.
 """
 
 import copy
@@ -11,86 +10,51 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
+from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
+from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_corpus, open_texts
 from lexbench.lexmae.model import heads
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
-from lexbench.lexmae.recipe.settings import STAGES, Paths, Recipe
+from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.models import added_terms
 from lexbench.models.architectures import masked_lm_tensors
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
-from lexbench.progress import Progress
-from lexbench.storage import atomic
-from lexbench.storage.store import Store
 from lexbench.tokenization import stem
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
-_SETTINGS = "start.json"
 _STEMMED = 3  # letters
 _SPECIAL = 2  # special tokens of a document, which do not count in its length
 
 
-def make(recipe: Recipe, progress: Progress) -> Path:
+def make(recipe: Recipe, graph: Graph) -> Path:
     """Return the folder of the initial model, and make it if it does not exist.
 
     Raises CommandError if the folder belongs to another recipe or the model cannot be used, and MissingData, InvalidFile or
     CannotStart if the model or the corpora are missing or not valid.
     """
-    folder = Paths(recipe).start
-    settings = _settings(recipe)
-    if folder.exists():
-        provenance.compare(folder / _SETTINGS, settings)
+    if folder := provenance.finished(recipe, "start"):
         return folder
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(recipe.seed)
-        encoder, tokenizer = _built(recipe, progress)
-    with provenance.drafted(folder) as draft:
+        encoder, tokenizer = _built(recipe, graph)
+    with provenance.drafted(recipe.folder("start")) as draft:
         save(encoder, tokenizer, draft)
-        atomic.write_json(draft / _SETTINGS, settings)
-    return folder
+        provenance.write(draft, recipe, "start")
+    return recipe.folder("start")
 
 
-def _settings(recipe: Recipe) -> dict[str, Any]:
-    """Return all settings that decide the initial model, as JSON values."""
-    corpora = {"corpora": list(names)} if (names := _corpora(recipe)) else {}
-    exact_terms = {"exact_terms": msgspec.to_builtins(recipe.exact_terms)} if recipe.exact_terms else {}
-    texts = {"leave_out": list(recipe.leave_out)} if recipe.leave_out and (corpora or exact_terms) else {}
-    settings = {"seed": recipe.seed, **msgspec.to_builtins(recipe.start), **corpora, **exact_terms, **texts}
-    table: dict[str, Any] = json.loads(msgspec.json.encode(settings))
-    return table
-
-
-def _corpora(recipe: Recipe) -> Sequence[str]:
-    """Return the names of the corpora that decide the vocabulary and the head, () if no text decides them.
-
-    Raises CommandError if texts are needed and the recipe has none.
-    """
-    start = recipe.start
-    if not start.vocabulary and start.head == "own":
-        return ()
-    stages = [stage for number in STAGES if (stage := recipe.stage(number))]
-    of_stages = tuple(dict.fromkeys(name for stage in stages for name in stage.queries))
-    texts = recipe.pretrain or recipe.imitation
-    names = texts.corpora if texts else of_stages
-    if not names and start.vocabulary:
-        raise CommandError(
-            "start.vocabulary needs texts, and the recipe has none; give [pretrain] or [imitation] corpora, or queries"
-        )
-    return names
-
-
-def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrainedTokenizerFast]:
+def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedTokenizerFast]:
     """Return the initial encoder and its tokenizer."""
     start = recipe.start
     folder = transformer_folder(fetch_model(start.model, start.revision))
@@ -99,26 +63,25 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
     check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
-    store = Store(on_wait=progress.note, on_damage=progress.note)
     if 0 < start.vocabulary < len(tokenizer):
         check_wordpiece(tokenizer)
-        corpora = [open_corpus(name, store, progress) for name in _corpora(recipe)]
-        ids = most_used(tokenizer, piece_counts(tokenizer, corpora, progress), start.vocabulary)
+        corpora = [open_corpus(name, graph) for name in provenance.start_corpora(recipe)]
+        ids = most_used(tokenizer, piece_counts(tokenizer, corpora, graph.progress), start.vocabulary)
         model, tokenizer = pruned_model(model, ids), pruned_tokenizer(tokenizer, ids)
     reader = TextReader(tokenizer, recipe.encoding)
     if start.head != "own":
-        texts = open_texts(_corpora(recipe), recipe.leave_out, reader, store, progress)
+        texts = open_texts(provenance.start_corpora(recipe), recipe.leave_out, reader, graph)
         rows = heads.sample_texts(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
         heads.project_by_embeddings(model, reader, rows)
-    exact_terms = _exact_terms(recipe, model, reader, store, progress) if recipe.exact_terms else None
+    exact_terms = _exact_terms(recipe, model, reader, graph) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, store: Store, progress: Progress) -> added_terms.ExactTerms:
+def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, graph: Graph) -> added_terms.ExactTerms:
     """Return the initial exact terms: powers of each word piece's inverse document frequency."""
     settings = recipe.exact_terms
     assert settings is not None
-    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     counted_as = stems(reader.tokenizer.get_vocab(), model.config.vocab_size) if settings.stems else None
     idf = inverse_document_frequencies(corpora, model.config.vocab_size, counted_as)
     predicted, exact = settings.scale * idf**settings.predicted_idf, settings.scale * settings.weight * idf**settings.idf

@@ -5,8 +5,7 @@ starts from a model that the recipe does not train.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -28,8 +27,12 @@ Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 STAGES = (1, 2, 3)
 GROUP = 8  # texts of a batch of [ranking] per example: one, and neighbours of it
 ASKED = 2  # queries near each neighbour, if a table encodes queries
-MODELS = ("start", "pretrained", "imitated", "stage1", "stage2")  # models that `negatives` can name, in training order
-SECTIONS = {"pretrained": "pretrain", "imitated": "imitation"}  # sections of a recipe that are not called like their model
+MODELS: Mapping[str, str] = {  # what a recipe makes, in training order: a model, which names its folder, and its section
+    "start": "start",
+    "pretrained": "pretrain",
+    "imitated": "imitation",
+    **{f"stage{number}": f"stage{number}" for number in STAGES},
+}
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # stands for a model's folder in `negatives`
 _OF_RUN_FILE = "dataset"  # the placeholder that run_file(path="...") fills in itself
 
@@ -58,7 +61,7 @@ class Start(Strict, frozen=True, kw_only=True):
     vocabulary: Count = 0  # word pieces to keep, the most frequent ones in the corpora of pretraining; 0: all
 
 
-class ExactTerms(Strict, frozen=True, kw_only=True):
+class ExactTermsSettings(Strict, frozen=True, kw_only=True):
     """Initial weights of a text's own word pieces, see `lexbench.models.added_terms`. All stages train them."""
 
     corpora: Names  # ids of datasets or BEIR folders; their documents give the inverse document frequencies
@@ -69,7 +72,7 @@ class ExactTerms(Strict, frozen=True, kw_only=True):
     scale: Scale = 0.35  # of both kinds of weights
 
 
-class TextHead(Strict, frozen=True, kw_only=True):
+class TextHeadSettings(Strict, frozen=True, kw_only=True):
     """A second head, see `lexbench.models.added_terms`. It is trained at the end of a stage or of imitation."""
 
     terms: Positive = 8192  # the most common whole words
@@ -209,8 +212,8 @@ class Recipe(Strict, frozen=True, kw_only=True):
     ] = ()  # datasets for testing: nothing is trained on their judged documents, if the corpus is theirs
     encoding: Encoding = Encoding()
     start: Start
-    exact_terms: ExactTerms | None = None
-    text_head: TextHead | None = None
+    exact_terms: ExactTermsSettings | None = None
+    text_head: TextHeadSettings | None = None
     pretrain: Pretrain | None = None
     imitation: Imitation | None = None
     ranking: Ranking | None = None
@@ -224,48 +227,26 @@ class Recipe(Strict, frozen=True, kw_only=True):
         """Return stage 1, 2 or 3 of fine-tuning, or None if the recipe does not have it."""
         return (self.stage1, self.stage2, self.stage3)[number - 1]
 
+    def section(self, model: str) -> Start | Fitting | None:
+        """Return the section that makes *model*, one of MODELS, or None if the recipe does not have it."""
+        section: Start | Fitting | None = getattr(self, MODELS[model])
+        return section
 
-@dataclass(frozen=True)
-class Paths:
-    """The paths below `recipe.output`, whether they exist or not. Models are ordinary folders of transformers."""
+    def folder(self, model: str) -> Path:
+        """Return the folder of *model*, an ordinary one of transformers, whether it exists or not."""
+        return Path(self.output) / model
 
-    recipe: Recipe
+    def state(self, model: str) -> Path:
+        """Return the folder with the state of an unfinished training of *model*."""
+        return Path(self.output) / f"{model}.training"
 
-    @property
-    def root(self) -> Path:
-        """The folder of everything."""
-        return Path(self.recipe.output)
+    def negatives(self, stage: int, dataset: str, *, taught: bool = False) -> Path:
+        """Return the folder of a stage's negatives for the queries of *dataset* (an id or a folder).
 
-    @property
-    def start(self) -> Path:
-        """The model that training starts from."""
-        return self.root / "start"
-
-    @property
-    def pretrained(self) -> Path:
-        """The model after pretraining, with its decoder."""
-        return self.root / "pretrained"
-
-    @property
-    def imitated(self) -> Path:
-        """The model that has learned to imitate another one."""
-        return self.root / "imitated"
-
-    def stage(self, number: int) -> Path:
-        """Return the folder of the model after a stage of fine-tuning (1 to 3)."""
-        return self.root / f"stage{number}"
-
-    def negatives(self, number: int, dataset: str) -> Path:
-        """Return the folder of a stage's negatives for the queries of *dataset* (an id or a folder)."""
-        return self.root / "negatives" / f"stage{number}" / dataset.strip("/").replace("/", "-")
-
-    def teacher_scores(self, number: int, dataset: str) -> Path:
-        """Return the folder of the lists of the system that teaches a stage."""
-        return self.negatives(number, dataset).with_name(f"teacher-{self.negatives(number, dataset).name}")
-
-    def training(self, model: str) -> Path:
-        """Return the folder with the state of an unfinished training of *model* (`pretrained`, `stage2`)."""
-        return self.root / f"{model}.training"
+        With *taught* it is that of the lists of the system that teaches the stage.
+        """
+        name = dataset.strip("/").replace("/", "-")
+        return Path(self.output) / "negatives" / f"stage{stage}" / (f"teacher-{name}" if taught else name)
 
 
 def placeholders(text: str) -> list[str]:
@@ -335,16 +316,15 @@ def _table_errors(recipe: Recipe, imitation: Imitation, ranking: Ranking) -> Ite
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
     """Yield the errors of a stage: models that are not trained before it, and the expression of the negatives."""
     section = f"`$.stage{number}"
-    earlier = MODELS[: number + 2]  # stage 1 can use the models before any stage, stage 2 also stage1, and so on
-    trained = [name for name in earlier if getattr(recipe, SECTIONS.get(name, name)) is not None]
+    earlier = list(MODELS)[: number + 2]  # stage 1 can use the models before any stage, stage 2 also stage1, and so on
+    trained = [name for name in earlier if recipe.section(name)]
     needed = [(stage.start, "start"), *((name, "negatives") for name in placeholders(stage.negatives))]
     for name, key in needed:
         if name not in earlier:
             yield f"Stage {number} comes before any model {name!r}; there is: {', '.join(trained)} - at {section}.{key}`"
         elif name not in trained:
             models = ", ".join(trained)
-            lacking = SECTIONS.get(name, name)
-            yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
+            yield f"The recipe makes no model {name!r}: it has no [{MODELS[name]}]; there is: {models} - at {section}.{key}`"
     if stage.teacher_scores == "given" and not (stage.teacher or "").startswith("run_file("):
         yield f'Needs the scores of a file: teacher = "run_file(path=…)" - at {section}.teacher_scores`'
     try:

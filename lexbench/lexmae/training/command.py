@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.progress import Progress
+from lexbench.display.table import Table, number
 from lexbench.errors import UnknownName
 from lexbench.lexmae import recipe as recipes
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import plan
 from lexbench.lexmae.training.plan import Task
 from lexbench.models.stated_settings import expression_of_folder
-from lexbench.progress import Progress
-from lexbench.table import Table, number
 
 STEPS = ("pretrain", "imitate", "mine", "finetune", "all")
 
@@ -32,10 +32,6 @@ class Trained(Answer, msgspec.Struct, frozen=True, kw_only=True):
     def __fspath__(self) -> str:
         """Return the folder of the model."""
         return self.folder
-
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: what was made are lines."""
-        return ()
 
     def lines(self) -> list[str]:
         """Return what was made, and what to type next."""
@@ -88,8 +84,7 @@ def _planned(name: str, step: str, settings: Sequence[str], output: str | None, 
     if step not in STEPS:
         raise UnknownName("step of a training", step, STEPS)
     recipe = recipes.read(recipes.find(name), [*settings, *([f"output={dumps(output)}"] if output else [])])
-    kind: Any = step
-    tasks = plan.tasks(recipe) if step == "all" else plan.single_task(recipe, kind, stage)
+    tasks = plan.tasks(recipe) if step == "all" else plan.single_task(recipe, step, stage)
     plan.check(recipe, tasks)
     return recipe, tasks
 
@@ -117,7 +112,7 @@ def train(
     return Trained(
         recipe=recipe.name,
         made=made,
-        folder=str(plan.model_after(recipe, tasks[-1])),
+        folder=str(recipe.folder(tasks[-1].model)),
         following=_next_command(recipe, tasks[-1], name, options),
     )
 
@@ -131,4 +126,4 @@ def _next_command(recipe: Recipe, last: Task, name: str, options: list[str]) -> 
         return " ".join(
             ["lexbench train", task.kind, recipe_name, *([f"--stage {task.stage}"] if task.stage else []), *options]
         )
-    return f"lexbench run suite pydoc -r {quote(expression_of_folder(plan.model_after(recipe, last)))}"
+    return f"lexbench run suite pydoc -r {quote(expression_of_folder(recipe.folder(last.model)))}"

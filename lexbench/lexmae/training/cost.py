@@ -33,7 +33,7 @@ _COPIES = 10  # of the parameters on disk: three checkpoints with both moments o
 _MASK = 1  # any id
 
 
-class Cost(NamedTuple):
+class TrainingCost(NamedTuple):
     """The cost of one part of a training on one device, at most."""
 
     seconds: float  # per step, or per 1,000 texts that are encoded for mining
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
     disk_gib: float  # of checkpoints; 0 for mining
 
 
-def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Cost:
+def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> TrainingCost:
     """Return the cost of a training with *examples* per epoch (None: unknown), on this device's share of a batch."""
     recipe = processes.resolved(recipe)
     device = torch.device(processes.device(recipe.hardware))
@@ -53,7 +53,7 @@ def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Cost:
     optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-6)
 
     def step() -> None:
-        with _autocast(recipe, device):
+        with processes.autocast(recipe.hardware.precision, device):
             loss = learner(**batch)["loss"]
         loss.backward()
         optimizer.step()
@@ -62,10 +62,10 @@ def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Cost:
     seconds, memory = _timed(step, recipe, device)
     steps = fitting.steps or (trainer.steps(fitting, examples) if examples else None)
     parameters = sum(parameter.numel() for parameter in learner.parameters())
-    return Cost(seconds, steps * seconds / 3600 if steps else None, memory, 4 * _COPIES * parameters / 2**30)
+    return TrainingCost(seconds, steps * seconds / 3600 if steps else None, memory, 4 * _COPIES * parameters / 2**30)
 
 
-def of_mining(recipe: Recipe, documents: int | None) -> Cost:
+def of_mining(recipe: Recipe, documents: int | None) -> TrainingCost:
     """Return the cost of encoding corpora of *documents* (None: unknown) to mine the negatives of a stage."""
     recipe = processes.resolved(recipe)
     device = torch.device(processes.device(recipe.hardware))
@@ -74,12 +74,12 @@ def of_mining(recipe: Recipe, documents: int | None) -> Cost:
 
     @torch.no_grad()
     def step() -> None:
-        with _autocast(recipe, device):
+        with processes.autocast(recipe.hardware.precision, device):
             in_groups(encoder, texts)
 
     seconds, memory = _timed(step, recipe, device)
     seconds *= 1000 / _MINED
-    return Cost(seconds, documents * seconds / 3_600_000 if documents else None, memory, 0.0)
+    return TrainingCost(seconds, documents * seconds / 3_600_000 if documents else None, memory, 0.0)
 
 
 def _timed(step: Callable[[], None], recipe: Recipe, device: torch.device) -> tuple[float, float]:
@@ -99,11 +99,6 @@ def _timed(step: Callable[[], None], recipe: Recipe, device: torch.device) -> tu
     seconds = (time.perf_counter() - began) / (_STEPS - 1)
     peak = torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return seconds, peak / 2**30
-
-
-def _autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
-    dtype = getattr(torch, processes.DTYPES[recipe.hardware.precision])
-    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 def _on(device: torch.device, value: Any) -> Any:

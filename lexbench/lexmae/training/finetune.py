@@ -1,12 +1,12 @@
 """One stage of fine-tuning: contrastive learning on mined negatives, and distillation from a teacher if there is one.
 
-Paper, section 3.4 and appendix A, Eqs. 9 to 13. `finetune` trains a stage; `StageData` has its examples and batches,
+Paper, section 3.4 and appendix A, Eqs. 9 to 13. `train` trains a stage; `StageData` has its examples and batches,
 `FineTuner` the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,92 +14,64 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench import registry
-from lexbench.errors import CannotStart
-from lexbench.lexmae import provenance
-from lexbench.lexmae.card import Data, What
+from lexbench.artifacts.graph import Graph
+from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import Example, Examples, Lists, Source, TrainingSet, open_training_set
-from lexbench.lexmae.model import heads, losses, start
+from lexbench.lexmae.data.training_sets import DocumentLists, Example, Examples, MinedSet, TrainingSet, open_training_set
+from lexbench.lexmae.model import heads, losses
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
-from lexbench.lexmae.recipe.settings import Hardware, Paths, Recipe, Stage, placeholders
-from lexbench.lexmae.training import processes, publishing, resuming, selection, text_head, trainer
+from lexbench.lexmae.recipe.settings import Hardware, Recipe, Stage
+from lexbench.lexmae.training import processes, publishing, selection, text_head, trainer
+from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
 from lexbench.notation import Call
-from lexbench.progress import Progress
-from lexbench.storage.store import Store
 from lexbench.types import Document
 
 _KEYS = 1 << 40  # keys of a source, of queries or of documents
 
 
-def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
-    """Return the folder of the model after stage *number*, trained if it is not finished yet.
+def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedModel:
+    """Return the model after stage *number*, with checkpoints in *state*.
 
-    Negatives that are missing, or belong to another recipe, are mined. Raises CannotStart if the model that the stage starts
-    from is missing.
+    Negatives that are missing, or belong to another recipe, are mined.
     """
     stage = recipe.stage(number)
     assert stage is not None
-    return resuming.finished_or_trained(
-        recipe, f"stage{number}", stage, lambda state: _trained(recipe, number, stage, state, progress)
-    )
-
-
-def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: Progress) -> Path:
-    what = cast("What", f"stage{number}")
+    initial = recipe.folder(stage.start)
     torch.manual_seed(recipe.seed)
-    # The models that mine the negatives are only checked here; the stage starts from the first one.
-    initial, *_ = [initial_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
     encoder, tokenizer = load_encoder(initial)
-    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    examples = StageData(recipe, number, reader, store, progress)
+    reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
+    examples = StageData(recipe, number, reader, graph)
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
     fit = trainer.Fit(
-        f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
+        f"{recipe.name} stage{number}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
     )
     tuned = FineTuner(encoder, stage, steps, examples.teacher_scores if examples.teacher else None)
     draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
-    candidates = selection.gather(recipe, examples.training_sets, store, progress)
-    score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
+    candidates = selection.gather(recipe, examples.training_sets, graph)
+    score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     fitted = trainer.fit(tuned, draws, examples.collate, fit, progress, score)
     if settings := recipe.text_head:
         rows = examples.sample(settings.texts, recipe.seed)
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *examples.data()], candidates)
-    trained = publishing.Trained(encoder, tokenizer)
-    return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
+    return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 
-def _score(
-    candidates: selection.Candidates, reader: TextReader, precision: str, store: Store, progress: Progress
-) -> trainer.Score:
+def _score(candidates: selection.Candidates, reader: TextReader, precision: str, graph: Graph) -> trainer.Score:
     """Return the function that scores a model in training on *candidates*."""
-    corpora = [reader.corpus(candidate_set.corpus, store, progress) for candidate_set in candidates.sets]
+    corpora = [reader.corpus(candidate_set.corpus, graph) for candidate_set in candidates.sets]
 
     def score(model: Learner) -> Mapping[str, float]:
         assert isinstance(model.encoder, LexiconEncoder)
-        reranker = selection.Reranker(model.encoder, reader, precision)
+        reranker = selection.CandidateScorer(model.encoder, reader, precision)
         return candidates.measure([reranker.scores(*pair) for pair in zip(candidates.sets, corpora, strict=True)])
 
     return score
-
-
-def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
-    """Return the folder of a model that a stage starts from or mines its negatives with.
-
-    Raises CannotStart if it is not trained yet, and CommandError if it belongs to another recipe.
-    """
-    if name == "start":
-        with processes.first_goes_first():
-            return start.make(recipe, progress)
-    folder = Paths(recipe).root / name
-    if finished := provenance.finished(folder, recipe, name):
-        return finished
-    raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train all RECIPE")
 
 
 class StageData:
@@ -108,23 +80,23 @@ class StageData:
     Documents are read from the tokens in the store.
     """
 
-    def __init__(self, recipe: Recipe, number: int, reader: TextReader, store: Store, progress: Progress) -> None:
+    def __init__(self, recipe: Recipe, number: int, reader: TextReader, graph: Graph) -> None:
         """Open the training sets of stage *number*, mine missing negatives, and load the teacher."""
         stage = recipe.stage(number)
         assert stage is not None
         self.stage, self.reader = stage, reader
         with processes.first_goes_first():
-            paths = negatives.mine(recipe, number, progress)
-        sources, self.taught = list[Source](), list[Lists]()
+            paths = negatives.mine(recipe, number, graph)
+        sources, self.taught = list[MinedSet](), list[DocumentLists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress, recipe.leave_out)
+            training_set = open_training_set(name, graph, recipe.leave_out)
             held_out = selection.held_out_ids(training_set, recipe.selection.held_out, recipe.seed)
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
             self.taught += lists[1:]
-            sources.append(Source(training_set, lists[0], held_out))
+            sources.append(MinedSet(training_set, lists[0], held_out))
         self.examples = Examples(sources, stage.depth, stage.pairs)
-        self.corpora = [reader.corpus(source.training_set.corpus, store, progress) for source in sources]
+        self.corpora = [reader.corpus(source.training_set.corpus, graph) for source in sources]
         self.teacher = load_teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
 
     @property
@@ -188,7 +160,7 @@ class StageData:
         return {"pairs": self._pairs(examples, self.taught), "scores": np.concatenate(scores)}
 
     @staticmethod
-    def _pairs(examples: Sequence[Example], lists: Sequence[Lists]) -> NDArray[np.int64]:
+    def _pairs(examples: Sequence[Example], lists: Sequence[DocumentLists]) -> NDArray[np.int64]:
         """Return the keys of each query and of each document in its list (pairs, 2); *lists* are by source."""
         pairs = [np.zeros((0, 2), np.int64)]
         for example in examples:
@@ -212,7 +184,7 @@ class StageData:
         """Return the document at *position* in the corpus of a source."""
         return next(self.examples.sources[source].training_set.corpus.documents(position, position + 1))
 
-    def data(self) -> Iterator[Data]:
+    def data(self) -> Iterator[SeenCollection]:
         """Yield the collections that the stage learns from, for the model card."""
         for name, source in zip(self.stage.queries, self.examples.sources, strict=True):
             trained = source.training_set
@@ -220,7 +192,7 @@ class StageData:
                 "queries": len(trained.queries) - len(source.left_out),
                 "documents": len(trained.corpus) - len(trained.left_out),
             }
-            yield Data(dataset=name, use="training", counts=counts)
+            yield SeenCollection(dataset=name, use="training", counts=counts)
 
 
 def _key(source: int, number: int) -> int:

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.artifacts.graph import Graph
 from lexbench.errors import CommandError
-from lexbench.lexmae.card import Data
+from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_texts
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, Texts, load_encoder, max_pool
 from lexbench.lexmae.model.whole_batch import gathered, texts_in_pieces
-from lexbench.lexmae.recipe.settings import Imitation, Paths, Recipe
-from lexbench.lexmae.training import processes, publishing, query_table, ranking, resuming, text_head, trainer
+from lexbench.lexmae.recipe.settings import Imitation, Recipe
+from lexbench.lexmae.training import processes, publishing, query_table, ranking, text_head, trainer
+from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
-from lexbench.progress import Progress
-from lexbench.storage.store import Store
 
 _SCALE = 0.3  # of scores in the softmax, before training
 _FITTED = 1_000  # texts that decide the first head
@@ -37,26 +37,20 @@ _DISTANCES = 3  # of a text, in the loss
 _SLOPE = 0.25  # of a logit below 0, for a word that the imitated model predicts
 
 
-def imitate(recipe: Recipe, progress: Progress) -> Path:
-    """Return the folder of the model that has learned to imitate another one, trained if it is not finished yet.
+def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
+    """Return the initial model after it has learned to imitate another one, with checkpoints in *state*.
 
     It also has the text head of a recipe without stages. Raises CommandError if the two models have different word pieces.
     """
-    settings = recipe.imitation
+    settings, initial = recipe.imitation, recipe.folder("start")
     assert settings is not None
-    return resuming.finished_or_trained(recipe, "imitated", settings, lambda state: _trained(recipe, settings, state, progress))
-
-
-def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progress) -> Path:
-    with processes.first_goes_first():
-        initial = start.make(recipe, progress)
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(initial)
     imitated, other_tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
-    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None
@@ -90,12 +84,11 @@ def _trained(recipe: Recipe, settings: Imitation, state: Path, progress: Progres
         rows = _Texts(texts.corpora, settings, recipe.seed, recipe.text_head.texts).rows()
         encoder.text_head = text_head.train(encoder, reader, rows, recipe, progress)
     data = [
-        Data(dataset=name, use="imitation", counts={"texts": len(corpus)})
+        SeenCollection(dataset=name, use="imitation", counts={"texts": len(corpus)})
         for name, corpus in zip(settings.corpora, corpora, strict=True)
     ]
     facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *data])
-    trained = publishing.Trained(encoder, tokenizer)
-    return publishing.publish(Paths(recipe).imitated, recipe, "imitated", trained, fitted.log, facts)
+    return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 
 @torch.no_grad()

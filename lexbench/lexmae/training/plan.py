@@ -1,57 +1,70 @@
 """The tasks of a recipe in order, the checks before any work, and carrying the tasks out. Used by `lexbench train`."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from lexbench.artifacts.graph import Graph
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
-from lexbench.lexmae.data import collections
-from lexbench.lexmae.data.negatives import teaching_system
-from lexbench.lexmae.recipe.settings import STAGES, Fitting, Paths, Recipe, Stage, placeholders
+from lexbench.lexmae.data import collections, negatives
+from lexbench.lexmae.recipe.settings import MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
-from lexbench.progress import Progress
 from lexbench.retrievers.run_file import RunFile
+from lexbench.storage.store import Store
 
 if TYPE_CHECKING:
-    from lexbench.lexmae.training.cost import Cost
+    from lexbench.lexmae.card import What
+    from lexbench.lexmae.training.cost import TrainingCost
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+_WORK = {"start": ("start",), "pretrained": ("pretrain",), "imitated": ("imitate",)}  # the tasks that make a model
+_OF_STAGES = ("mine", "finetune")
 
 
 class Task(NamedTuple):
-    """The work of one command."""
+    """The work of one command: it makes a model, or mines the negatives that a stage trains it with."""
 
-    kind: Literal["start", "pretrain", "imitate", "mine", "finetune"]
-    stage: int = 0  # of mine and finetune
+    kind: str  # start, pretrain, imitate, mine or finetune
+    model: str  # one of `MODELS`
 
     def __str__(self) -> str:
         """Return the command that does it."""
         return f"{self.kind} --stage {self.stage}" if self.stage else self.kind
 
+    @property
+    def stage(self) -> int:
+        """The number of the stage of fine-tuning, 0 for other tasks."""
+        return int(self.model[-1]) if self.kind in _OF_STAGES else 0
 
-_MADE_BY: Mapping[str, Task] = {  # the task that makes each model
-    "start": Task("start"),
-    "pretrained": Task("pretrain"),
-    "imitated": Task("imitate"),
-    **{f"stage{number}": Task("finetune", number) for number in STAGES},
-}
+    def trains(self, recipe: Recipe) -> Fitting | None:
+        """Return the settings of the training, or None for a task that trains nothing."""
+        section = recipe.section(self.model)
+        return section if isinstance(section, Fitting) and self.kind != "mine" else None
+
+    def models(self, recipe: Recipe) -> list[str]:
+        """Return the models that it needs: those that it starts from, or that find its negatives."""
+        section = recipe.section(self.model)
+        if isinstance(section, Stage):
+            return [*([section.start] if self.kind == "finetune" else []), *placeholders(section.negatives)]
+        return [] if self.kind == "start" else ["start"]
 
 
 def tasks(recipe: Recipe) -> list[Task]:
     """Return all tasks of *recipe* in order."""
-    first = [Task("start"), *([Task("pretrain")] if recipe.pretrain else []), *([Task("imitate")] if recipe.imitation else [])]
-    return first + [Task(kind, number) for number in STAGES if recipe.stage(number) for kind in ("mine", "finetune")]
+    return [Task(kind, model) for model in MODELS if recipe.section(model) for kind in _WORK.get(model, _OF_STAGES)]
 
 
-def single_task(recipe: Recipe, kind: Literal["pretrain", "imitate", "mine", "finetune"], stage: int = 0) -> list[Task]:
+def single_task(recipe: Recipe, kind: str, stage: int = 0) -> list[Task]:
     """Return one task of *recipe*, after that of the initial model if it is needed. Raises CommandError if there is none."""
-    asked, known = Task(kind, stage), tasks(recipe)
-    if asked not in known:
-        commands = ", ".join(str(other) for other in known if other.kind != "start")
-        raise CommandError(f"recipe {recipe.name} has no {asked}; it has: {commands or 'no task'}")
-    return [Task("start"), asked] if "start" in _models(recipe, asked) else [asked]
+    start, *known = tasks(recipe)
+    for task in known:
+        if (task.kind, task.stage) == (kind, stage):
+            return [start, task] if "start" in task.models(recipe) else [task]
+    asked, commands = f"{kind} --stage {stage}" if stage else kind, ", ".join(map(str, known))
+    raise CommandError(f"recipe {recipe.name} has no {asked}; it has: {commands or 'no task'}")
 
 
 def check(recipe: Recipe, planned: Sequence[Task]) -> None:
@@ -61,18 +74,18 @@ def check(recipe: Recipe, planned: Sequence[Task]) -> None:
     recipe.
     """
     require("lexbench train", ("torch", "transformers", "accelerate"), "train")
+    from lexbench.lexmae.training import processes
+
     collections.check_selection(recipe)
     for position, task in enumerate(planned):
         _check_inputs(recipe, task)
         for needed, earlier in _needed(recipe, task):
             if earlier not in planned[:position] and not needed.exists():
                 raise CannotStart(f"{task} needs {needed}, which does not exist yet; type: lexbench train {earlier}")
-    from lexbench.lexmae.training import processes
-
     for task in planned:
-        if fitting := _fitting(recipe, task):
+        if fitting := task.trains(recipe):
             processes.check(fitting, recipe.hardware)
-    provenance.check(recipe, model_after(recipe, planned[-1]).name)
+    provenance.check(recipe, planned[-1].model)
 
 
 def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
@@ -83,7 +96,7 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
     rows = []
     for task in planned:
         row: dict[str, Any] = {"part": str(task), "texts": None, "steps": None, "epochs": None}
-        if fitting := _fitting(recipe, task):
+        if fitting := task.trains(recipe):
             per_example = fitting.documents + 1 if isinstance(fitting, Stage) else 1
             per_example *= recipe.ranking.group if task.kind == "imitate" and recipe.ranking else 1
             texts = fitting.steps * fitting.batch_size * per_example
@@ -93,7 +106,7 @@ def outline(recipe: Recipe, planned: Sequence[Task]) -> list[dict[str, Any]]:
     return rows
 
 
-def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "Cost"]:
+def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "TrainingCost"]:
     """Return the cost of each task except the start, measured with random weights on this device; see `cost`.
 
     The models that the recipe starts from and imitates are fetched, because their shape decides. Raises the errors of finding
@@ -103,23 +116,22 @@ def costs(recipe: Recipe, planned: Sequence[Task]) -> dict[str, "Cost"]:
 
     found = {}
     for task in planned:
-        if fitting := _fitting(recipe, task):
-            found[str(task)] = cost.of_fitting(recipe, fitting, _examples(recipe, task))
-        elif task.kind == "mine" and _models(recipe, task):
-            expected = [collections.find_dataset(name).contract.expected for name in _stage(recipe, task).queries]
+        section = recipe.section(task.model)
+        if fitting := task.trains(recipe):
+            found[str(task)] = cost.of_fitting(recipe, fitting, _examples(fitting))
+        elif isinstance(section, Stage) and task.models(recipe):
+            expected = [collections.find_dataset(name).contract.expected for name in section.queries]
             found[str(task)] = cost.of_mining(recipe, _total(one.documents for one in expected))
     return found
 
 
-def _examples(recipe: Recipe, task: Task) -> int | None:
+def _examples(fitting: Fitting) -> int | None:
     """Return the number of examples per epoch by the contracts of the data, or None if one does not say."""
-    if task.stage:
-        stage = _stage(recipe, task)
-        expected = [collections.find_dataset(name).contract.expected for name in stage.queries]
-        return _total(one.judgements if stage.pairs == "all" else one.queries for one in expected)
-    section = recipe.pretrain if task.kind == "pretrain" else recipe.imitation
-    assert section is not None
-    return _total(collections.find_corpus(name).contract.expected.documents for name in section.corpora)
+    if isinstance(fitting, Stage):
+        expected = [collections.find_dataset(name).contract.expected for name in fitting.queries]
+        return _total(one.judgements if fitting.pairs == "all" else one.queries for one in expected)
+    assert isinstance(fitting, Pretrain | Imitation)
+    return _total(collections.find_corpus(name).contract.expected.documents for name in fitting.corpora)
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
@@ -132,101 +144,69 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
     """Do a task unless it is finished. Return what it makes: a model's folder, or folders of negatives.
 
     Processes started by torchrun train models together; every other task is done by the first one while the others wait.
+    Raises CommandError if a folder belongs to another recipe, and CannotStart if another process trains the model.
     """
     from lexbench.lexmae.training import processes
 
     processes.join(recipe.hardware)
     recipe = processes.resolved(recipe)
-    if task.kind == "pretrain":
-        from lexbench.lexmae.training import pretrain
-
-        return [pretrain.pretrain(recipe, progress)]
-    if task.kind == "imitate":
-        from lexbench.lexmae.training import imitation
-
-        return [imitation.imitate(recipe, progress)]
-    if task.kind == "finetune":
-        from lexbench.lexmae.training import finetune
-
-        return [finetune.finetune(recipe, task.stage, progress)]
-    with processes.first_goes_first():
-        if task.kind == "start":
+    with Graph(Store(on_wait=progress.note, on_damage=progress.note), progress) as graph:
+        if task.trains(recipe):
+            return [_trained(recipe, task, graph)]
+        with processes.first_goes_first():
+            if task.kind == "mine":
+                return negatives.mine(recipe, task.stage, graph)
             from lexbench.lexmae.model import start
 
-            return [start.make(recipe, progress)]
-        from lexbench.lexmae.data import negatives
-
-        return negatives.mine(recipe, task.stage, progress)
+            return [start.make(recipe, graph)]
 
 
-def model_after(recipe: Recipe, task: Task) -> Path:
-    """Return the folder of the model that a task trains, or mines negatives for."""
-    if task.stage:
-        return Paths(recipe).stage(task.stage)
-    return Paths(recipe).imitated if task.kind == "imitate" else Paths(recipe).pretrained
+def _trained(recipe: Recipe, task: Task, graph: Graph) -> Path:
+    """Return the folder of a trained model. The state of its training, in a folder beside it, is removed at the end."""
+    from lexbench.lexmae.training import finetune, imitation, pretrain, processes, publishing, resuming
 
-
-def _fitting(recipe: Recipe, task: Task) -> Fitting | None:
-    """Return the section of the recipe with the settings of a training, or None for a task that trains nothing."""
-    match task.kind:
-        case "pretrain":
-            return recipe.pretrain
-        case "imitate":
-            return recipe.imitation
-        case "finetune":
-            return recipe.stage(task.stage)
-        case _:
-            return None
-
-
-def _stage(recipe: Recipe, task: Task) -> Stage:
-    stage = recipe.stage(task.stage)
-    assert stage is not None
-    return stage
-
-
-def _models(recipe: Recipe, task: Task) -> list[str]:
-    """Return the names of the models that a task starts from or searches with."""
-    match task.kind:
-        case "start":
-            return []
-        case "pretrain" | "imitate":
-            return ["start"]
-        case "mine":
-            return placeholders(_stage(recipe, task).negatives)
-        case "finetune":
-            return [_stage(recipe, task).start]
+    if not provenance.finished(recipe, task.model):
+        with resuming.locked(recipe, task.model) as state:
+            if task.stage:
+                trained = finetune.train(recipe, task.stage, state, graph)
+            else:
+                train = {"pretrain": pretrain.train, "imitate": imitation.train}[task.kind]
+                trained = train(recipe, state, graph)
+            publishing.publish(recipe, cast("What", task.model), trained)
+    if processes.is_first():
+        resuming.clear(recipe.state(task.model))
+    return recipe.folder(task.model)
 
 
 def _check_inputs(recipe: Recipe, task: Task) -> None:
     """Raise the errors of finding the models and data of a task."""
-    if task.kind == "start" and not Paths(recipe).start.is_dir():
+    section = recipe.section(task.model)
+    if task.kind == "start" and not recipe.folder("start").is_dir():
         _check_model(recipe.start.model, recipe.start.revision)
         for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
             collections.find_corpus(name)
-    if task.kind == "imitate" and recipe.imitation:
-        for model in (recipe.imitation.model, *([recipe.ranking.model] if recipe.ranking else [])):
+    if isinstance(section, Imitation):
+        for model in (section.model, *([recipe.ranking.model] if recipe.ranking else [])):
             _check_model(model)
-    if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
+    if isinstance(section, Imitation | Pretrain):
+        for name in section.corpora:
+            collections.check_left_out(collections.find_corpus(name).contract, recipe.leave_out)
+    if isinstance(section, Stage):
+        _check_stage(recipe, section, teacher=section.teacher if task.kind == "finetune" else None)
+        for name in recipe.selection.datasets if task.kind == "finetune" else ():
+            collections.find_dataset(name)
+
+
+def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
+    """Raise the errors of finding the data of a stage, and its *teacher* or the file of its scores."""
+    system = negatives.teaching_system(teacher)
+    if teacher and not system:
         _check_model(teacher)
-    if task.stage:
-        _check_stage(recipe, task)
-    section = {"pretrain": recipe.pretrain, "imitate": recipe.imitation}.get(task.kind)
-    for name in section.corpora if section else ():
-        collections.check_left_out(collections.find_corpus(name).contract, recipe.leave_out)
-
-
-def _check_stage(recipe: Recipe, task: Task) -> None:
-    """Raise the errors of finding the data of a stage, and the file of its teacher's scores."""
-    stage = _stage(recipe, task)
-    for name in recipe.selection.datasets if task.kind == "finetune" else ():
-        collections.find_dataset(name)
-    teacher = teaching_system(stage.teacher) if task.kind == "finetune" else None
     for name in stage.queries:
         contract = collections.find_dataset(name).contract
         collections.check_left_out(contract, recipe.leave_out)
-        if teacher and isinstance(teacher.retriever, RunFile):
-            teacher.retriever.file_identity(contract.id)
+        if system and isinstance(system.retriever, RunFile):
+            system.retriever.file_identity(contract.id)
 
 
 def _check_model(model: str, revision: str | None = None) -> None:
@@ -237,9 +217,8 @@ def _check_model(model: str, revision: str | None = None) -> None:
 
 def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, Task]]:
     """Yield the paths that must exist before a task, each with the task that makes it."""
-    paths = Paths(recipe)
-    for name in _models(recipe, task):
-        yield paths.root / name, _MADE_BY[name]
+    for model in task.models(recipe):
+        yield recipe.folder(model), Task(_WORK.get(model, _OF_STAGES)[-1], model)
     if task.kind == "finetune":
-        for name in _stage(recipe, task).queries:
-            yield paths.negatives(task.stage, name), Task("mine", task.stage)
+        for name in cast("Stage", recipe.section(task.model)).queries:
+            yield recipe.negatives(task.stage, name), task._replace(kind="mine")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lexbench.lexmae import card, provenance
-from lexbench.lexmae.card import Data, Facts, Loss, Selected, What
+from lexbench.lexmae.card import Loss, SeenCollection, Selected, TrainingFacts, What
 from lexbench.lexmae.model.encoder import LexiconEncoder, save, unique_parameters
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import processes
@@ -23,40 +23,39 @@ _DECODER = "decoder.safetensors"
 _NO_LOSS = ("step", "grad_norm", "learning_rate")  # fields of a log line
 
 
-class Trained(NamedTuple):
+class TrainedModel(NamedTuple):
     """The result of a training."""
 
     encoder: LexiconEncoder
     tokenizer: Any
+    log: Sequence[Mapping[str, float]]  # of its losses and selections
+    facts: TrainingFacts
     autoencoder: nn.Module | None = None  # of pretraining; everything except its encoder is kept beside the model
 
 
-def publish(
-    folder: Path, recipe: Recipe, what: What, trained: Trained, log: Sequence[Mapping[str, float]], facts: Facts
-) -> Path:
-    """Write a trained model, its card and the *log* of its losses as the finished *folder*, and return that.
+def publish(recipe: Recipe, what: What, trained: TrainedModel) -> None:
+    """Write a trained model, its card and the log of its losses as the finished folder of *what*.
 
     The folder exists in every process when this returns.
     """
     if processes.is_first():
-        with provenance.drafted(folder) as draft:
+        with provenance.drafted(recipe.folder(what)) as draft:
             save(trained.encoder, trained.tokenizer, draft)
             if trained.autoencoder is not None:
                 _write_decoder(trained.autoencoder, draft / _DECODER)
-            atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
+            atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in trained.log))
             provenance.write(draft, recipe, what)
-            card.finish(draft, recipe, what, facts)
+            card.finish(draft, recipe, what, trained.facts)
     processes.wait()
-    return folder
 
 
-def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidates | None = None) -> Facts:
+def facts(fitted: Fitted, steps: int, data: Sequence[SeenCollection], candidates: Candidates | None = None) -> TrainingFacts:
     """Return the facts of a training. *data* are the collections that the weights have learned from."""
     machine = environment.facts()
     sets = candidates.sets if candidates else ()
-    chosen_by = [Data(dataset=group.name, use="selection", counts={"queries": len(group.queries)}) for group in sets]
+    chosen_by = [SeenCollection(dataset=group.name, use="selection", counts={"queries": len(group.queries)}) for group in sets]
     whole = [*data, *chosen_by]
-    return Facts(
+    return TrainingFacts(
         data=tuple(
             datum for index, datum in enumerate(whole) if datum not in whole[:index]
         ),  # without duplicates: stages share data
@@ -70,7 +69,7 @@ def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidat
     )
 
 
-def learned_data(folder: Path) -> tuple[Data, ...]:
+def learned_data(folder: Path) -> tuple[SeenCollection, ...]:
     """Return the collections that the model in *folder* has learned from; () for an initial model."""
     return card.read(folder).facts.data if (folder / "training.json").is_file() else ()
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import GROUP, Hardware, Ranking
 from lexbench.lexmae.training import processes, text_head
 from lexbench.models.checkpoint import fetch_model, transformer_folder
-from lexbench.progress import Progress
 
 QUERY_IDF = 0.3  # power of the idf in the training texts that multiplies queries
 _SPREAD = 2.4  # standard deviation of the teacher's scores in the softmax; that of MiniLM's cosines times 20 is about this

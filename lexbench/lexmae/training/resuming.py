@@ -9,7 +9,7 @@ scores.json           the scores of every selection
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from lexbench.errors import CannotStart
 from lexbench.lexmae import provenance
 from lexbench.lexmae.model.encoder import unique_parameters
-from lexbench.lexmae.recipe.settings import Fitting, Paths, Recipe
+from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import processes
 from lexbench.storage import atomic
 
@@ -34,31 +34,15 @@ _BEST = "best.safetensors"
 _SCORES = "scores.json"
 
 
-def finished_or_trained(recipe: Recipe, what: str, fitting: Fitting, train: Callable[[Path], Path]) -> Path:
-    """Return the folder of the model *what* of *recipe*; if it is not finished, call *train* with the folder of its state.
-
-    The state is removed at the end. Raises CommandError if the batch cannot be divided evenly or if the folders belong to
-    another recipe, and CannotStart if another process trains the model.
-    """
-    processes.check(fitting, recipe.hardware)
-    processes.join(recipe.hardware)
-    state = Paths(recipe).training(what)
-    if not (folder := provenance.finished(Paths(recipe).root / what, recipe, what)):
-        with locked(state, recipe, what):
-            folder = train(state)
-    if processes.is_first():
-        clear(state)
-    return folder
-
-
 @contextmanager
-def locked(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
-    """Lock the folder of an unfinished training.
+def locked(recipe: Recipe, model: str) -> Iterator[Path]:
+    """Lock the folder of an unfinished training, and yield it. Another process than the first one only gets its path.
 
     Raises CommandError if it belongs to another recipe, and CannotStart if another process trains in it.
     """
+    state = recipe.state(model)
     if not processes.is_first():
-        yield
+        yield state
         return
     state.mkdir(parents=True, exist_ok=True)
     lock = FileLock(state / "lock")
@@ -67,11 +51,11 @@ def locked(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
     except Timeout:
         raise CannotStart(f"another process trains in {state}; wait for it, or stop it and try again") from None
     try:
-        if provenance.is_recorded(state):
-            provenance.check_folder(state, recipe, what)
+        if provenance.is_recorded(state, model):
+            provenance.check_folder(state, recipe, model)
         else:
-            provenance.write(state, recipe, what)
-        yield
+            provenance.write(state, recipe, model)
+        yield state
     finally:
         lock.release()
 

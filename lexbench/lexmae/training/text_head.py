@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.recipe.settings import Hardware, Recipe
 from lexbench.models.added_terms import TextHead, means
-from lexbench.progress import Progress
 
 Rows = Sequence[NDArray[np.int64]]  # tokens of texts, (length,) each
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +26,12 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from lexbench.display.progress import Progress
 from lexbench.errors import LexbenchError
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe.settings import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
-from lexbench.progress import Progress
 
 _LOGGED = 10  # a log line is a mean over at most this many steps
 
@@ -87,8 +87,7 @@ class Fit:
         return arguments
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """The results of a training besides the weights."""
 
     log: list[dict[str, float]]  # lines of losses (step, losses, learning rate), then of selections (step, scores)

@@ -18,7 +18,13 @@ class MaskedLMNames(NamedTuple):
 
     embedding: str  # (vocabulary, h); in most models the output projection is the same tensor
     weight: str  # (vocabulary, h) the output projection
+    transform: tuple[str, ...]  # the head up to the output projection: one module, or a linear layer and a normalisation
     biases: tuple[str, str] | None = None  # (vocabulary,) of the output projection, if it has two names
+
+    @property
+    def body(self) -> str:
+        """The name of the body."""
+        return self.embedding.partition(".")[0]
 
 
 class Architecture(NamedTuple):
@@ -28,10 +34,8 @@ class Architecture(NamedTuple):
     # The configuration from the content of config.json; None if a setting is missing or unusual.
     configuration: Callable[[Mapping[str, Any]], Any]
     body: Callable[[Any], Any]  # configuration -> module: (input_ids, attention_mask, token_type_ids) -> .last_hidden_state
-    # configuration -> module with the parts `body` and `transform`, and get_output_embeddings(); it has no forward.
-    masked_lm: Callable[[Any], Any]
-    # A sequence classifier of transformers -> the same with the body of this module; None if it is unusual.
-    classifier: Callable[[Any], Any] | None = None
+    masked_lm: Callable[[Any], Any]  # configuration -> module with the parts of these names; it has no forward
+    classifier: Callable[[Any, Any], Any] | None = None  # a body, a sequence classifier of transformers -> that with this body
     settings: tuple[str, ...] = ()  # of config.json, all that are known; () for those of transformers
     # What makes a config.json unusual, in words; None if transformers has the model_type.
     unusual: Callable[[Mapping[str, Any]], str] | None = None

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lexbench.models.native._attention import Context
 
@@ -48,16 +47,3 @@ class RotaryInt8Layer(nn.Module):
 
         inputs = self.inputs.product(quantised_states(states)).to(attention_dtype(context.tokens.length))
         return quantised_states(context.attended(inputs, self.heads).float())
-
-
-class Transform(nn.Module):
-    """A head up to the output projection: a linear layer, GELU and a normalisation."""
-
-    def __init__(self, dense: nn.Linear, norm: nn.LayerNorm) -> None:
-        super().__init__()
-        self.dense, self.norm = dense, norm
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Return the transformed states (tokens, width)."""
-        normed: Tensor = self.norm(functional.gelu(self.dense(states)))
-        return normed

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import (
     Logits,
@@ -230,47 +229,20 @@ class BertForMaskedLM(nn.Module):
         super().__init__()
         self.config = config
         self.bert = Bert(config)
-        self.cls = nn.Module()
-        self.cls.predictions = _Predictions(config)
-
-    @property
-    def body(self) -> Bert:
-        """The body."""
-        return self.bert
-
-    @property
-    def transform(self) -> nn.Module:
-        """The head up to the output projection."""
-        head: nn.Module = self.cls.predictions.transform  # type: ignore[union-attr,assignment]
-        return head
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the output projection."""
-        projection: nn.Linear = self.cls.predictions.decoder  # type: ignore[union-attr,assignment]
-        return projection
+        self.cls = nn.ModuleDict({"predictions": _Predictions(config)})
 
 
 class BertForSequenceClassification(nn.Module):
     """A body with the pooler and the classifier of a model of transformers."""
 
-    def __init__(self, body: nn.Module, pooler: nn.Module, classifier: nn.Module, config: Any) -> None:
+    def __init__(self, body: nn.Module, model: Any) -> None:
         super().__init__()
-        self.bert, self.pooler, self.classifier, self.config = body, pooler, classifier, config
+        self.bert, self.pooler, self.classifier, self.config = body, model.bert.pooler, model.classifier, model.config
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> Logits:
         """Return the logits of ids (texts, length)."""
         states = self.bert(input_ids, attention_mask, token_type_ids, padding=False).last_hidden_state
         return Logits(self.classifier(self.pooler(states)))
-
-
-def classifier(model: Any) -> nn.Module | None:
-    """Return a classifier of transformers with our body instead of theirs; None if it is no ordinary BERT."""
-    config = configuration(model.config.to_dict())
-    if config is None:
-        return None
-    tensors = {name: tensor for name, tensor in model.bert.state_dict().items() if not name.startswith("pooler.")}
-    body = fill(without_values(Bert, config), tensors, model.device)
-    return BertForSequenceClassification(body, model.bert.pooler, model.classifier, model.config).eval()
 
 
 def configuration(config: Mapping[str, Any]) -> BertConfig | None:
@@ -294,10 +266,11 @@ ARCHITECTURE = Architecture(
     MaskedLMNames(
         "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.weight",
+        ("cls.predictions.transform",),
         ("cls.predictions.bias", "cls.predictions.decoder.bias"),
     ),
     configuration,
     Bert,
     BertForMaskedLM,
-    classifier,
+    BertForSequenceClassification,
 )

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.models.loading import fill, without_values
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, Logits, RealTokens, Rotation, States, Window, frequencies
-from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform, sizes_of
+from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, sizes_of
 
 _FLAGS = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")  # false if they are missing
 _LAYERS = {"full_attention": False, "sliding_attention": True}  # the two types of layers: whether attention is local
@@ -196,6 +195,19 @@ class ModernBert(nn.Module):
         return States(tokens.padded(self.final_norm(states)))
 
 
+class _Head(nn.Module):
+    """A head up to the output projection: a linear layer, GELU and a normalisation."""
+
+    def __init__(self, dense: nn.Linear, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.dense, self.norm = dense, norm
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the transformed states (tokens, width)."""
+        normed: Tensor = self.norm(functional.gelu(self.dense(states)))
+        return normed
+
+
 class ModernBertForMaskedLM(nn.Module):
     """Body and head. Encoders call its parts; it has no `forward`."""
 
@@ -204,22 +216,8 @@ class ModernBertForMaskedLM(nn.Module):
         self.config = config
         self.model = ModernBert(config)
         dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
-        self.head = Transform(dense, _norm(config))
+        self.head = _Head(dense, _norm(config))
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=config.decoder_bias)
-
-    @property
-    def body(self) -> ModernBert:
-        """The body."""
-        return self.model
-
-    @property
-    def transform(self) -> nn.Module:
-        """The head up to the output projection."""
-        return self.head
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the output projection."""
-        return self.decoder
 
 
 class ModernBertForSequenceClassification(nn.Module):
@@ -239,15 +237,6 @@ class ModernBertForSequenceClassification(nn.Module):
         return Logits(self.classifier(self.head(summed / real.sum(1, keepdim=True))))
 
 
-def classifier(model: Any) -> nn.Module | None:
-    """Return a classifier of transformers with our body instead of theirs; None if its settings are unusual."""
-    config = configuration(model.config.to_dict())
-    if config is None:
-        return None
-    body = fill(without_values(ModernBert, config), model.model.state_dict(), model.device)
-    return ModernBertForSequenceClassification(body, model).eval()
-
-
 # Other settings change nothing here: dropout, initial weights, and how transformers computes.
 _IGNORED = (
     *("attention_dropout", "embedding_dropout", "mlp_dropout", "classifier_dropout", "classifier_pooling", "initializer_range"),
@@ -261,10 +250,10 @@ _OBEYED = (
 )
 
 ARCHITECTURE = Architecture(
-    MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight"),
+    MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight", ("head",)),
     configuration,
     ModernBert,
     ModernBertForMaskedLM,
-    classifier,
+    ModernBertForSequenceClassification,
     settings=(*SIZES, *_FLAGS, *_OBEYED, *_IGNORED),
 )

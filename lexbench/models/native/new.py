@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from lexbench.models.native import Architecture, MaskedLMNames
 from lexbench.models.native._attention import Context, RealTokens, Rotation, States, frequencies
-from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes, Transform
+from lexbench.models.native._layers import SIZES, RotaryInt8Layer, Sizes
 
 _USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; with None the setting may be missing
     "model_type": ("new",),
@@ -201,23 +201,9 @@ class NewForMaskedLM(nn.Module):
         self.new = New(config)
         self.lm_head = _Head(config)
 
-    @property
-    def body(self) -> New:
-        """The body."""
-        return self.new
-
-    @property
-    def transform(self) -> nn.Module:
-        """The head up to the output projection."""
-        return Transform(self.lm_head.dense, self.lm_head.norm)
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the output projection."""
-        return self.lm_head.decoder
-
 
 ARCHITECTURE = Architecture(
-    MaskedLMNames("new.embeddings.word_embeddings.weight", "lm_head.decoder.weight"),
+    MaskedLMNames("new.embeddings.word_embeddings.weight", "lm_head.decoder.weight", ("lm_head.dense", "lm_head.norm")),
     configuration,
     New,
     NewForMaskedLM,

@@ -14,13 +14,13 @@ from lexbench.analysis.compare.query_changes import Pair, Reader, most_changed
 from lexbench.analysis.compare.tables import Comparison, DatasetComparison, Difference, MeanDifference, verdict
 from lexbench.analysis.judgements import judged_levels
 from lexbench.analysis.significance import bootstrap, randomisation
-from lexbench.answer import Answer
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import CannotStart
 from lexbench.report.change import page
-from lexbench.report.change.facts import SIGNED, Change, Cost, MeasureChange, p_text, tables
+from lexbench.report.change.facts import SIGNED, Change, Cost, MeasureChange, tables
 from lexbench.report.grid import comparable_timings
 from lexbench.results import Result
-from lexbench.table import Table, interval_cell, number
 
 _SAME = 0.05  # costs that differ by a smaller share are called the same
 _NAMED = ("latency, ms", "index, MB")  # costs in the verdict
@@ -119,7 +119,8 @@ def _sentence(comparison: Comparison, at: int, system: str, means: Sequence[Mean
     if len(tested) == 1:
         on, found = comparison.datasets[0], tested[0]
         scores = f"{on.measure} {number(on.scores[0].mean)} → {number(on.scores[at + 1].mean)}"
-        change = f"{scores}, {found.difference:{SIGNED}} {interval_cell(found.interval, '+.3f')}, p {p_text(found.corrected)}"
+        moved = f"{found.difference:{SIGNED}} {interval_cell(found.interval, '+.3f')}"
+        change = f"{scores}, {moved}, p {p_text(found.corrected, found.p)}"
         what = {
             "better": f"{system} is better than {baseline} on {on.dataset}: {change}",
             "worse": f"{system} is worse than {baseline} on {on.dataset}: {change}",
@@ -169,6 +170,7 @@ def _headlines(datasets: Sequence[DatasetComparison], at: int) -> Iterator[Measu
             after=on.scores[at + 1].mean,
             interval=found.interval,
             p=found.corrected,
+            tested=found.p,
             verdict=verdict(found),
         )
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.compare.tables import changes_table
+from lexbench.display.table import Table, interval_cell, number, p_text
 from lexbench.errors import shortened
 from lexbench.results import UNRANKED
-from lexbench.table import Table, interval_cell, number
 
 _JUDGED_AT = 10  # documents whose judged share is shown
 SIGNED = "+.4f"
@@ -27,6 +27,7 @@ class MeasureChange(msgspec.Struct, frozen=True, kw_only=True):
     after: float
     interval: tuple[float, float]  # 95 % of the difference, paired bootstrap over queries
     p: float  # two-sided paired randomisation test; corrected for all comparisons if it is the headline
+    tested: float | None = None  # p of the headline before the correction
     verdict: str = ""  # of the headline: better, worse, cannot tell or same
 
 
@@ -101,7 +102,7 @@ def summary_table(change: Change) -> Table:
             number(one.after),
             number(one.after - one.before, SIGNED),
             interval_cell(one.interval, "+.3f"),
-            p_text(one.p),
+            p_text(one.p, one.tested),
             one.verdict,
         )
         for one in change.measures
@@ -128,8 +129,3 @@ def picture_table(change: Change) -> Table:
     most = max(count for _, count in groups) or 1
     rows = tuple((name, str(count), "█" * round(count / most * _BAR) or ("▏" if count else "")) for name, count in groups)
     return Table(f"queries by their change of {change.measures[0].measure}", ("", "queries", ""), rows, is_text=True)
-
-
-def p_text(p: float) -> str:
-    """Return p as a cell: not more than four digits show."""
-    return number(p) if p >= 0.0001 else "≤ 0.0001"  # noqa: PLR2004 - what four digits show

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from lexbench.analysis.compare.query_changes import MovedDocument, QueryChange
 from lexbench.analysis.compare.tables import Comparison
+from lexbench.display.table import Table, escape, number
+from lexbench.display.table import markdown as in_markdown
 from lexbench.errors import one_line
 from lexbench.report import web
 from lexbench.report.change.facts import Change, picture_table, summary_table
-from lexbench.table import Table, escape, number
-from lexbench.table import markdown as in_markdown
 
 _WIDTH, _HEIGHT = 720, 160  # of the picture, in pixels
 _NARROW = 3  # columns after the first that narrow pages show

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from lexbench.answer import Answer
 from lexbench.datasets.location import typed_id
-from lexbench.errors import CommandError, UnknownName
+from lexbench.display.answer import Answer
+from lexbench.display.table import Table
+from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.measures import MARK
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
@@ -24,7 +26,6 @@ from lexbench.report.leaderboard.sections import board, script
 from lexbench.results import Results, merged
 from lexbench.runner.soundness import read_folder
 from lexbench.storage import atomic
-from lexbench.table import Table
 
 SCRIPT = "reproduce.sh"
 MARKDOWN = "README.md"
@@ -132,6 +133,11 @@ class Leaderboard(Answer):
 
         In a folder other than that of the results, the results are written as well.
         """
+        if own := [name for name in self.results.measures if MARK in name]:
+            raise CannotStart(
+                f"{own[0]} is a function, which nobody else can compute again, so it is on no board; run without it, or make "
+                "it a measure with a name: docs/howto/measure.md"
+            )
         if folder and (self.folder is None or Path(folder) != self.folder):
             self.results.save(folder)
         texts = self.pages(folder)
@@ -158,4 +164,4 @@ def write(texts: Mapping[Path, str]) -> None:
 
 def stale(texts: Mapping[Path, str]) -> list[Path]:
     """Return which of the pages that `pages` returned differ from the files on disk."""
-    return [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text.encode()]

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from lexbench.analysis.significance import randomisation
+from lexbench.display.table import escape
 from lexbench.errors import UnknownName, visible
 from lexbench.report.grid import MISSING, Column, Grid, Row, Value
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.results import Results
-from lexbench.table import escape
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -91,10 +91,10 @@ def _significant_pairs(section: Section, results: Results, column: Column) -> li
         at
         for at, system in enumerate(section.systems)
         if system.base is None and not system.aside
-        and all(system.label in of and measure in of[system.label].per_query for of, measure in columns)
+        and all(system.label in by_label and measure in by_label[system.label].per_query for by_label, measure in columns)
     ]  # fmt: skip
     names = [section.systems[at].label for at in tested]
-    values = [np.array([of[name].per_query[measure] for name in names], np.float64) for of, measure in columns]
+    values = [np.array([by_label[name].per_query[measure] for name in names], np.float64) for by_label, measure in columns]
     if len(tested) < 2:  # noqa: PLR2004 - a pair
         return []
     better = randomisation.ranking(randomisation.stratified(values)).better

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from html import escape as in_xml
 
+from lexbench.display.table import escape
 from lexbench.errors import listed, visible
 from lexbench.report.grid import Grid
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board, Section
 from lexbench.report.leaderboard.copies import View, main_grid
-from lexbench.table import escape
 
 _INTRODUCTION = """\
 Made by `lexbench leaderboard` from `results/`. [index.html](index.html) has all measures, plots and queries.

@@ -129,7 +129,7 @@ def _ranges_of_pairs(values: NDArray[np.float64]) -> tuple[tuple[tuple[float, fl
 
 
 def _doubted(
-    dataset: str, systems: Sequence[str], values: NDArray[np.float64], ranking: randomisation.Ranking | None
+    dataset: str, systems: Sequence[str], values: NDArray[np.float64], ranking: randomisation.PairedTests | None
 ) -> Iterator[Note]:
     """Yield a note if the tests have few queries, or if pairs that they tell apart have skewed differences."""
     pairs = combinations(range(len(systems)), 2)

@@ -14,8 +14,9 @@ from lexbench.analysis.compare.query_changes import Reader
 from lexbench.analysis.judgements import judged_gaps, judged_levels
 from lexbench.analysis.ranks import Ranks, SystemRank, ranks
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
-from lexbench.catalog import Model
+from lexbench.catalog import CatalogModel
 from lexbench.contracts import find_contract
+from lexbench.display.table import number
 from lexbench.errors import CannotStart, CommandError, listed, visible
 from lexbench.report.change import report_of
 from lexbench.report.change.facts import Change
@@ -37,8 +38,7 @@ from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.storage.code import codes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite, suite_names, suite_of_results
-from lexbench.table import number
-from lexbench.timing.protocol import Settings
+from lexbench.timing.protocol import TimingSettings
 
 _FEW = 10  # rows
 
@@ -59,12 +59,13 @@ class PublishedSystem(NamedTuple):
         return f"{self.label} ({self.source})"
 
 
-Published: TypeAlias = tuple[list[PublishedScore], dict[str, Model]]  # all scores, and the catalogue's models by expression
+# All published scores, and the catalogue's models by expression.
+Published: TypeAlias = tuple[list[PublishedScore], dict[str, CatalogModel]]
 
 
 def read_published() -> Published:
     """Return all published scores, and the models of the catalogue by their expression in published scores."""
-    models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
+    models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, CatalogModel)}
     return published_scores(), models
 
 
@@ -80,7 +81,7 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
         if score.measure == suite.headline and score.dataset in suite.datasets and not score.differs:
             sources = by_source.setdefault(score.system or score.called, {})
             sources.setdefault(score.source.name, {}).setdefault(score.dataset, score)
-    rows = [_system(models.get(name), max(of.values(), key=len), datasets) for name, of in by_source.items()]
+    rows = [_system(models.get(name), max(sources.values(), key=len), datasets) for name, sources in by_source.items()]
     rows = [row for row in rows if row.scores.keys() & set(datasets)]
     rows.sort(key=lambda row: (*_standing(row.scores, datasets), row.label))
     unique: dict[object, PublishedSystem] = {}
@@ -89,7 +90,7 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
     return list(unique.values())
 
 
-def _system(model: Model | None, scores: Mapping[str, PublishedScore], datasets: Sequence[str]) -> PublishedSystem:
+def _system(model: CatalogModel | None, scores: Mapping[str, PublishedScore], datasets: Sequence[str]) -> PublishedSystem:
     first = next(iter(scores.values()))
     shown = [name for name in datasets if name in scores]
     contracts = [find_contract(name) for name in shown]  # None for a folder without one
@@ -177,6 +178,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
     shown_means = means if len(datasets) > 1 else []
     ranked = _ranks(ours, systems, means[0])
 
+    # Published scores beside ours, and a panel for each dataset.
     rows = published_systems(published, suite, datasets)
     shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
@@ -187,6 +189,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         kept = next((one.texts() for one in ours.entries if one.result.dataset == dataset), None)
         results_of = [column.get(name) for name in ours.systems]
         panels.append(panel_of(dataset, suite.headline, systems, results_of, named, kept.texts if kept else None))
+    # What the section says about all datasets together.
     one_each = [next(iter(ours.row(name).values())) for name in ours.systems]
     main = [result for system in systems if system.base is None for result in ours.row(system.label).values()]
     places = {name: at for at, name in enumerate(ours.systems)}
@@ -377,10 +380,11 @@ def _code_notes(results: Sequence[Result]) -> Iterator[str]:
     found: dict[str, set[tuple[str, ...]]] = {}
     for result in results:
         found.setdefault(result.system, set()).add(tuple(sorted(codes(result.recipe))))
-    several = [name for name, of in found.items() if len(of) > 1]
+    several = [name for name, versions in found.items() if len(versions) > 1]
     if several:
         yield f"Results of several versions of one code, which are several systems: {listed(several, _FEW)}; run them again"
-    own = [f"{name} ({', '.join(dict.fromkeys(next(iter(of))))})" for name, of in found.items() if len(of) == 1 and any(of)]
+    single = {name: next(iter(versions)) for name, versions in found.items() if len(versions) == 1}
+    own = [f"{name} ({', '.join(dict.fromkeys(version))})" for name, version in single.items() if version]
     if own:
         yield f"Code of the user, by its digest: {listed(own, _FEW)}"
 
@@ -445,7 +449,7 @@ def _options(suite: Suite, results: Sequence[Result]) -> list[str]:
         lines.append(f"--depth {results[0].depth}")
     timings = [timing for result in results for timing in result.timings]
     if timings:
-        default, ks = Settings(), sorted({timing.k for timing in timings})
+        default, ks = TimingSettings(), sorted({timing.k for timing in timings})
         seconds = max(timing.asked_seconds for timing in timings)
         processes, queries = (max(getattr(timing, name) for timing in timings) for name in ("processes", "queries"))
         sampled = any(timing.queries < result.counts.queries for result in results for timing in result.timings)

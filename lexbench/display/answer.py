@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from lexbench.display.table import Table
 from lexbench.errors import one_line, require, shortened, visible
-from lexbench.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,8 @@ class Answer:
     __slots__ = ()
 
     def tables(self) -> Sequence[Table]:
-        """Return the tables that show the answer."""
-        raise NotImplementedError
+        """Return the tables that show the answer; none if lines do."""
+        return ()
 
     def head(self) -> Sequence[str]:
         """Return the lines above the tables, e.g. a verdict."""
@@ -116,10 +116,6 @@ class Facts(Answer):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.value, name)
-
-    def tables(self) -> Sequence[Table]:
-        """Return nothing: the facts are lines."""
-        return ()
 
     def document(self) -> Any:
         """Return the facts as plain values."""

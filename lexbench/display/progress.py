@@ -1,8 +1,10 @@
 """How long work reports its progress. The work never prints: it calls a `Progress`, and `Plain` writes lines on stderr."""
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import TypeAlias
 
 from lexbench import compiling
 from lexbench.errors import visible
@@ -16,11 +18,17 @@ def clock() -> float:
     return compiling.clock()
 
 
+Share: TypeAlias = Callable[[int], float]
+
+
 class Progress:
     """Receives the steps of the work, one at a time. The methods do nothing, so a `Progress()` shows nothing."""
 
-    def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
-        """Start the step *stage* of *what*; *total* is its number of *unit*, if known."""
+    def start(self, what: str, stage: str, total: int | None, unit: str, share: Share | None = None) -> None:
+        """Start the step *stage* of *what*; *total* is its number of *unit*, if known.
+
+        *share* returns the share of the work, 0 to 1, that so many finished items are; by default all take the same time.
+        """
 
     def jobs(self, whole: str, count: int) -> None:
         """Begin *count* jobs of *whole*, e.g. a suite."""
@@ -52,14 +60,15 @@ class Plain(Progress):
         """Start without a stage; *every* is the time between two lines of one in seconds."""
         self._what = self._unit = self._workers = ""
         self._total: int | None = None
+        self._share: Share | None = None
         self._done = 0
         self._start = self._last = 0.0
         self._every = every
         self.damaged = False  # whether something stored is damaged
 
-    def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
+    def start(self, what: str, stage: str, total: int | None, unit: str, share: Share | None = None) -> None:
         """Begin a stage."""
-        self._what, self._total, self._unit = visible(f"{what}: {stage}"), total, unit
+        self._what, self._total, self._unit, self._share = visible(f"{what}: {stage}"), total, unit, share
         self._done, self._workers = 0, ""
         self._start = self._last = clock()
 
@@ -76,12 +85,14 @@ class Plain(Progress):
             self._show(max(self._done, 1) / max(now - self._start, 1e-9))
 
     def _show(self, rate: float) -> None:
-        of = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
-        left = f", {self._left(rate)} left" if self._total else ""
-        self.line(f"{self._what}: {self._done:,}{of}, {rate:,.0f}/s{left}{self._workers}")
+        total = f"/{self._total:,} {self._unit}" if self._total else f" {self._unit}"
+        left = f", {self._left()} left" if self._total else ""
+        self.line(f"{self._what}: {self._done:,}{total}, {rate:,.0f}/s{left}{self._workers}")
 
-    def _left(self, rate: float) -> str:
-        return str(timedelta(seconds=round((self._total - self._done) / rate))) if self._total else ""
+    def _left(self) -> str:
+        """Return the time that the rest takes if it goes on as it went so far; "" if nothing is known."""
+        share = self._share(self._done) if self._share else self._done / self._total if self._total else 0.0
+        return str(timedelta(seconds=round((clock() - self._start) * (1 - share) / share))) if share > 0 else ""
 
     def end(self) -> None:
         """Print how long the stage took."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from lexbench.errors import visible
 
 DIGITS = 4  # like trec_eval
+LEAST_P = 1e-4
 _ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", "_": "\\_"})
 
 
@@ -29,6 +30,11 @@ def heading(measure: str) -> str:
 def number(value: float | None, form: str = f".{DIGITS}f") -> str:
     """Return a number as a cell in the format *form*; a dash for None."""
     return "—" if value is None else format(value, form)
+
+
+def p_text(p: float, tested: float | None = None) -> str:
+    """Return p as a cell, with ≤ if it is the smallest that 10,000 resamples show; *tested* is p before a correction."""
+    return number(p) if (p if tested is None else tested) > LEAST_P else f"≤ {number(max(p, LEAST_P))}"
 
 
 def interval_cell(interval: tuple[float, float], form: str = ".3f") -> str:

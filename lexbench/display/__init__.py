@@ -1,0 +1,1 @@
+"""What people see: answers that show themselves, tables of text, and how work reports its progress."""
