@@ -715,7 +715,7 @@ def explain(
     A term adds its weight in the query times its weight in the document. For bm25 that is the idf, counted as often as the
     query has the term, times the term frequency part. A missing index is built first.
     """
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from lexbench.analysis.explain import explain as explain_query
 

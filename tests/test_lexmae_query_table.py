@@ -16,6 +16,7 @@ from topics import VOCABULARY, Process, losses, write
 
 from lexbench import registry
 from lexbench.cli import code
+from lexbench.display.progress import Progress
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model.encoder import Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Encoding, Hardware, Imitation, Ranking
@@ -24,7 +25,6 @@ from lexbench.models.added_terms import ExactTerms
 from lexbench.models.loading import load_tokenizer
 from lexbench.models.stated_settings import expression_of_folder
 from lexbench.notation import Call
-from lexbench.progress import Progress
 
 RECIPE = """
 schema = 1
@@ -126,7 +126,7 @@ def test_a_group_has_a_query_documents_near_it_and_queries_near_these(tmp_path):
     rows = reader.queries([f"{first} w{number} {first}" for number in range(12) for first in ("query", "document")])
     is_query, settings = np.arange(24) % 2 == 0, Ranking(model=str(folder), distance=(3.0, 4.0), queries=("q",))
     corpora, hardware = (~is_query).astype(int), Hardware(device="cpu")
-    groups = query_table.Groups(rows, corpora, reader, settings, hardware, Progress(), is_query)
+    groups = query_table.QueryGroups(rows, corpora, reader, settings, hardware, Progress(), is_query)
     drawn = groups.example(3, np.random.default_rng(0))
     batch = groups.tensors([drawn])
 

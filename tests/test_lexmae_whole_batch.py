@@ -111,7 +111,7 @@ def of_imitation(name, share):
     idf = torch.linspace(0.5, 2.0, len(VOCABULARY))
     asked = Ranking(model="dense", imitated=(0.5, 1.0), distance=(0.5, 2.0))
     kinds = {"ranking": (imitation.Imitator, ranking.Groups)}
-    kinds["ranking by a table"] = (query_table.TableRanker, query_table.Groups)
+    kinds["ranking by a table"] = (query_table.TableRanker, query_table.QueryGroups)
     learner, groups = kinds[name]
     given = (rows, np.arange(20) % 2, reader, asked, Hardware(device="cpu"), Progress(), np.arange(20) % 2 == 0)
     learner, groups = learner(encoder, imitated, settings, idf, whole_counts=True), groups(*given)

@@ -65,7 +65,7 @@ def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
         if recipe.ranking.queries:
             asking = [number for number, name in enumerate(settings.corpora) if name in recipe.ranking.queries]
             is_query = np.isin(drawn.sources, asking)
-            groups: ranking.Groups = query_table.Groups(*given, is_query)
+            groups: ranking.Groups = query_table.QueryGroups(*given, is_query)
             learner: Learner = query_table.TableRanker(encoder, imitated, settings, idf, whole_counts=whole)
         else:
             groups = ranking.Groups(*given)

@@ -24,7 +24,7 @@ _REACH = 2.0  # a logit this far below 0 still has a gradient
 _SLOPE = 0.25  # of such a logit
 
 
-class Groups(ranking.Groups):
+class QueryGroups(ranking.Groups):
     """Texts in groups: a query, documents near it, and queries near each of these documents."""
 
     def near(self, vectors: Tensor) -> NDArray[np.int64]:
