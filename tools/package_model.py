@@ -34,8 +34,8 @@ TAUGHT = {
     "lexmae_nano": "It learned to rank texts as splade-tiny and all-MiniLM-L6-v2 rank them together, without judges.",
     "lexmae_mini": "It learned splade-tiny's predictions and all-MiniLM-L6-v2's vectors of single texts, and no ranking. "
     "The development collections chose its seed among three.",
-    "lexmae_doc": "It is trained from lexmae_mini, which has read half of the passages that are judged for TREC DL 2019 and 2020, "
-    "so these are no tests on unseen passages. It was trained once, for 1,100 steps.",
+    "lexmae_doc": "It is trained from lexmae_mini, which has read half of the passages that are judged for TREC DL 2019 and "
+    "2020, so these are no tests on unseen passages. It was trained once, for 1,100 steps.",
 }
 LIMITS = (
     "Exact terms, collection idf and text heads are additions to the paper's model.",
