@@ -174,7 +174,6 @@ def test_a_name_is_in_results_tables_and_pages(store, tmp_path, capsys):
     ("words", "said"),
     [
         ("-r 'x = bm25(k1=1)' -r 'x = bm25(k1=2)'", "two systems are called 'x': bm25(k1=1) and bm25(k1=2); name one"),
-        ("-r bm25 -r 'bm25()'", "two systems are called 'bm25': bm25 and bm25; name one"),
         ("-r 'flat = bm25(b=0.9)' -r bm25", "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9); rename one of them"),
         ("-r 'a = bm25(b=0.1)' -r bm25 --seeds 'flat = a, bm25'", "'flat' is the name of bm25(b=0.0) and of flat; rename"),
         (
