@@ -202,6 +202,7 @@ def run(
     from lexbench.timing.stored_timings import with_timings
     from lexbench.timing.timer import Timer
 
+    # Plan, and find every mistake that can be found before any work.
     shown, place, groups = _progress(progress), _store(store, progress), _groups(seeds)
     stated, named = _columns(columns), _measures(measures)
     planned = plan_of(data, _defined(systems, place), datasets, named, depth, split, columns=stated, both_recalls=brief)
@@ -217,11 +218,13 @@ def run(
     folder = _path(results)
     if folder:
         check_writable(folder)
+    # Carry out the jobs.
     outcomes = []
     shown.jobs(planned.suite.id if planned.suite else "dataset", len(planned.jobs))
     for outcome in jobs.run(planned, place, shown, timer, encoding):
         outcomes.append(outcome)
         shown.job_done()
+    # Show what was found: with times that are known, seeds as one system, and in the folder of results.
     found = jobs.results_of(planned, outcomes, place)
     if not timer and (brief or folder):  # these show queries per second, which may have been measured before
         found = with_timings(found, place)
@@ -509,6 +512,7 @@ def compare(
     from lexbench.analysis.slices import read_slices
     from lexbench.results import Results
 
+    # Tell results, run files and names apart, and read what is in files.
     given = given_systems([one for one in systems if not isinstance(one, Results)])
     chosen, asked = _in_splits(datasets, split, columns), _measures([measures] if isinstance(measures, str) else measures)
     container = [one for one in systems[:1] if isinstance(one, Results)]
@@ -708,7 +712,7 @@ def explain(
     A term adds its weight in the query times its weight in the document. For bm25 that is the idf, counted as often as the
     query has the term, times the term frequency part. A missing index is built first.
     """
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from lexbench.analysis.explain import explain as explain_query
 

@@ -27,14 +27,15 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "measure": ("score",), "trec": ("score",), "treceval": ("score",), "test": ("gate",), "diff": ("compare",),
     "cmp": ("compare",), "vs": ("compare",), "significance": ("compare",), "ttest": ("compare",), "ls": ("list",),
     "board": ("leaderboard",), "site": ("leaderboard",), "html": ("leaderboard",), "page": ("leaderboard",),
-    "plot": ("export",), "convert": ("import",), "finetune": ("train",), "fit": ("train",), "embed": ("encode",),
+    "cache": ("store",), "rm": ("remove",), "delete": ("remove",), "finetune": ("train",), "fit": ("train",),
+    "embed": ("encode",),
     "build": ("encode",), "inspect": ("show",), "describe": ("show",), "info": ("doctor",), "check": ("doctor",),
     "status": ("doctor",), "profile": ("speed",), "latency": ("speed",), "annotate": ("judge",), "label": ("judge",),
     "why": ("explain",), "leakage": ("exposure",), "contamination": ("exposure",), "upload": ("push",), "download": ("pull",),
     "decide": ("report",),
 }  # fmt: skip
 _LETTERS = 2  # a similar name that is at most so much longer or shorter was mistyped; otherwise a part of a name is meant
-_CUTOFF = 0.6  # of difflib: names that are less alike are not offered
+_CUTOFF = 0.61  # of difflib: names that are less alike are not offered
 
 
 def squeezed(text: str) -> str:
@@ -42,11 +43,16 @@ def squeezed(text: str) -> str:
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
+def means(name: str, known: str) -> bool:
+    """Whether *name* is the name *known*, without regard to case and punctuation, or another tool's word for it."""
+    return squeezed(name) == squeezed(known) or known in _WORDS.get(squeezed(name), ())
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return the names in *known* that *name* may mean, the likeliest first, at most *count*.
 
     First are those that differ in case and punctuation alone, then what another tool's word means, then names that contain it,
-    those of tests first, then similar ones.
+    those of tests first, or that it contains, then similar ones.
     """
     names = sorted(known)
     short = squeezed(name)
@@ -55,9 +61,10 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     singular = [one for one in names if squeezed(one) in (f"{short}s", short.removesuffix("s"))]
     if found := list(dict.fromkeys([*equal, *meant, *singular])):
         return found[:count]
-    parts = [one for one in names if len(short) > 2 and short in squeezed(one)]  # noqa: PLR2004 - shorter ones are in most
+    parts = [one for one in names if len(short) > _LETTERS and short in squeezed(one)]  # shorter ones are in most
     parts.sort(key=lambda one: (not one.endswith("test"), len(one), one))
     close = get_close_matches(short, {squeezed(one) for one in names}, n=count, cutoff=_CUTOFF) if short else []
+    parts = parts or sorted((one for one in names if len(squeezed(one)) > _LETTERS and squeezed(one) in short), key=len)[::-1]
     alike = [one for letters in close for one in _by_case(name, [one for one in names if squeezed(one) == letters])]
     mistyped = bool(close) and abs(len(close[0]) - len(short)) <= _LETTERS
     return list(dict.fromkeys([*alike, *parts] if mistyped else [*parts, *alike]))[:count]

@@ -8,7 +8,7 @@ from samples import Length
 from tiny import answer, ended
 
 import lexbench
-from lexbench.errors import NotationError, UnknownName
+from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.results import SystemResults, file_name, load
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.stopwatch import Measurement
@@ -160,3 +160,10 @@ def test_a_measure_that_is_no_text_is_one_line(given):
     """A built-in function or number in place of a measure is refused, also where a suite's commands are written out."""
     with pytest.raises(NotationError, match="is no text"):
         lexbench.run("pydoc", ["bm25"], measures=[given])
+
+
+def test_a_system_that_is_given_twice_is_run_once(tmp_path):
+    """`-r bm25 -r bm25` is one job, also in another spelling; two systems of one name are refused."""
+    assert [job.system for job in lexbench.plan("pydoc/test", ["bm25", "bm25()", "bm25"], store=tmp_path).jobs] == ["bm25"]
+    with pytest.raises(CommandError, match="two systems are called 'a'"):
+        lexbench.plan("pydoc/test", ["a = bm25", "a = bm25(k1=2.0)"], store=tmp_path)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tiny
-from tiny import answer, ended
+from tiny import answer, ended, produced
 
 import lexbench
 from lexbench import registry
@@ -404,7 +404,7 @@ def test_what_engines_keep_elsewhere_goes_with_the_index(tmp_path, monkeypatch):
         (path / "engine").mkdir()
         engine.build((), path / "engine")
 
-    folder = store.produce("indexes", "data", facts, build)
+    folder = produced(store, "indexes", "data", facts, build)
     assert len(list((tmp_path / "server").iterdir())) == 1
     assert remove(store, folder) == ""
     assert not folder.exists()
@@ -414,7 +414,7 @@ def test_what_engines_keep_elsewhere_goes_with_the_index(tmp_path, monkeypatch):
     (draft / UNFINISHED).write_text(json.dumps(describe(engine)))
     assert remove(store, draft) == ""
     assert list((tmp_path / "server").iterdir()) == []
-    gone = store.produce("indexes", "data", facts, build)
+    gone = produced(store, "indexes", "data", facts, build)
     next((tmp_path / "server").iterdir()).unlink()
     assert "what its engine keeps elsewhere is left there" in remove(store, gone)
     assert not gone.exists()
@@ -494,7 +494,7 @@ def test_results_of_another_version_are_listed(folder, store, capsys):
     ended(capsys, 0, "run", "dataset", folder, "-r", "bm25", "-m", "nDCG@10")
     (made,) = (store.root / "results").iterdir()
     content = (made / "result.json").read_bytes()
-    store.produce("results", "other", {"run": "0123456789abcdef"}, lambda path: (path / "result.json").write_bytes(content))
+    produced(store, "results", "other", {"run": "0123456789abcdef"}, lambda path: (path / "result.json").write_bytes(content))
     assert len(answer(capsys, "list", "results", "--json")) == 1
 
 

@@ -12,8 +12,8 @@ from checkpoints import cross_encoder
 from tiny import enter
 from topics import VOCABULARY, Process, log, losses, scores, write
 
+from lexbench.artifacts.graph import Graph
 from lexbench.cli import code
-from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.training_sets import open_training_set
@@ -94,7 +94,7 @@ def test_plain_transformers_loads_the_folder(trained, name):
 def test_the_card_counts_what_was_seen(place):
     """The card of stage 3 lists all collections of earlier stages once, and held-out queries only for selection."""
     asked = recipe.read(place / "tiny.toml")
-    train = open_training_set("topics", Store(), Progress())
+    train = open_training_set("topics", Graph(Store()))
     held = len(selection.held_out_ids(train, 0.2, 42))
     facts = json.loads((place / "out/stage3/training.json").read_text())["facts"]
     told = [(one["dataset"], one["use"], one["counts"]) for one in facts["data"]]

@@ -12,6 +12,7 @@ from checkpoints import cross_encoder, masked_lm, random_model, sentence_transfo
 from tiny import enter
 from topics import VOCABULARY, write
 
+from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae import recipe
@@ -59,8 +60,8 @@ def stage(place):
 def ranking(place, *settings):
     """Return the data of the first stage of the recipe with other settings."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *settings])
-    _, tokenizer = load(start.make(asked, Progress()))
-    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
+    _, tokenizer = load(start.make(asked, Graph(Store())))
+    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Graph(Store()))
 
 
 def mined(place, name):
@@ -206,7 +207,7 @@ def tuned(terms=None, teach=None, **settings):
 
 def test_training_of_a_text_head(asked, stage, tmp_path):
     """Its texts are documents and queries, half each; its terms are words; a saved model has it again."""
-    initial = start.make(asked, Progress())
+    initial = start.make(asked, Graph(Store()))
     (encoder, tokenizer), settings = load_encoder(initial), TextHeadSettings(terms=6, texts=20, steps=3)
     encoding = msgspec.structs.replace(asked.encoding, text_terms=4, query_text_terms=2)
     with_head = msgspec.structs.replace(asked, text_head=settings, encoding=encoding)
@@ -276,7 +277,7 @@ def test_groups_of_like_length_change_nothing(monkeypatch):
 
 def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     """A candidate's score is the product of both vectors, without dropout; the block size changes nothing."""
-    candidates = selection.gather(asked, stage.training_sets, Store(), Progress())
+    candidates = selection.gather(asked, stage.training_sets, Graph(Store()))
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
     encoder.train()
     reranker = selection.CandidateScorer(encoder, stage.reader, "fp32")

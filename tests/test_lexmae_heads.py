@@ -13,13 +13,14 @@ from checkpoints import random_model, write_tokenizer
 from tiny import ended, enter
 from topics import RECIPE, write
 
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models import added_terms
+from lexbench.storage.store import Store
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_exact_terms_begin_as_powers_of_idf(recipe_of_exact_terms):
     """Exact terms start as .35 x 2 idf^.5 and .35 idf^.25, and are saved with the model."""
     place = recipe_of_exact_terms("topics")
     asked = recipe.read(place / "exact.toml")
-    folder = start.make(asked, Progress())
+    folder = start.make(asked, Graph(Store()))
     encoder, tokenizer = load_encoder(folder)
     texts = [json.loads(line) for line in (place / "topics" / "corpus.jsonl").read_text().splitlines()]
     pieces = [set(tokenizer(f"{text.get('title', '')} {text['text']}")["input_ids"]) for text in texts]

@@ -12,6 +12,7 @@ import tiny_recipes
 from fruit import JUDGED, ids, write
 from tiny import KILL_AT_FLUSH, sealed
 
+from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError
 from lexbench.lexmae.data import negatives
@@ -34,8 +35,8 @@ def recipe(tmp_path, queries, **settings):
 
 def mined(asked, progress=None):
     """Mine the first stage's training set; return the folder and its documents by query."""
-    (folder,) = negatives.mine(asked, 1, progress or Progress())
-    one, lists = open_training_set(asked.stage1.queries[0], Store(), Progress()), negatives.read(folder)
+    (folder,) = negatives.mine(asked, 1, Graph(Store(), progress or Progress()))
+    one, lists = open_training_set(asked.stage1.queries[0], Graph(Store())), negatives.read(folder)
     found = zip((query.query_id for query in one.queries), (ids(one.corpus, docs) for docs in lists), strict=True)
     return folder, {query: docs for query, docs in found if docs}
 
@@ -97,7 +98,7 @@ def test_a_training_set_that_is_named_twice(tmp_path):
     """A training set is named once in a stage."""
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="stage 1 names a training set twice"):
-        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Progress())
+        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Graph(Store()))
 
 
 def test_any_folder_name_can_be_filled_in(tmp_path):
@@ -119,9 +120,10 @@ MINE = f"""{KILL_AT_FLUSH}
 import msgspec
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe.settings import Recipe
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
+from lexbench.storage.store import Store
 negatives._QUERIES = 1
-negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Progress())
+negatives.mine(msgspec.json.decode(sys.argv[1], type=Recipe), 1, Graph(Store()))
 """
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 from fruit import ids, write
 from tiny_recipes import recipe
 
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe.settings import Selection
@@ -19,7 +19,7 @@ from lexbench.lexmae.training import selection
 def gathered(store, training_sets=(), seed=42, **settings):
     """Return the candidates for these settings of [selection]."""
     settings = msgspec.convert(settings, Selection)
-    return selection.gather(recipe(seed=seed, selection=settings), training_sets, store, Progress())
+    return selection.gather(recipe(seed=seed, selection=settings), training_sets, Graph(store))
 
 
 def listed(one):
@@ -85,7 +85,7 @@ def asking(path, number):
 
 def test_held_out_queries(tmp_path, store):
     """A tenth of the training queries is held out, the same for one seed, and becomes the candidates' queries."""
-    train = open_training_set(str(asking(tmp_path / "many", 2590)), store, Progress())
+    train = open_training_set(str(asking(tmp_path / "many", 2590)), Graph(store))
     held = selection.held_out_ids(train, 0.1, 42)
     assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
     assert held == selection.held_out_ids(train, 0.1, 42)
@@ -105,6 +105,6 @@ def test_held_out_queries(tmp_path, store):
 @pytest.mark.parametrize(("share", "taken"), [(0.001, 0), (0.9999, 3)])
 def test_a_share_of_no_or_all_queries_is_refused(tmp_path, store, share, taken):
     """A share that holds out no query, or all, is refused."""
-    train = open_training_set(str(write(tmp_path / "fruit")), store, Progress())
+    train = open_training_set(str(write(tmp_path / "fruit")), Graph(store))
     with pytest.raises(CannotStart, match=rf"held_out={share} takes {taken} of the 3 queries of fruit; give another share"):
         selection.held_out_ids(train, share, 42)

@@ -12,11 +12,12 @@ from tiny_recipes import pretraining, recipe, stage
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.model import start
 from lexbench.lexmae.recipe.settings import Start
 from lexbench.models.loading import load_tokenizer
+from lexbench.storage.store import Store
 
 TEXTS = ["sparse retrieval of a document", "the query"]
 ARCHITECTURES = ("bert", "distilbert", "roberta")
@@ -25,7 +26,7 @@ ARCHITECTURES = ("bert", "distilbert", "roberta")
 def made(tmp_path, *, output="out", seed=42, pretrain=None, stage1=None, **given):
     """Make the start of a recipe with the settings *given* of [start]; return its folder."""
     sections = {"start": Start(**given), "pretrain": pretrain, "stage1": stage1}
-    return start.make(recipe(output=str(tmp_path / output), seed=seed, **sections), Progress())
+    return start.make(recipe(output=str(tmp_path / output), seed=seed, **sections), Graph(Store()))
 
 
 def logits(folder):

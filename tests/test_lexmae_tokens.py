@@ -4,8 +4,8 @@ import checkpoints
 import numpy as np
 import pytest
 
+from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
-from lexbench.display.progress import Progress
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.loading import load_tokenizer
@@ -35,7 +35,7 @@ def corpus(folder, texts=TEXTS):
 
 def tokenised(stored, tokenizer, titles, length, store):
     """Return the tokens of a corpus."""
-    return TextReader(tokenizer, Encoding(titles=titles, document_length=length)).corpus(stored, store, Progress())
+    return TextReader(tokenizer, Encoding(titles=titles, document_length=length)).corpus(stored, Graph(store))
 
 
 def tokenizer_of(folder, architecture="bert", vocabulary=None):

@@ -13,9 +13,9 @@ import tiny_recipes
 from fruit import ids, write
 
 from lexbench.analysis.seen_in_training import SimilarQueries
+from lexbench.artifacts.graph import Graph
 from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
-from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.data.tokens import TextReader
@@ -37,7 +37,7 @@ TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is 
 
 def opened(path, store):
     """Return the training set at a path."""
-    return open_training_set(str(path), store, Progress())
+    return open_training_set(str(path), Graph(store))
 
 
 def positives(found):
@@ -58,7 +58,7 @@ def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, store):
 
 def test_relevance_starts_at_the_grade_of_the_contract(store):
     """The contract of pydoc says 2, so documents of grade 1 are not positives."""
-    found = open_training_set("pydoc/dev", store, Progress())
+    found = open_training_set("pydoc/dev", Graph(store))
     grades = {(row.query_id, row.doc_id): row.grade for row in found.dataset.topics.judgements}
 
     taken = [grades[query, document] for query, documents in positives(found).items() for document in documents]
@@ -92,7 +92,7 @@ def test_nothing_relevant(tmp_path, store):
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
         opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), store)
     with pytest.raises(MissingData, match=r"has no documents: there is no corpus\.jsonl in"):
-        open_corpus(str(tmp_path), store, Progress())
+        open_corpus(str(tmp_path), Graph(store))
 
 
 def test_corpus_without_queries(tmp_path, store):
@@ -101,7 +101,7 @@ def test_corpus_without_queries(tmp_path, store):
     alone = tmp_path / "shared" / "alone"
     alone.mkdir(parents=True)
     shutil.copy(whole / "corpus.jsonl", alone.parent)
-    corpora = [open_corpus(str(path), store, Progress()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
+    corpora = [open_corpus(str(path), Graph(store)) for path in (alone, whole, whole / "qrels" / "train.tsv")]
 
     assert {corpus.path for corpus in corpora} == {opened(whole, store).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
@@ -111,7 +111,7 @@ def test_corpus_without_queries(tmp_path, store):
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
     """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
-    found = open_training_set("beir/nfcorpus/train", Store(tmp_path), Progress())
+    found = open_training_set("beir/nfcorpus/train", Graph(Store(tmp_path)))
 
     assert (len(found.queries), len(found.positives.docs), len(found.corpus)) == (2590, 110_575, 3633)
     most = int(np.argmax(found.positives.lengths))
@@ -170,7 +170,7 @@ def test_a_tested_query_is_left_out_of_training(tmp_path, store):
     judged = [(query_id, "d1", 1) for query_id in texts]
     folder = tiny.write(tmp_path / "asked", {"d1": "a text"}, texts, judged, "train")
     progress = RecordedProgress()
-    training_set = open_training_set(str(folder), store, progress)
+    training_set = open_training_set(str(folder), Graph(store, progress))
     assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
     assert training_set.positives.lengths.tolist() == [1, 1]
     assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
@@ -182,8 +182,8 @@ def test_documents_that_a_test_judges_are_left_out(store, bert):
     """No positive, negative, or text to pretrain on is judged in a dataset of leave_out that searches the same corpus."""
     judged = {row.doc_id for row in find_source(contract_of("pydoc/test")).judgements()}
     progress = RecordedProgress()
-    whole = open_training_set("pydoc/dev", store, Progress())
-    found = open_training_set("pydoc/dev", store, progress, ["pydoc/test", "cranfield"])
+    whole = open_training_set("pydoc/dev", Graph(store))
+    found = open_training_set("pydoc/dev", Graph(store, progress), ["pydoc/test", "cranfield"])
     names = {query: set(docs) for query, docs in positives(found).items()}
     left_out = ids(found.corpus, found.left_out)
 
@@ -194,7 +194,7 @@ def test_documents_that_a_test_judges_are_left_out(store, bert):
     stage = tiny_recipes.stage(steps=1, queries=("pydoc/dev",), depth=20)
     asked = tiny_recipes.recipe(stage1=stage, leave_out=("pydoc/test",))
     mined = [
-        set(ids(found.corpus, negatives.read(negatives.mine(one, 1, Progress())[0]).docs))
+        set(ids(found.corpus, negatives.read(negatives.mine(one, 1, Graph(Store()))[0]).docs))
         for one in (
             tiny_recipes.recipe(output="whole", stage1=stage),
             asked,
@@ -205,9 +205,9 @@ def test_documents_that_a_test_judges_are_left_out(store, bert):
     assert not mined[1] & judged
 
     reader = TextReader(load_tokenizer(bert), Encoding(titles="off", document_length=8))
-    (texts,) = open_texts(["pydoc/dev"], ["pydoc/test"], reader, store, Progress())
+    (texts,) = open_texts(["pydoc/dev"], ["pydoc/test"], reader, Graph(store))
     kept = [position for position in range(len(found.corpus)) if position not in set(found.left_out.tolist())]
-    tokens = reader.corpus(found.corpus, store, Progress())
+    tokens = reader.corpus(found.corpus, Graph(store))
     assert len(texts) == len(texts.lengths) == len(kept)
     assert all((texts[at] == tokens[position]).all() for at, position in enumerate(kept))
 
@@ -234,7 +234,7 @@ MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
 
 def source(path, mined=MINED, left_out=frozenset()):
     """Return the fruit folder as a training set, with mined negatives."""
-    one = open_training_set(str(write(path)), Store(path.parent / "store"), Progress())
+    one = open_training_set(str(write(path)), Graph(Store(path.parent / "store")))
     code = {doc_id.decode(): position for position, doc_id in enumerate(one.corpus.doc_ids)}
     lists = [[code[name] for name in mined[query.query_id]] for query in one.queries]
     offsets = np.concatenate(([0], np.cumsum([len(docs) for docs in lists])))

@@ -15,6 +15,7 @@ from topics import VOCABULARY, Process, write
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
@@ -65,8 +66,8 @@ def stage_data(name):
     """Return the data of a stage, whose folder is its own, with exact terms."""
     settings = [f"stage1.{key}={value}" for key, value in STAGES[name].items() if value != "dense"]
     asked = recipe.read(Path("tiny.toml"), ["stage1.start=start", f"output=out {name}", *settings])
-    _, tokenizer = load(start.make(asked, Progress()))
-    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Progress())
+    _, tokenizer = load(start.make(asked, Graph(Store())))
+    return StageData(asked, 1, TextReader(tokenizer, asked.encoding), Graph(Store()))
 
 
 def of_a_stage(name, share):
@@ -119,7 +120,7 @@ def texts():
     """Return a reader and the tokens of the collection."""
     asked = recipe.read(Path("tiny.toml"))
     reader, store = TextReader(load(Path("model"))[1], asked.encoding), Store()
-    return reader, reader.corpus(open_corpus("topics", store, Progress()), store, Progress())
+    return reader, reader.corpus(open_corpus("topics", Graph(store)), Graph(store))
 
 
 MADE = {
@@ -156,7 +157,7 @@ def selected():
     data = stage_data("stage 1")
     selection._BLOCK = 16
     settings = tiny_recipes.recipe(selection=Selection(held_out=0.2, depth=20))
-    (candidates,) = selection.gather(settings, data.training_sets, Store(), Progress()).sets
+    (candidates,) = selection.gather(settings, data.training_sets, Graph(Store())).sets
     reranker = selection.CandidateScorer(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), data.reader, "fp32")
     assert len(candidates.positions) > 3 * selection._BLOCK
     return torch.from_numpy(reranker.scores(candidates, data.corpora[0]))

@@ -82,7 +82,7 @@ CANNOT_BE = {  # exit code 2
     'run suite pydoc -r \'bm25(expansions="good.run", term_weights="good.run")\'': "term weights replace the texts",
     'run suite pydoc -r \'vectors("x", "y", format="anserine")@csr\'': "there is anserini, anserini-topics",
     'run suite pydoc -r \'vectors("good.run", "good.run")@sharded(csr, shards=0)\'': "each is 1 or more",
-    "run suite pydoc -r bm25 -r bm25": "two systems are called 'bm25': bm25 and bm25; name one: -r 'other = …'",
+    "run good -r 'a = bm25' -r 'a = bm25(k1=2.0)'": "two systems are called 'a': bm25 and bm25(k1=2.0); name one: -r 'other",
     "run suite pydoc -r bm25(k1=True)": "takes float, not True",
     "run suite pydoc -r 'bm25(1, 2, 3, 4, 5, 6, 7, 8)'": "8 given",
     "run suite pydoc -r 'bm25(1.2, k1=0.9)'": "k1 is given twice",

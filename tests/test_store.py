@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from tiny import produced
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
@@ -33,8 +34,8 @@ def test_work_is_done_once(tmp_path):
     """The same key facts, in any order and under any label, find the artifact, and no work is done."""
     store, work = Store(tmp_path), write("x")
     facts = {"a": 1, "b": 2}
-    first = store.produce("indexes", "n", facts, work)
-    again = Store(tmp_path).produce("indexes", "other", {"b": 2, "a": 1}, work)
+    first = produced(store, "indexes", "n", facts, work)
+    again = produced(Store(tmp_path), "indexes", "other", {"b": 2, "a": 1}, work)
 
     assert first == again
     assert work.calls == 1
@@ -52,7 +53,7 @@ def test_unfinished_work_is_not_there(tmp_path):
     assert store.finished("indexes", facts) is None
     assert list((tmp_path / "indexes").iterdir()) == []
 
-    folder = store.produce("indexes", "n", facts, write("whole"))
+    folder = produced(store, "indexes", "n", facts, write("whole"))
     assert sorted(path.name for path in folder.iterdir()) == ["data.txt", MANIFEST]
 
 
@@ -74,7 +75,7 @@ def test_resumable_work_finds_what_was_finished(tmp_path):
 def test_damage_is_found_named_and_mended(tmp_path, harm):
     """One line names a file that was changed, cut or removed, and only its artifact is made again."""
     facts = {"a": 1}
-    folder = Store(tmp_path).produce("indexes", "n", facts, write("content"))
+    folder = produced(Store(tmp_path), "indexes", "n", facts, write("content"))
     target = folder / (MANIFEST if harm == "manifest" else "data.txt")
     if harm == "remove":
         target.unlink()
@@ -83,7 +84,7 @@ def test_damage_is_found_named_and_mended(tmp_path, harm):
         target.write_bytes(content[:-3] if harm != "flip" else bytes([content[0] ^ 1]) + content[1:])
 
     lines, work = [], write("content")
-    Store(tmp_path, on_damage=lines.append).produce("indexes", "n", facts, work)
+    produced(Store(tmp_path, on_damage=lines.append), "indexes", "n", facts, work)
 
     assert work.calls == 1
     assert len(lines) == 1
@@ -94,14 +95,14 @@ def test_damage_is_found_named_and_mended(tmp_path, harm):
 def test_folders_that_changed_places_are_damaged(tmp_path):
     """An intact artifact under the name of another one is damage."""
     store = Store(tmp_path)
-    first, second = (store.produce("indexes", "n", {"a": a}, write(str(a))) for a in (1, 2))
+    first, second = (produced(store, "indexes", "n", {"a": a}, write(str(a))) for a in (1, 2))
     first.rename(tmp_path / "aside")
     second.rename(first)
     (tmp_path / "aside").rename(second)
     lines = []
     again = Store(tmp_path, on_damage=lines.append)
 
-    assert (again.produce("indexes", "n", {"a": 1}, write("1")) / "data.txt").read_text() == "1"
+    assert (produced(again, "indexes", "n", {"a": 1}, write("1")) / "data.txt").read_text() == "1"
     assert "manifest.json belongs to another folder" in lines[0]
     assert not Store(tmp_path).is_intact(second)
 
@@ -109,22 +110,22 @@ def test_folders_that_changed_places_are_damaged(tmp_path):
 @pytest.mark.parametrize("manifest", ["[]", "{}", '{"files": []}', '{"files": {"a": 1}}', "[" * 100_000, '{"files": {}}'])
 def test_a_manifest_of_another_form_is_damage(tmp_path, manifest):
     """An artifact with any other content in its manifest is made again."""
-    folder = Store(tmp_path).produce("indexes", "n", {}, write("x"))
+    folder = produced(Store(tmp_path), "indexes", "n", {}, write("x"))
     (folder / MANIFEST).write_text(manifest)
 
     assert list(Store(tmp_path).damage(folder))
-    assert (Store(tmp_path).produce("indexes", "n", {}, write("x")) / "data.txt").read_text() == "x"
+    assert (produced(Store(tmp_path), "indexes", "n", {}, write("x")) / "data.txt").read_text() == "x"
 
 
 @pytest.mark.parametrize("harm", ["", "{", '{"seconds": 3}', "[]"])
 def test_damaged_times_cost_the_times_alone(tmp_path, harm):
     """A damaged `measured.json` costs one warning and the measurement, and nothing else."""
-    folder = Store(tmp_path).produce("indexes", "n", {}, Stopwatch({"build": 1.0}).write)
+    folder = produced(Store(tmp_path), "indexes", "n", {}, Stopwatch({"build": 1.0}).write)
     assert set(read_measurement(folder).seconds) == {"build"}
     whole = (folder / MEASURED).read_text()
     (folder / MEASURED).write_text(harm or whole.replace('"build": ', '"build": 9'))
     lines = []
-    assert Store(tmp_path, on_damage=lines.append).produce("indexes", "n", {}, write("y")) == folder
+    assert produced(Store(tmp_path, on_damage=lines.append), "indexes", "n", {}, write("y")) == folder
 
     assert read_measurement(folder) == Measurement()
     assert len(lines) == 1
@@ -136,14 +137,14 @@ def test_damaged_times_cost_the_times_alone(tmp_path, harm):
 
 def test_a_read_only_store_can_be_read(tmp_path, monkeypatch):
     """A read-only store gives its artifacts; only making new ones is refused."""
-    folder = Store(tmp_path).produce("results", "n", {}, write("x"))
+    folder = produced(Store(tmp_path), "results", "n", {}, write("x"))
     monkeypatch.setattr(os, "access", lambda *_: False)  # root can write anywhere
     store = Store(tmp_path)
     store.prepare()
 
-    assert store.produce("results", "n", {}, write("y")) == folder
+    assert produced(store, "results", "n", {}, write("y")) == folder
     with pytest.raises(CannotStart, match="cannot write to the store"):
-        store.produce("results", "n", {"a": 1}, write("y"))
+        produced(store, "results", "n", {"a": 1}, write("y"))
     with pytest.raises(CannotStart, match="cannot write to the store"):
         Store(tmp_path / "none").prepare()
 
@@ -154,7 +155,7 @@ def _slow(root, started):
         (draft / "data.txt").write_text("slow")
         time.sleep(0.5)
 
-    Store(root).produce("indexes", "n", {}, work)
+    produced(Store(root), "indexes", "n", {}, work)
 
 
 def test_two_processes_make_one_thing_once(tmp_path):
@@ -165,7 +166,7 @@ def test_two_processes_make_one_thing_once(tmp_path):
     other.start()
     assert started.wait(30)
     lines, work = [], write("mine")
-    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "n", {}, work)
+    folder = produced(Store(tmp_path, on_wait=lines.append), "indexes", "n", {}, work)
     other.join()
 
     assert (folder / "data.txt").read_text() == "slow"

@@ -186,6 +186,44 @@ export csv
 export csv -o out
 export excel out
 gate init -d good -r BM25 --file two.toml
+score good.qrels good.run
+score -m map good/qrels/test.tsv good.run
+score good.run --judgements good.qrels
+score good.run --qrels good.qrel
+compare good.run good2.run good.qrels
+compare good.qrels good.run good2.run
+show metrics
+show engine
+list collections
+run good -r 'BM25Retriever(k1=1.2)'
+run good -r 'bm25(k1 = 1.2 b = 0.4)'
+run good -r 'bm25 -k1 1.2'
+run good --bm25
+run good -r bm25 --batch-size 32
+run good -r bm25 -m 'nDCG@10 R@100'
+run good -r bm25 -m recall@k
+run good -r bm25 -m Hit_Rate
+run good -r bm25 -m MRR@Ten
+run good -r bm25 -d good
+run good -r bm25 --format json
+run good -r bm25 --split
+run good -r
+compare bm25 tuned --test ttest
+compare bm25 tuned --baseline bm25
+report bm25 tuned --output out.html
+commit
+git status
+clone good
+pull
+cache
+clean
+init
+serve board
+sweep good -r bm25
+plot bm25 tuned
+watch good
+import good.run
+leaderboard --results board --format latex
 """.strip().splitlines()
 NEURAL = find_spec("torch") is not None
 
@@ -196,6 +234,8 @@ def playground(tmp_path_factory):
     root = tmp_path_factory.mktemp("suggestions")
     fruit.write(root / "good", split="test")
     (root / "good.run").write_text("qa Q0 a3 1 2.0 t\n")
+    (root / "good2.run").write_text("qa Q0 a1 1 2.0 u\n")
+    (root / "good.qrels").write_text("qa 0 a3 1\n")
     with pytest.MonkeyPatch.context() as patch:
         enter(root, patch)
         systems = ["-r", "bm25", "-r", "tuned = bm25(b=0.1)"]
@@ -225,9 +265,9 @@ def test_the_suggestion_works_when_it_is_typed(playground, monkeypatch, capsys, 
     ended(capsys, 0, *suggestion(error))
 
 
-def test_there_are_150_mistakes():
+def test_there_are_200_mistakes():
     """The list is long enough to show a rule, not cases."""
-    assert len(set(TYPED)) >= 150
+    assert len(set(TYPED)) >= 200
 
 
 @pytest.mark.parametrize(
@@ -242,6 +282,10 @@ def test_there_are_150_mistakes():
         ("compare bm25 tuned -d pydoc", "compare bm25 tuned -d pydoc/test"),
         ("explain apple bm25 good", "explain apple -r bm25 -d good"),
         ("version", "--version"),
+        ("score good.qrels good.run", "score --qrels good.qrels good.run"),
+        ("run good -r 'bm25(k1 = 1.2 b = 0.4)'", "run good -r 'bm25(k1 = 1.2, b = 0.4)'"),
+        ("run good -r bm25 --format json", "run good -r bm25 --json"),
+        ("rm bm25 --dry-run", "store remove bm25 --dry-run"),
     ],
 )
 def test_a_suggestion_means_the_same(playground, monkeypatch, capsys, typed, meant):

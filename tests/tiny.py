@@ -144,3 +144,11 @@ def tree(root):
 def sealed(root):
     """Return when each artifact was finished, by its folder in the store *root*."""
     return {path.parent.relative_to(root): path.stat().st_mtime_ns for path in root.glob(f"[!l]*/*-*/{MANIFEST}")}
+
+
+def produced(store, kind, label, facts, work):
+    """Return the artifact with these facts; *work* is called with the folder to fill if it is not there yet."""
+    with store.draft(kind, label, facts) as slot:
+        if slot.unfinished:
+            work(slot.unfinished)
+    return slot.folder

@@ -5,11 +5,11 @@ frequency, counted as often as the query has the term, times the term frequency 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -67,8 +67,7 @@ class ExplainedDocument(NamedTuple):
         return sum(term.contribution for term in self.terms)
 
 
-@dataclass(frozen=True, repr=False)
-class Explanation(Answer):
+class Explanation(Answer, msgspec.Struct, frozen=True):
     """The terms of a query in a system, and how much they add to the scores of documents."""
 
     system: str

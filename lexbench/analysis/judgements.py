@@ -169,8 +169,20 @@ class Judgements(Answer, msgspec.Struct, frozen=True, kw_only=True):
     path: str  # of the qrels file
 
     def tables(self) -> list[Table]:
-        """Return one row for the judge."""
-        return [judge_table(self.judging, Path(self.path))]
+        """Return one row: what the judge has judged, and how its judgements agree with the official ones."""
+        made, path, one = self.judging, Path(self.path), self.judging.agreement
+        judged = sum(made.grades.values())
+        header = ("judge", *(f"grade\n{grade}" for grade in made.grades))
+        header += ("no\ngrade", "relevant\nby both", "by the\njudge", "officially", "by\nneither", "kappa")
+        counts = (*made.grades.values(), made.unreadable, one.both, one.judge, one.official, one.neither)
+        notes = [
+            "documents that both have judged: relevant by both, only by the judge, only officially, by neither; kappa: Cohen's",
+            f"{path} has {judged:,} judgements by a model, not official ones; {path.name}{STAMP} describes it",
+        ]
+        if made.unreadable:
+            notes.append(f"{made.unreadable:,} answers had no grade of the scale; these documents are not judged")
+        cells = (made.stamp, *map(str, counts), number(one.kappa, ".2f"))
+        return [Table(f"{made.dataset}: judged by a model, {made.date}", header, (cells,), tuple(notes))]
 
     def document(self) -> JudgingRecord:
         """Return the facts of the stamp file."""
@@ -292,19 +304,3 @@ def pool_table(rows: Sequence[LeftOut], dataset: str, measure: str, depth: int) 
             f"falls by up to {ranks} rank{'s' * (ranks != 1)}"
         )
     return Table(f"{dataset}: one contributor left out at a time", header, tuple(cells), tuple(notes))
-
-
-def judge_table(made: JudgingRecord, path: Path) -> Table:
-    """Return one row for a language model's judgements, written to *path*: grades, and agreement with the official ones."""
-    one = made.agreement
-    header = ("judge", *(f"grade\n{grade}" for grade in made.grades))
-    header += ("no\ngrade", "relevant\nby both", "by the\njudge", "officially", "by\nneither", "kappa")
-    counts = (*made.grades.values(), made.unreadable, one.both, one.judge, one.official, one.neither)
-    notes = [
-        "documents that both have judged: relevant by both, only by the judge, only officially, by neither; kappa: Cohen's",
-        f"{path} has {sum(made.grades.values()):,} judgements by a model, not official ones; {path.name}{STAMP} describes it",
-    ]
-    if made.unreadable:
-        notes.append(f"{made.unreadable:,} answers had no grade of the scale; these documents are not judged")
-    cells = (made.stamp, *map(str, counts), number(one.kappa, ".2f"))
-    return Table(f"{made.dataset}: judged by a model, {made.date}", header, (cells,), tuple(notes))

@@ -42,7 +42,27 @@ class ListComparison(Answer, msgspec.Struct, frozen=True, kw_only=True):
 
     def tables(self) -> list[Table]:
         """Return one row per system except the first."""
-        return [similarity_table(self.systems, f"{self.first} on {self.dataset}" if self.dataset else self.first)]
+        depths = list(self.systems[0].overlaps)
+        overlaps, same = ([f"{name}\n@{k}" for k in depths] for name in ("overlap", "same"))
+        header = ("system", *overlaps, *same, f"RBO\np={PERSISTENCE}", "queries")
+        cells = [
+            (
+                row.system,
+                *(number(row.overlaps[k]) for k in depths),
+                *(number(row.same[k], ".1%") for k in depths),
+                number(row.rbo),
+                str(row.queries),
+            )
+            for row in self.systems
+        ]
+        notes = [
+            "overlap@k: share of the first k documents in common; same@k: queries with the same first k in the same order",
+            "RBO (Webber, Moffat, Zobel 2010): extrapolated to lists without an end",
+            "the first 10 documents have .86 of the weight of RBO",
+            *(f"{row.system}: {row.one_sided} queries have only one list and count 0" for row in self.systems if row.one_sided),
+        ]
+        first = f"{self.first} on {self.dataset}" if self.dataset else self.first
+        return [Table(f"similarity to the lists of {first}", header, tuple(cells), tuple(notes))]
 
     def document(self) -> list[ListSimilarity]:
         """Return the systems."""
@@ -131,27 +151,3 @@ def rbo(one: NDArray[np.int64], two: NDArray[np.int64], p: float = PERSISTENCE) 
     shared = at_short / short if short else 0.0
     sums = float((common * weight).sum() + (shared * (depth[beyond] - short) * weight[beyond]).sum())
     return (1 - p) / p * sums + ((float(common[-1]) - at_short) / long + shared) * p**long  # equation 32
-
-
-def similarity_table(rows: Sequence[ListSimilarity], first: str) -> Table:
-    """Return one row per system except the *first*, with which all are compared."""
-    depths = list(rows[0].overlaps)
-    overlaps, same = ([f"{name}\n@{k}" for k in depths] for name in ("overlap", "same"))
-    header = ("system", *overlaps, *same, f"RBO\np={PERSISTENCE}", "queries")
-    cells = [
-        (
-            row.system,
-            *(number(row.overlaps[k]) for k in depths),
-            *(number(row.same[k], ".1%") for k in depths),
-            number(row.rbo),
-            str(row.queries),
-        )
-        for row in rows
-    ]
-    notes = [
-        "overlap@k: share of the first k documents in common; same@k: queries with the same first k in the same order",
-        "RBO (Webber, Moffat, Zobel 2010): extrapolated to lists without an end",
-        "the first 10 documents have .86 of the weight of RBO",
-        *(f"{row.system}: {row.one_sided} queries have only one list and count 0" for row in rows if row.one_sided),
-    ]
-    return Table(f"similarity to the lists of {first}", header, tuple(cells), tuple(notes))

@@ -5,11 +5,14 @@ Names are found without regard to case and punctuation, and by the words of othe
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
+import lexbench
 from lexbench.errors import LexbenchError, UnknownName
-from lexbench.synonyms import nearest, squeezed
+from lexbench.synonyms import means, nearest, squeezed
 
 # What other tools call options: ours for it, of which a command has one. ARGUMENT is a value without an option before it.
 ARGUMENT = ""
@@ -27,7 +30,11 @@ _OPTIONS = {
     "--queries": "n num worstqueries",
     "--judge": "llm",
     "--file": "config f gates",
+    "--copy": "format form table",
+    "--json": "format fmt outputformat",
 }
+# Options of other tools that are settings of a system here, or not needed: they are left out with their values.
+_NOT_OURS = "threads workers batch batchsize device dtype seed index indexpath field fields language stemmer force test"
 _EXTRA = {  # the option that a value without one belongs to, by command
     "lexbench run dataset": "-r", "lexbench run suite": "-r", "lexbench score": "-d", "lexbench leaderboard": "--results",
     "lexbench encode dataset": "-r", "lexbench encode suite": "-r", "lexbench explain": "-r", "lexbench verify": "-r",
@@ -38,6 +45,7 @@ _FILLED = {  # a value for what is missing
     "-r": "bm25", "-d": "pydoc/test", "kind": "systems", "folder": "exported", "format_name": "trec", "name": "pydoc",
     "data": "pydoc", "systems": "bm25", "what": "machine", "query": "apple", "path": "leaderboard",
 }  # fmt: skip
+_QRELS_COLUMNS = 4  # of TREC's judgements
 _FILLERS = {
     *["vs", "versus", "and", "with", "against", "on", "data", "dataset", "datasets", "folder", "suit", "collection"]
 }  # words that mean nothing
@@ -48,12 +56,19 @@ def corrected(error: BaseException, words: Sequence[str]) -> list[str] | None:
     typed = list(words)
     found: list[str] | None = None
     match error:
+        case UnknownName() if typed[:1] == ["show"] and (kinds := nearest(error.name, lexbench.listed_kinds(), 1)):
+            found = ["list", *kinds]
+        case LexbenchError() if "--qrels FILE" in str(error):
+            found = _with_qrels(typed)
         case UnknownName() if (words := _without_fillers(error.name, typed)) != typed:
             found = words
         case LexbenchError(meant=(before, after)):
             found = _replaced(typed, before, after)
         case click.NoSuchOption():
             found = _other_option(error, typed)
+        case click.BadOptionUsage():
+            option = error.option_name
+            found = [*typed, _FILLED[option]] if option in _FILLED else [word for word in typed if word != option]
         case click.MissingParameter():
             found = _filled(error, typed)
         case click.BadParameter():
@@ -61,6 +76,17 @@ def corrected(error: BaseException, words: Sequence[str]) -> list[str] | None:
         case click.UsageError():
             found = _other_words(error, typed)
     return found if found != typed else None
+
+
+def _with_qrels(words: list[str]) -> list[str]:
+    """Return *words* with `--qrels` before the first file that has judgements, which have four columns."""
+    for at, word in enumerate(words):
+        with suppress(OSError, UnicodeDecodeError, ValueError):
+            with Path(word).open(encoding="utf-8") as file:
+                first = file.readline().split()
+            if len(first) == _QRELS_COLUMNS or first[:1] == ["query-id"]:
+                return [*words[:at], "--qrels", *words[at:]]
+    return words
 
 
 def _without_fillers(name: str, words: list[str]) -> list[str]:
@@ -106,13 +132,14 @@ def _other_option(error: click.NoSuchOption, words: list[str]) -> list[str]:
     assert context is not None
     name, equals, value = words[at].partition("=")
     after = [*([value] if equals else []), *words[at + 1 :]]
-    meant, writes = _option_of(context, name), squeezed(name) in _OPTIONS["--results"].split()
-    if (
-        meant is None
-        and not (writes and _takes_several(context))
-        and any(isinstance(one, click.Argument) and one.required for one in context.command.params)
-    ):
+    meant = _option_of(context, name)
+    lacking = _lacks_argument(context, [*words[:at], *after[not equals :]])
+    if meant is None and lacking and squeezed(name) not in _NOT_OURS.split():
         meant = ARGUMENT
+    if meant == ARGUMENT and not lacking and not _takes_several(context):
+        meant = None
+    if meant and any(one.is_flag for one in _options(context) if meant in one.opts):
+        return [*words[:at], meant, *(after if after[:1] and after[0].startswith("-") else after[1:])]
     if isinstance(context.command, click.Group) and (group := _subcommand(context, name)):
         return [*words[:at], group, *after]
     if meant is None:
@@ -132,7 +159,7 @@ def _siblings(context: click.Context) -> list[str]:
 
 def _option_of(context: click.Context, name: str) -> str | None:
     """Return the option of a command that *name* means; ARGUMENT if its value is an argument; None if there is none."""
-    known = {name: one for one in context.command.get_params(context) if isinstance(one, click.Option) for name in one.opts}
+    known = {name: one for one in _options(context) for name in one.opts}
     short = squeezed(name)
     if equal := [one for one in known if squeezed(one) == short and len(short) > 1]:
         return equal[0]
@@ -140,13 +167,14 @@ def _option_of(context: click.Context, name: str) -> str | None:
         if short in theirs.casefold().split():
             if ours in known and not (ours == "--results" and getattr(known[ours].type, "exists", False) and short != "board"):
                 return ours
-            if ours == "--results" and "--output" in known:
-                return "--output"
+            if ours == "--results" and (files := [one for one in ("--output", "--html") if one in known]):
+                return files[0]
             if ours == "--depth" and "-k" in known:
                 return "-k"
             if ours in ("-d", "-r") and _argument_fits(context, ours):
                 return ARGUMENT
-    long = [one for one in known if one.startswith("--")] if name.startswith("--") else []
+    spelt = name.startswith("--") and short not in _NOT_OURS.split()
+    long = [one for one in known if one.startswith("--")] if spelt else []
     alike = nearest(name, long, 1) or [one for one in long if short.startswith(squeezed(one))]  # --json-output
     return alike[0] if alike else None
 
@@ -159,8 +187,30 @@ def _argument_fits(context: click.Context, option: str) -> bool:
     )
 
 
+def _options(context: click.Context) -> list[click.Option]:
+    return [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
+
+
 def _takes_several(context: click.Context) -> bool:
     return any(isinstance(one, click.Argument) and one.nargs == -1 for one in context.command.params)
+
+
+def _lacks_argument(context: click.Context, words: Sequence[str]) -> bool:
+    """Whether a command lacks an argument if *words* are typed, which begin with the names of commands."""
+    if isinstance(context.command, click.Group):
+        return True
+    takes_value = {name for one in _options(context) if not one.is_flag for name in one.opts}
+    bare = [word for at, word in enumerate(words) if not word.startswith("-") and (not at or words[at - 1] not in takes_value)]
+    needed = sum(isinstance(one, click.Argument) and one.required for one in context.command.params)
+    above, names = context, 0
+    while above.parent is not None:
+        above, names = above.parent, names + 1
+    typed = [word for word in bare[:names] if any(word in _siblings(one) for one in _path(context))]
+    return len(bare) - len(typed) < needed
+
+
+def _path(context: click.Context) -> list[click.Context]:
+    return [context, *(_path(context.parent) if context.parent else [])]
 
 
 def _subcommand(context: click.Context, name: str) -> str:
@@ -177,6 +227,8 @@ def _filled(error: click.MissingParameter, words: list[str]) -> list[str]:
     param, context = error.param, error.ctx
     if param is None or context is None:
         return words
+    if context.command_path == "lexbench watch":
+        return ["watch", "--help"]
     if context.command_path in _PLACES:
         return _placed(words, context.command_path)
     if isinstance(param, click.Option):
@@ -204,13 +256,16 @@ def _other_choice(error: click.BadParameter, words: list[str]) -> list[str]:
     if not found or found[1] not in words:
         return words
     at = words.index(found[1])
+    beside = nearest(Path(found[1]).name, [one.name for one in Path(found[1]).parent.glob("*")], 1) if choices is None else []
+    if beside:
+        return [*words[:at], str(Path(found[1]).with_name(beside[0])), *words[at + 1 :]]
     if choices is None:  # a word of another tool before the path, e.g. `audit leaderboard board`
         rest = words[at + 1 :]
         if not rest or rest[0].startswith("-"):
             return words
         return [*words[:at], f"./{rest[0]}" if error.ctx and rest[0] in _siblings(error.ctx) else rest[0], *rest[1:]]
     near = nearest(found[1], [str(one) for one in choices], 1)
-    return [*words[:at], near[0], *words[at + 1 :]] if near else words
+    return [*words[:at], near[0], *words[at + 1 :]] if near else [*words[:at], "--help"]
 
 
 def _other_words(error: click.UsageError, words: list[str]) -> list[str]:
@@ -220,6 +275,8 @@ def _other_words(error: click.UsageError, words: list[str]) -> list[str]:
     extra = re.search(r"unexpected extra arguments? \((.*?)\)", error.message)
     if not extra or error.ctx is None:
         return words
+    if error.ctx.command_path == "lexbench score" and (found := _with_qrels(words)) != words:
+        return found
     values = extra[1].split()
     at = next((at for at in range(len(words) - 1, -1, -1) if words[at] == values[0]), None)
     if at is None:
@@ -244,7 +301,11 @@ def _other_command(error: click.UsageError, name: str, words: list[str]) -> list
     top = context.parent is None
     if top and listed and squeezed(listed[0]) == squeezed(name):
         return ["list", listed[0]]
-    near = nearest(name, known, 1)
+    near, rest = nearest(name, known, 1), words[at + 1 :]
+    groups = {one: command for one in known if isinstance(command := context.command.get_command(context, one), click.Group)}
     if near:
-        return [*words[:at], near[0], *words[at + 1 :]]
-    return [*words[:at], "--help"] if not top else words
+        return [*words[:at], near[0], *(rest or ["--help"] * (near[0] in groups))]
+    for group, command in groups.items():
+        if inside := [one for one in command.list_commands(context) if means(name, one)]:
+            return [*words[:at], group, inside[0], *(rest or ["--help"])]
+    return [*words[:at], "--help"]

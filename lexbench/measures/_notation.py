@@ -124,8 +124,8 @@ def _meant(text: str) -> str:
 
     Of several with commas it is the list with -m between them, as the command line takes it.
     """
-    parts = text.split(",") if "(" not in text else [text]
-    found = [re.fullmatch(r"\s*([^\W\d]+)\W*_?(\d+|[a-z]+)?\s*", part) for part in parts]
+    parts = [text] if "(" in text else re.split(r"[,;]\s*|(?<=\d)\s+", text.strip())
+    found = [re.fullmatch(r"\s*([^\W\d]+?)\W*_?(\d+|(?<=@)[A-Za-z]+)?\s*", part) for part in parts]
     if not all(found):
         return ""
     words = {"five": "5", "ten": "10", "hundred": "100", "thousand": "1000"}
@@ -134,8 +134,9 @@ def _meant(text: str) -> str:
         name, cutoff = one.groups() if one else ("", None)
         near = next(iter(nearest(_ALIASES.get(name.lower(), name), known())), "")
         near = plugin.__name__ if (plugin := _plugin(near)) else near
-        cutoff = words.get(cutoff or "", cutoff)
-        if not near or (cutoff and not cutoff.isdigit()):
+        needed = plugin and any(item.name == "cutoff" and item.default is MISSING for item in fields(plugin))
+        cutoff = words.get(cutoff.lower(), cutoff if cutoff.isdigit() else "10") if cutoff else "10" if needed else None
+        if not near:
             return ""
         meant.append(f"{near}@{cutoff}" if cutoff else near)
     return " -m ".join(meant) if meant != [text] else ""

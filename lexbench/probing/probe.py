@@ -50,22 +50,26 @@ def probe(  # noqa: PLR0913 - the options of the command, by name
     filter if the server does not list them. *load* is in queries per second, 0 for a quarter of what the slowest setting
     answers one by one; it lasts *seconds* per setting and filter. *goal* is the wanted recall. Raises LexbenchError.
     """
+    # Refuse options that make no sense before the index is opened.
     if similarity and similarity not in SIMILARITIES:
         raise CommandError(f"similarity {echoed(similarity)}: there is {', '.join(SIMILARITIES)}")
     if k < 1 or sample < 1 or load < 0 or seconds < 0 or not 0 <= goal <= 1:
         raise CommandError("k and sample are numbers from 1 up, load and seconds from 0 up, and goal is from 0 to 1")
     given = read_matrix(Path(queries)) if queries else None
     with closing(opened(target)) as index:
+        # What is varied, and the vectors that are searched exactly.
         settings = _settings([knob] if isinstance(knob, str) else knob, index)
         blocks = file_blocks(Path(vectors), Path(ids) if ids else None) if vectors else index.vectors
         filters = _filters([filter] if isinstance(filter, str) else filter, selectivity, passing, index)
         own, notes = None, []
+        # Without queries, some of the documents are queries.
         if given is None:
             own, given = sampled(blocks(), sample)
             notes.append(
                 "queries are vectors of documents, without themselves; real ones may be harder: give some with --queries"
             )
         given, kind = given[:sample], similarity or index.similarity or "dot"
+        # The right answers, and then those of the index for each filter and setting.
         progress("searching exactly")
         answers, documents = exact_answers(blocks(), given, k, kind, own=own, filters=[allowed for _, allowed in filters])
         shares = [_share(text, allowed, documents) for text, allowed in filters]
@@ -75,6 +79,7 @@ def probe(  # noqa: PLR0913 - the options of the command, by name
         measured = _measure(ask, cases, load, seconds)
         points = [_point(ask, case, found) for case, found in zip(cases, measured.found, strict=True)]
         notes += [*measured.notes, *index.notes()]
+        # What the reader should doubt: settings without an effect, short lists, equal answers.
         unread, unknown = _dead(settings, cases, measured.found)
         warnings = [*_short(points, ask, index), *_same(cases, measured.found)]
         warnings += [f"{name} changes no answer: is its name right, and does the server read it?" for name in unread]

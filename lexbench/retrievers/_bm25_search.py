@@ -89,6 +89,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
     keys = np.empty(2 * k + _SPARE, np.uint64)
     found, found_sums = np.empty(WINDOW + 1, np.int32), np.empty(WINDOW + 1)  # documents of the window above the bar
     for query in range(len(best)):
+        # Open the postings of the query's terms, and order the terms by what they can add.
         own = slice(starts[query], starts[query + 1])
         scores = _posting_scores(sizes, terms[own], weights[own], inverse_norms)
         cursors, docs, frequencies = _cursors(offsets, sizes, terms[own])
@@ -98,6 +99,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
         while first < len(classes):
             length: Any = min(WINDOW if first or share == 0 else _FIRST, len(classes) - first)
             least: Any = score_below(bar)
+            # The lightest terms wait: even together they lift no document above the bar.
             waiting = _lightest(bounds, allowed * least)
             for i in order[waiting:]:
                 # Scores of common frequencies were worked out once, so adding a posting takes no division.
@@ -106,6 +108,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
                     packed, cursors[i], docs[i], frequencies[i], classes, weights[own][i], inverse_norms, common, scores[i],
                     first, first + length, sums,
                 )  # fmt: skip
+            # Keep the best documents. Where terms waited, look them up, but only for documents that may pass the bar.
             swept = sums[: (length + COMPARED - 1) // COMPARED * COMPARED]
             if not waiting:
                 count, bar = _collect_window(swept, first, flip, keys, count, bar, k)
@@ -127,6 +130,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
                     allowed /= 2
             allowed = min(share, 1.05 * allowed)  # recovers slowly: the next windows are probably like this one
             first += length
+        # Keep the best keys of all windows.
         select(keys, count, k)
         for i in range(min(count, k)):  # a loop: numba takes long to compile the copy of a slice
             best[query, i] = keys[i]

@@ -286,7 +286,7 @@ def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
 def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     """Return the systems of a list of expressions and objects, or of a mapping from names to them.
 
-    Raises CommandError if two systems have the same name.
+    A system that is given twice is there once. Raises CommandError if two different systems have the same name.
     """
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise CommandError(f"give a list of retrievers, e.g. ['bm25'], not {given!r}")
@@ -302,14 +302,13 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
             listed.append(system_of(imported(expression), checked or own, expression))
         else:
             listed += [system_of(one, checked or own) for own, one in named_systems(str(item))]
-    by_name: dict[str, str] = {}
+    by_name: dict[str, System] = {}
     for system in listed:
-        expression = system.expression or "an object"
-        if system.name in by_name:
-            both = f"{system.name!r}: {by_name[system.name]} and {expression}"
+        first = by_name.setdefault(system.name, system)
+        if first is not system and (first.expression is None or first.expression != system.expression):
+            both = f"{system.name!r}: {first.expression or 'an object'} and {system.expression or 'an object'}"
             raise CommandError(f"two systems are called {both}; name one: -r 'other = …', or {{'other': …}} in Python")
-        by_name[system.name] = expression
-    return listed
+    return list(by_name.values())
 
 
 def job_of(

@@ -63,7 +63,9 @@ def _with_our_marks(text: str) -> str:
     """Return *text* with our brackets, commas and signs: `bm25[k1: 1,2; b=.4` becomes `bm25(k1=1.2, b=.4)`."""
     text = re.sub(r"(?<=\w)[\[{]", "(", text)
     text = re.sub(r"[\]}](?=$|[@|,)])", ")", text) if text.count("(") > text.count(")") else text
+    text = re.sub(r"\s-{1,2}(\w+)[\s=]+(?=[\d.])", r" \1=", text)  # bm25 -k1 1.2, as options
     text = re.sub(r"^(\w+)\s+(\w+\s*[=:].*)$", r"\1(\2)", text)
+    text = re.sub(r"(?<=[\d)])\s+(?=\w+\s*=)", ", ", text)
     text = re.sub(r"(?<=[(,;])(\s*\w+)\s*:\s*", r"\1=", text).replace(";", ",")
     text = re.sub(r"(=\s*\d+),(\d+)(?=\s*[,)]|$)", r"\1.\2", text)
     text = re.sub(r"=\s*\"(\d+(?:\.\d+)?)\"", r"=\1", text)

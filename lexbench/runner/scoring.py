@@ -119,6 +119,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     other means than as double, which a run file has, the result has both. Raises LexbenchError if no query of the run is
     judged, or if *precision* is float32 and a score is too large for it.
     """
+    # The lists under the rules of the dataset: without documents that it leaves out, and cut to the depth.
     _check_queries(run, qrels, stamps["system"])
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
     kept = excluded(others.run, qrels, protocol)
@@ -126,6 +127,7 @@ def score_ranked(  # noqa: PLR0913 - what decides a result
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
     lists = chosen.cut(limit)
+    # Their scores, and the counts that a reader needs beside them.
     scores = score_run(lists, qrels, named, tokens)
     judged = score_run(lists, qrels, [JUDGED]).means[JUDGED]
     counts = Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged, judged=judged)

@@ -72,8 +72,7 @@ class RememberedPlace(NamedTuple):
     columns: Mapping[str, str]  # what the user stated about its tables
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The place of an artifact that is finished or being made."""
 
     folder: Path  # finished, or the name that it will have
@@ -218,13 +217,6 @@ class Store:
     def part(self, kind: str, label: str, facts: KeyFacts, part: str) -> AbstractContextManager[None]:
         """Lock *part* (e.g. "0-of-4") of a shared draft: another process with the same part waits until the block has ended."""
         return self._locked(kind, f"{digest(facts)}-{part}", f"part {part} of {label}")
-
-    def produce(self, kind: str, label: str, facts: KeyFacts, work: Callable[[Path], None]) -> Path:
-        """Return the artifact. *work* is called with the folder to fill if it is not there yet."""
-        with self.draft(kind, label, facts) as draft:
-            if draft.unfinished:
-                work(draft.unfinished)
-        return draft.folder
 
     def _mended(self, kind: str, facts: KeyFacts) -> Path | None:
         """Return the artifact, whose lock is held, or None; remove it with a warning if it is damaged."""

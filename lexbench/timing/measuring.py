@@ -64,6 +64,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
 
     *own* is a retriever that only this process has. Memory is measured if the process has nothing but the system.
     """
+    # Stay on the one core that the task names, if it names one.
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
     # Open the index and answer the first query, which may import modules; both are timed apart from the passes.
@@ -93,6 +94,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
         answers.extend([] if answers else timed.hits)
         report_pass()
 
+    # Peaks of memory count from here on: opening has its own.
     machine.reset_peak_memory()
     devices.reset_peak_gpu_memory()
     warm = warm_up(work._replace(inputs=warming), report_pass)
@@ -101,6 +103,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     before, transferred = machine.read_counters(), searcher.transfer
     passes = timed_passes(work, len(warm), keep_hits, task.seconds)
     after = machine.read_counters()
+    # What is known only after the passes: the way to other machines, peaks, and whether answers are remembered.
     if transfer := max(0.0, (searcher.transfer - transferred) / (len(inputs) * len(passes))):
         seconds["transfer"] = transfer
     memory["peak_search"] = machine.peak_memory()
@@ -119,6 +122,7 @@ def measure(  # noqa: PLR0915 - one sequence, and what is measured depends on it
     waits = task.on or gpus or "elsewhere" in circumstances
     if task.single and not waits and (crowded := machine.crowded(cpu_per_wall)):
         noise.append(crowded)
+    # Write the durations and hits, and then what else was measured.
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
     arrays |= {"null": _arrays(idle)["e2e"]} | joined([block._asdict() for block in answers])
     atomic.write_bytes(Path(task.out) / protocol.DURATIONS_FILE, save(arrays))

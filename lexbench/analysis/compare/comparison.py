@@ -130,6 +130,7 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     *asked* has the measure of each dataset, for each measure that was asked for. *reader* finds texts and runs; *notes* come
     first.
     """
+    # The baseline must be measured on all datasets, by the same rules and data as the others.
     compared.check_comparable()
     shared = list(asked[0])
     labels = compared.systems
@@ -147,12 +148,14 @@ def compare_results(  # noqa: PLR0913 - as for `compared`
     if margin is not None and not (0 < margin < 1 and shares):
         raise CommandError(f"a margin is above 0 and below 1, not {margin:g}, and takes a measure with values from 0 to 1")
     limit = None if margin is None else (margin, LEVEL / family)
+    # Test each measure on each dataset, with p by Holm over the family.
     tested = [
         on
         for by_dataset in asked
         for on in _with_holm([_on_dataset(compared, name, by_dataset[name], resamples, margin=limit) for name in shared])
     ]
 
+    # The pairs of results whose queries are shown: each measured system beside the baseline.
     entries = {(entry.result.system, entry.result.dataset): entry for entry in compared.entries}
     pairs = [
         [

@@ -1,9 +1,10 @@
 """Score a folder of results again, from the documents that its results keep and the judgements on this machine."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.location import find_source
@@ -30,8 +31,7 @@ class Rescored(NamedTuple):
     untold: str = ""  # why it was not scored again
 
 
-@dataclass(frozen=True)
-class Rescoring(Answer):
+class Rescoring(Answer, msgspec.Struct, frozen=True):
     """All results of a folder, scored again."""
 
     folder: Path

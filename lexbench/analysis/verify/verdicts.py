@@ -1,10 +1,11 @@
 """Choose the results to verify, and give a verdict on each mean with a published score of the same measure; and the tables."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
+
+import msgspec
 
 from lexbench.analysis.definitions import changes_of, singles
 from lexbench.analysis.stored_results import run_behind, stored_results
@@ -73,8 +74,7 @@ class Check(NamedTuple):
         return self.published[0].tolerance(self.result.counts.queries)
 
 
-@dataclass(frozen=True)
-class Verification(Answer):
+class Verification(Answer, msgspec.Struct, frozen=True):
     """All checks, and the means that could not be checked."""
 
     checks: tuple[Check, ...]
@@ -184,7 +184,7 @@ def verify(results: Results, published: Sequence[PublishedScore], store: Store) 
     """Compare *results* with the *published* scores, and find the causes of means that are off in the runs of *store*."""
     compared = compared_with(list(results), published)
     checks = (_diagnosed(check, store) if check.verdict is CheckVerdict.OFF else check for check in compared.checks)
-    return replace(compared, checks=tuple(checks))
+    return msgspec.structs.replace(compared, checks=tuple(checks))
 
 
 def _row(check: Check) -> tuple[str, ...]:

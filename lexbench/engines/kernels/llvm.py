@@ -131,6 +131,7 @@ def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, wi
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
         list_, counters, bits, factor, sums, window = args
+        # Where gaps and weights begin, and where the list ends.
         write = _Writer(builder)
         counted = builder.zext(write.load(list_, _SHORT), _LONG)
         size = builder.and_(counted, write.ones(builder.mul(counters, ir.Constant(_LONG, 8))))
@@ -159,6 +160,7 @@ def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, wi
             at = write.address(sums, place, 4)
             write.store(builder.add(write.load(at, _INT, 4), builder.mul(weight, factor)), at, 4)
 
+        # All steps but the last.
         whole = builder.and_(size, ir.Constant(_LONG, -STEP))
         with _cgutils.for_range_slice(builder, ir.Constant(_LONG, 0), whole, ir.Constant(_LONG, STEP), intp=_LONG) as (
             first,

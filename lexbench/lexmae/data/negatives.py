@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lexbench.arrays.vectors import offsets_of
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.training_sets import DocumentLists, TrainingSet, open_training_set, search
@@ -30,7 +30,6 @@ from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import digest
 from lexbench.storage.environment import cores
-from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
 
@@ -48,7 +47,7 @@ class Mining(NamedTuple):
     keeps_relevant: bool = False  # for a teacher's scores
 
 
-def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
+def mine(recipe: Recipe, stage: int, graph: Graph) -> list[Path]:
     """Return the folders of a stage's negatives, one per training set in their order. Missing ones are mined.
 
     Each has the `depth` best documents of each query that are not relevant to it. If a system teaches the stage, the folders of
@@ -61,14 +60,13 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     minings = [Mining(systems.system(fill_placeholders(settings.negatives, recipe), settings.negatives), settings.depth)]
     if teacher := teaching_system(settings.teacher):
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
-    store = Store(on_wait=progress.note, on_damage=progress.note)
-    store.prepare()
+    graph.store.prepare()
     folders = []
     with _all_threads():
         for mining in minings:
             for name in settings.queries:
                 folders.append(recipe.negatives(stage, name, taught=mining.keeps_relevant))
-                _mine(folders[-1], open_training_set(name, store, progress, recipe.leave_out), mining, store, progress)
+                _mine(folders[-1], open_training_set(name, graph, recipe.leave_out), mining, graph)
     return folders
 
 
@@ -117,7 +115,7 @@ def teaching_system(teacher: str | None) -> System | None:
         raise
 
 
-def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> None:
+def _mine(folder: Path, training_set: TrainingSet, mining: Mining, graph: Graph) -> None:
     """Write the lists of one training set, unless they exist and were made from the same settings and data."""
     system, contract = on_whole_machine(mining.system), training_set.contract
     made_from = {
@@ -136,9 +134,9 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
     if folder.exists():
         if json.loads((folder / _FACTS).read_bytes())["made_from"] == made_from:
             return
-        progress.note(f"{folder} has other settings than the recipe; its negatives are mined again")
+        graph.progress.note(f"{folder} has other settings than the recipe; its negatives are mined again")
         shutil.rmtree(folder)
-    lists = _lists(training_set, mining._replace(system=system), store, progress)
+    lists = _lists(training_set, mining._replace(system=system), graph)
     with provenance.drafted(folder) as draft:
         for name in ("offsets", "docs", "scores"):
             np.save(draft / f"{name}.npy", getattr(lists, name))
@@ -147,7 +145,7 @@ def _mine(folder: Path, training_set: TrainingSet, mining: Mining, store: Store,
         atomic.write_json(draft / _FACTS, facts)
 
 
-def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
+def _runs(training_set: TrainingSet, system: System, depth: int, graph: Graph) -> Iterator[Run]:
     """Yield runs of some queries at a time, deep enough to leave *depth* documents without the relevant ones."""
     if isinstance(system.retriever, RunFile):
         yield system.retriever.read(training_set.contract.id)
@@ -155,16 +153,16 @@ def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, p
     deeper = depth + int(training_set.positives.lengths.max())
     for start in range(0, len(training_set.queries), _QUERIES):
         queries = training_set.queries[start : start + _QUERIES]
-        yield search(training_set, queries, system, deeper, store, progress)
+        yield search(training_set, queries, system, deeper, graph)
 
 
-def _lists(training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> DocumentLists:
+def _lists(training_set: TrainingSet, mining: Mining, graph: Graph) -> DocumentLists:
     """Return the mined lists, best first. Queries and documents that the training set does not have are skipped."""
     corpus, positives = training_set.corpus, training_set.positives
     known_ids = encode(query.query_id for query in training_set.queries)[::-1]  # `lookup` needs descending order
     relevant = np.sort(np.repeat(np.arange(len(positives)), positives.lengths) * len(corpus) + positives.docs)
     queries, docs, scores = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.float32)]
-    for run in _runs(training_set, mining.system, mining.depth, store, progress):
+    for run in _runs(training_set, mining.system, mining.depth, graph):
         codes = lookup(known_ids, encode(run.query_ids))
         query = np.repeat(np.where(codes >= 0, len(known_ids) - 1 - codes, -1), np.diff(run.offsets))
         doc = lookup(corpus.doc_ids, run.table)[run.docs]

@@ -13,19 +13,20 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.display.progress import Progress
 from lexbench.lexmae.data import batches
 from lexbench.lexmae.recipe.settings import Encoding
 from lexbench.models.token_batches import cutter, document_inputs, tokenise
 from lexbench.storage import atomic
-from lexbench.storage.store import Store
+from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.drafting import Draft
+from lexbench.storage.node import Node, Parts, Stored
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -92,36 +93,60 @@ class TextReader:
         tokens = tokenise(self._cut_query, texts)
         return [row.astype(np.int64) for row in np.split(tokens.ids, tokens.starts[1:-1])]
 
-    def corpus(self, corpus: StoredCorpus, store: Store, progress: Progress) -> TokenisedCorpus:
+    def corpus(self, corpus: StoredCorpus, graph: Graph) -> TokenisedCorpus:
         """Return the tokens of all documents of *corpus*, tokenised unless they are in the store."""
-        tokenizer, titles, length = self.tokenizer, self.encoding.titles, self.encoding.document_length
-        cut = cutter(tokenizer, length)  # a copy: the settings of the last call must not enter the digest
-        digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
-        facts = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
-
-        def work(draft: Path) -> None:
-            progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
-            self._write(corpus, cut, draft, progress)
-            progress.end()
-
-        folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, facts, work)
-        kind = json.loads((folder / "kind.json").read_bytes())["ids"]
-        return TokenisedCorpus(np.memmap(folder / "ids.bin", kind, "r"), np.load(folder / "starts.npy", mmap_mode="r"))
-
-    def _write(self, corpus: StoredCorpus, cut: "Tokenizer", draft: Path, progress: Progress) -> None:
-        """Write the files of a tokenised corpus into *draft*, block by block, so that memory stays small."""
-        kind = np.uint16 if len(self.tokenizer) <= 1 << 16 else np.uint32
-        separator, starts = str(self.tokenizer.sep_token), array("q", [0])
-        with (draft / "ids.bin").open("wb") as file:
-            for start in range(0, len(corpus), _BLOCK):
-                documents = list(corpus.documents(start, start + _BLOCK))
-                tokens = tokenise(cut, document_inputs(documents, self.encoding.titles, separator))
-                file.write(tokens.ids.astype(kind).tobytes())
-                starts.extend((tokens.starts[1:] + starts[-1]).tolist())
-                progress.advance(len(documents))
-        np.save(draft / "starts.npy", np.frombuffer(starts, np.int64))
-        atomic.write_text(draft / "kind.json", json.dumps({"ids": np.dtype(kind).name}) + "\n")
+        return graph.open(CorpusTokens(corpus, self))
 
     def tensors(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
         """Return tokens of texts as tensors *ids*, *real* and *pools* (texts, longest); see `batches.tensors`."""
         return batches.tensors(rows, pad=self.pad, silent=self.silent)
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusTokens(Node[TokenisedCorpus]):
+    """The tokens of the documents of a corpus, as *reader* reads them."""
+
+    corpus: StoredCorpus
+    reader: TextReader
+
+    kind = "tokens"
+
+    def label(self) -> str:
+        """Return the name of the corpus."""
+        return self.corpus.path.name.rpartition("-")[0] or self.corpus.path.name
+
+    @property
+    def _cut(self) -> "Tokenizer":
+        # A copy: the settings of the tokenizer's last call must not enter the digest.
+        return cutter(self.reader.tokenizer, self.reader.encoding.document_length)
+
+    def facts(self) -> KeyFacts:
+        """Return the documents, the tokenizer, and how it reads them."""
+        digest = hashlib.sha256(f"{self._cut.to_str()}{self.reader.tokenizer.sep_token}".encode()).hexdigest()
+        facts = {"format": _FORMAT, "corpus": self.corpus.fingerprint, "tokenizer": digest}
+        return facts | {"titles": self.reader.encoding.titles, "length": self.reader.encoding.document_length}
+
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Tokenise block by block, so that memory stays small."""
+        del parts
+        tokenizer, cut, starts = self.reader.tokenizer, self._cut, array("q", [0])
+        kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
+        draft.progress.start(self.corpus.path.name, "tokenise", len(self.corpus), "documents")
+        with (draft.folder / "ids.bin").open("wb") as file:
+            for start in range(0, len(self.corpus), _BLOCK):
+                documents = list(self.corpus.documents(start, start + _BLOCK))
+                tokens = tokenise(cut, document_inputs(documents, self.reader.encoding.titles, str(tokenizer.sep_token)))
+                file.write(tokens.ids.astype(kind).tobytes())
+                starts.extend((tokens.starts[1:] + starts[-1]).tolist())
+                draft.progress.advance(len(documents))
+        np.save(draft.folder / "starts.npy", np.frombuffer(starts, np.int64))
+        atomic.write_text(draft.folder / "kind.json", json.dumps({"ids": np.dtype(kind).name}) + "\n")
+        draft.progress.end()
+
+    def open(self, stored: Stored | None, parts: Parts) -> TokenisedCorpus:
+        """Return the tokens, mapped from disk."""
+        del parts
+        assert stored is not None
+        kind = json.loads((stored.folder / "kind.json").read_bytes())["ids"]
+        starts = np.load(stored.folder / "starts.npy", mmap_mode="r")
+        return TokenisedCorpus(np.memmap(stored.folder / "ids.bin", kind, "r"), starts)

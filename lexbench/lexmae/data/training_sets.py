@@ -21,7 +21,9 @@ from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.runner.search import SystemRun, data_of
 from lexbench.runner.systems import System
-from lexbench.storage.store import Store
+from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.drafting import Draft
+from lexbench.storage.node import Node, Parts, Stored
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
 from lexbench.types import Query
@@ -68,7 +70,7 @@ class TrainingSet:
         return self.dataset.contract
 
 
-def open_training_set(name: str, store: Store, progress: Progress, leave_out: Sequence[str] = ()) -> TrainingSet:
+def open_training_set(name: str, graph: Graph, leave_out: Sequence[str] = ()) -> TrainingSet:
     """Return the training set of a dataset (its id, the path of a BEIR folder, or of a qrels file in one).
 
     A folder is opened at `train`, or at its only qrels if they are not `test`. Left out are judged documents that the corpus
@@ -78,7 +80,7 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch, and CannotStart if no query is left.
     """
     dataset = open_dataset(*collections.find_dataset(name))
-    corpus = _corpus(dataset, store, progress)
+    corpus = graph.open(DatasetCorpus(dataset))
     qrels = dataset.qrels  # its queries are those of the dataset, in the same order
     docs = lookup(corpus.doc_ids, qrels.doc_ids)
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
@@ -86,11 +88,11 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
         raise CannotStart(
             f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
         )
-    near = _nearly_tested(dataset, store)
+    near = graph.open(NearlyTested(dataset))
     if near.any():
-        progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
+        graph.progress.note(f"{name}: {near.sum():,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
-    left_out = _left_out(dataset.contract, corpus, leave_out, progress)
+    left_out = _left_out(dataset.contract, corpus, leave_out, graph.progress)
     relevant &= ~np.isin(docs, left_out)
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
     if not counts.any():
@@ -104,45 +106,56 @@ def open_training_set(name: str, store: Store, progress: Progress, leave_out: Se
     return TrainingSet(dataset, corpus, queries, DocumentLists(offsets, docs[relevant].astype(np.int32)), part, left_out)
 
 
-def _nearly_tested(dataset: Dataset, store: Store) -> NDArray[np.bool_]:
-    """Return which queries of *dataset* are nearly the same as a test query (queries,). The store keeps the answer."""
-    tested = collections.tested_queries()
-    facts = {"tested": tested.digest, "queries": digests.queries_sha256(dataset.queries)}
+@dataclass(frozen=True, eq=False)
+class NearlyTested(Node[NDArray[np.bool_]]):
+    """Which queries of a dataset are nearly the same as a test query (queries,)."""
 
-    def work(draft: Path) -> None:
-        np.save(draft / _NEAR, np.array([tested.has_similar(query.text) for query in dataset.queries], bool))
+    dataset: Dataset
 
-    near: NDArray[np.bool_] = np.load(store.produce("near-tests", dataset.contract.id, facts, work) / _NEAR)
-    return near
+    kind = "near-tests"
+
+    def label(self) -> str:
+        """Return the id of the dataset."""
+        return self.dataset.contract.id
+
+    def facts(self) -> KeyFacts:
+        """Return the digests of the test queries and of those of the dataset."""
+        return {"tested": collections.tested_queries().digest, "queries": digests.queries_sha256(self.dataset.queries)}
+
+    def make(self, draft: Draft, parts: Parts) -> None:
+        """Compare each query with the test queries."""
+        del parts
+        tested = collections.tested_queries()
+        np.save(draft.folder / _NEAR, np.array([tested.has_similar(query.text) for query in self.dataset.queries], bool))
+
+    def open(self, stored: Stored | None, parts: Parts) -> NDArray[np.bool_]:
+        """Return one value per query."""
+        del parts
+        assert stored is not None
+        near: NDArray[np.bool_] = np.load(stored.folder / _NEAR)
+        return near
 
 
-def _corpus(dataset: Dataset, store: Store, progress: Progress) -> StoredCorpus:
-    with Graph(store, progress) as graph:
-        return graph.open(DatasetCorpus(dataset))
-
-
-def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
+def open_corpus(name: str, graph: Graph) -> StoredCorpus:
     """Return the corpus of a dataset (its id), or of a folder of documents (its path), which need not have queries.
 
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
     """
     located = collections.find_corpus(name)
     dataset = Dataset(*located, Topics((), (), 0)) if Path(name).exists() else open_dataset(*located)
-    return _corpus(dataset, store, progress)
+    return graph.open(DatasetCorpus(dataset))
 
 
-def open_texts(
-    names: Sequence[str], leave_out: Sequence[str], reader: TextReader, store: Store, progress: Progress
-) -> list[TokenisedCorpus]:
+def open_texts(names: Sequence[str], leave_out: Sequence[str], reader: TextReader, graph: Graph) -> list[TokenisedCorpus]:
     """Return the tokens of corpora to train on, without the documents that are judged in the datasets *leave_out*.
 
     Raises what `open_corpus` raises.
     """
     texts = []
     for name in names:
-        corpus = open_corpus(name, store, progress)
-        left_out = _left_out(collections.find_corpus(name).contract, corpus, leave_out, progress)
-        texts.append(reader.corpus(corpus, store, progress).without(left_out))
+        corpus = open_corpus(name, graph)
+        left_out = _left_out(collections.find_corpus(name).contract, corpus, leave_out, graph.progress)
+        texts.append(reader.corpus(corpus, graph).without(left_out))
     return texts
 
 
@@ -156,9 +169,7 @@ def _left_out(contract: Contract, corpus: StoredCorpus, leave_out: Sequence[str]
     return found
 
 
-def search(
-    training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, store: Store, progress: Progress
-) -> Run:
+def search(training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, graph: Graph) -> Run:
     """Return the *depth* best documents of each of *queries*, which belong to the training set, as a run in the store.
 
     `Run.docs` are corpus positions. An interrupted search resumes.
@@ -166,9 +177,7 @@ def search(
     whole = training_set.dataset
     # All judgements stay, because the contract states how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
-    data = data_of(Dataset(whole.contract, whole.source, topics))
-    with Graph(store, progress) as graph:
-        return graph.open(SystemRun(data, system, depth)).run
+    return graph.open(SystemRun(data_of(Dataset(whole.contract, whole.source, topics)), system, depth)).run
 
 
 # ---- examples of fine-tuning: a query, a relevant document, and negatives (paper, appendix A) ------------------------------

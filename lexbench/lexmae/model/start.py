@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
+from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.display.progress import Progress
 from lexbench.errors import CommandError, InvalidFile
@@ -29,7 +30,6 @@ from lexbench.models.architectures import masked_lm_tensors
 from lexbench.models.checkpoint import fetch_model, transformer_folder
 from lexbench.models.loading import check_token_ids, load_config, load_model, load_tokenizer
 from lexbench.models.token_batches import plain_copy
-from lexbench.storage.store import Store
 from lexbench.tokenization import stem
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
@@ -37,7 +37,7 @@ _STEMMED = 3  # letters
 _SPECIAL = 2  # special tokens of a document, which do not count in its length
 
 
-def make(recipe: Recipe, progress: Progress) -> Path:
+def make(recipe: Recipe, graph: Graph) -> Path:
     """Return the folder of the initial model, and make it if it does not exist.
 
     Raises CommandError if the folder belongs to another recipe or the model cannot be used, and MissingData, InvalidFile or
@@ -47,14 +47,14 @@ def make(recipe: Recipe, progress: Progress) -> Path:
         return folder
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(recipe.seed)
-        encoder, tokenizer = _built(recipe, progress)
+        encoder, tokenizer = _built(recipe, graph)
     with provenance.drafted(recipe.folder("start")) as draft:
         save(encoder, tokenizer, draft)
         provenance.write(draft, recipe, "start")
     return recipe.folder("start")
 
 
-def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrainedTokenizerFast]:
+def _built(recipe: Recipe, graph: Graph) -> tuple[LexiconEncoder, PreTrainedTokenizerFast]:
     """Return the initial encoder and its tokenizer."""
     start = recipe.start
     folder = transformer_folder(fetch_model(start.model, start.revision))
@@ -63,26 +63,25 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
     check_token_ids(tokenizer.get_vocab(), model.config.vocab_size, folder)
-    store = Store(on_wait=progress.note, on_damage=progress.note)
     if 0 < start.vocabulary < len(tokenizer):
         check_wordpiece(tokenizer)
-        corpora = [open_corpus(name, store, progress) for name in provenance.start_corpora(recipe)]
-        ids = most_used(tokenizer, piece_counts(tokenizer, corpora, progress), start.vocabulary)
+        corpora = [open_corpus(name, graph) for name in provenance.start_corpora(recipe)]
+        ids = most_used(tokenizer, piece_counts(tokenizer, corpora, graph.progress), start.vocabulary)
         model, tokenizer = pruned_model(model, ids), pruned_tokenizer(tokenizer, ids)
     reader = TextReader(tokenizer, recipe.encoding)
     if start.head != "own":
-        texts = open_texts(provenance.start_corpora(recipe), recipe.leave_out, reader, store, progress)
+        texts = open_texts(provenance.start_corpora(recipe), recipe.leave_out, reader, graph)
         rows = heads.sample_texts(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
         heads.project_by_embeddings(model, reader, rows)
-    exact_terms = _exact_terms(recipe, model, reader, store, progress) if recipe.exact_terms else None
+    exact_terms = _exact_terms(recipe, model, reader, graph) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
 
 
-def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, store: Store, progress: Progress) -> added_terms.ExactTerms:
+def _exact_terms(recipe: Recipe, model: Any, reader: TextReader, graph: Graph) -> added_terms.ExactTerms:
     """Return the initial exact terms: powers of each word piece's inverse document frequency."""
     settings = recipe.exact_terms
     assert settings is not None
-    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     counted_as = stems(reader.tokenizer.get_vocab(), model.config.vocab_size) if settings.stems else None
     idf = inverse_document_frequencies(corpora, model.config.vocab_size, counted_as)
     predicted, exact = settings.scale * idf**settings.predicted_idf, settings.scale * settings.weight * idf**settings.idf

@@ -52,7 +52,7 @@ def of_fitting(recipe: Recipe, fitting: Fitting, examples: int | None) -> Traini
     optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-6)
 
     def step() -> None:
-        with _autocast(recipe, device):
+        with processes.autocast(recipe.hardware.precision, device):
             loss = learner(**batch)["loss"]
         loss.backward()
         optimizer.step()
@@ -73,7 +73,7 @@ def of_mining(recipe: Recipe, documents: int | None) -> TrainingCost:
 
     @torch.no_grad()
     def step() -> None:
-        with _autocast(recipe, device):
+        with processes.autocast(recipe.hardware.precision, device):
             in_groups(encoder, texts)
 
     seconds, memory = _timed(step, recipe, device)
@@ -98,11 +98,6 @@ def _timed(step: Callable[[], None], recipe: Recipe, device: torch.device) -> tu
     seconds = (time.perf_counter() - began) / (_STEPS - 1)
     peak = torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return seconds, peak / 2**30
-
-
-def _autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
-    dtype = getattr(torch, processes.DTYPES[recipe.hardware.precision])
-    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 def _on(device: torch.device, value: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench import registry
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import Draws
@@ -29,13 +29,12 @@ from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.architectures import is_classifier
 from lexbench.models.checkpoint import fetch_model, read_json, transformer_folder
 from lexbench.notation import Call
-from lexbench.storage.store import Store
 from lexbench.types import Document
 
 _KEYS = 1 << 40  # keys of a source, of queries or of documents
 
 
-def train(recipe: Recipe, number: int, state: Path, progress: Progress) -> TrainedModel:
+def train(recipe: Recipe, number: int, state: Path, graph: Graph) -> TrainedModel:
     """Return the model after stage *number*, with checkpoints in *state*.
 
     Negatives that are missing, or belong to another recipe, are mined.
@@ -45,16 +44,16 @@ def train(recipe: Recipe, number: int, state: Path, progress: Progress) -> Train
     initial = recipe.folder(stage.start)
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(initial)
-    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    examples = StageData(recipe, number, reader, store, progress)
+    reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
+    examples = StageData(recipe, number, reader, graph)
     steps, every = trainer.steps(stage, len(examples)), recipe.selection.every
     fit = trainer.Fit(
         f"{recipe.name} stage{number}", stage, recipe.hardware, recipe.seed, steps, state, every, stage.published, ramps=True
     )
     tuned = FineTuner(encoder, stage, steps, examples.teacher_scores if examples.teacher else None)
     draws = Draws(examples.draw, len(examples), fit.draws, recipe.seed)
-    candidates = selection.gather(recipe, examples.training_sets, store, progress)
-    score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
+    candidates = selection.gather(recipe, examples.training_sets, graph)
+    score = _score(candidates, reader, recipe.hardware.precision, graph) if candidates else None
     fitted = trainer.fit(tuned, draws, examples.collate, fit, progress, score)
     if settings := recipe.text_head:
         rows = examples.sample(settings.texts, recipe.seed)
@@ -63,11 +62,9 @@ def train(recipe: Recipe, number: int, state: Path, progress: Progress) -> Train
     return TrainedModel(encoder, tokenizer, fitted.log, facts)
 
 
-def _score(
-    candidates: selection.Candidates, reader: TextReader, precision: str, store: Store, progress: Progress
-) -> trainer.Score:
+def _score(candidates: selection.Candidates, reader: TextReader, precision: str, graph: Graph) -> trainer.Score:
     """Return the function that scores a model in training on *candidates*."""
-    corpora = [reader.corpus(candidate_set.corpus, store, progress) for candidate_set in candidates.sets]
+    corpora = [reader.corpus(candidate_set.corpus, graph) for candidate_set in candidates.sets]
 
     def score(model: Learner) -> Mapping[str, float]:
         assert isinstance(model.encoder, LexiconEncoder)
@@ -83,23 +80,23 @@ class StageData:
     Documents are read from the tokens in the store.
     """
 
-    def __init__(self, recipe: Recipe, number: int, reader: TextReader, store: Store, progress: Progress) -> None:
+    def __init__(self, recipe: Recipe, number: int, reader: TextReader, graph: Graph) -> None:
         """Open the training sets of stage *number*, mine missing negatives, and load the teacher."""
         stage = recipe.stage(number)
         assert stage is not None
         self.stage, self.reader = stage, reader
         with processes.first_goes_first():
-            paths = negatives.mine(recipe, number, progress)
+            paths = negatives.mine(recipe, number, graph)
         sources, self.taught = list[MinedSet](), list[DocumentLists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress, recipe.leave_out)
+            training_set = open_training_set(name, graph, recipe.leave_out)
             held_out = selection.held_out_ids(training_set, recipe.selection.held_out, recipe.seed)
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path) for path in paths[index :: len(stage.queries)]]
             self.taught += lists[1:]
             sources.append(MinedSet(training_set, lists[0], held_out))
         self.examples = Examples(sources, stage.depth, stage.pairs)
-        self.corpora = [reader.corpus(source.training_set.corpus, store, progress) for source in sources]
+        self.corpora = [reader.corpus(source.training_set.corpus, graph) for source in sources]
         self.teacher = load_teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.errors import CommandError
 from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
@@ -30,7 +30,6 @@ from lexbench.lexmae.training import processes, publishing, ranking, text_head, 
 from lexbench.lexmae.training.publishing import TrainedModel
 from lexbench.models.added_terms import means
 from lexbench.models.checkpoint import fetch_model, transformer_folder
-from lexbench.storage.store import Store
 
 _SCALE = 0.3  # of scores in the softmax, before training
 _FITTED = 1_000  # texts that decide the first head
@@ -38,7 +37,7 @@ _DISTANCES = 3  # of a text, in the loss
 _SLOPE = 0.25  # of a logit below 0, for a word that the imitated model predicts
 
 
-def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
+def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     """Return the initial model after it has learned to imitate another one, with checkpoints in *state*.
 
     It also has the text head of a recipe without stages. Raises CommandError if the two models have different word pieces.
@@ -50,8 +49,8 @@ def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
     imitated, other_tokenizer = load_encoder(transformer_folder(fetch_model(settings.model)))
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         raise CommandError(f"imitation.model: {settings.model} has other word pieces than {recipe.start.model}; name another")
-    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    reader, progress = TextReader(tokenizer, recipe.encoding), graph.progress
+    corpora = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     texts = _Texts(corpora, settings, recipe.seed)
     steps = trainer.steps(settings, len(texts))
     of_states = heads.project_like(encoder, imitated, reader, texts.rows()[:_FITTED]) if settings.states else None

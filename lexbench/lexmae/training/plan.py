@@ -5,14 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from lexbench.artifacts.graph import Graph
 from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
-from lexbench.lexmae.data import collections
-from lexbench.lexmae.data.negatives import teaching_system
+from lexbench.lexmae.data import collections, negatives
 from lexbench.lexmae.recipe.settings import GROUP, MODELS, Fitting, Imitation, Pretrain, Recipe, Stage, placeholders
 from lexbench.models.checkpoint import fetch_model
 from lexbench.retrievers.run_file import RunFile
+from lexbench.storage.store import Store
 
 if TYPE_CHECKING:
     from lexbench.lexmae.card import What
@@ -149,29 +150,28 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
 
     processes.join(recipe.hardware)
     recipe = processes.resolved(recipe)
-    if task.trains(recipe):
-        return [_trained(recipe, task, progress)]
-    with processes.first_goes_first():
-        if task.kind == "mine":
-            from lexbench.lexmae.data import negatives
+    with Graph(Store(on_wait=progress.note, on_damage=progress.note), progress) as graph:
+        if task.trains(recipe):
+            return [_trained(recipe, task, graph)]
+        with processes.first_goes_first():
+            if task.kind == "mine":
+                return negatives.mine(recipe, task.stage, graph)
+            from lexbench.lexmae.model import start
 
-            return negatives.mine(recipe, task.stage, progress)
-        from lexbench.lexmae.model import start
-
-        return [start.make(recipe, progress)]
+            return [start.make(recipe, graph)]
 
 
-def _trained(recipe: Recipe, task: Task, progress: Progress) -> Path:
+def _trained(recipe: Recipe, task: Task, graph: Graph) -> Path:
     """Return the folder of a trained model. The state of its training, in a folder beside it, is removed at the end."""
     from lexbench.lexmae.training import finetune, imitation, pretrain, processes, publishing, resuming
 
     if not provenance.finished(recipe, task.model):
         with resuming.locked(recipe, task.model) as state:
             if task.stage:
-                trained = finetune.train(recipe, task.stage, state, progress)
+                trained = finetune.train(recipe, task.stage, state, graph)
             else:
                 train = {"pretrain": pretrain.train, "imitate": imitation.train}[task.kind]
-                trained = train(recipe, state, progress)
+                trained = train(recipe, state, graph)
             publishing.publish(recipe, cast("What", task.model), trained)
     if processes.is_first():
         resuming.clear(recipe.state(task.model))
@@ -199,7 +199,7 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
 
 def _check_stage(recipe: Recipe, stage: Stage, teacher: str | None) -> None:
     """Raise the errors of finding the data of a stage, and its *teacher* or the file of its scores."""
-    system = teaching_system(teacher)
+    system = negatives.teaching_system(teacher)
     if teacher and not system:
         _check_model(teacher)
     for name in stage.queries:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from lexbench.display.progress import Progress
+from lexbench.artifacts.graph import Graph
 from lexbench.lexmae.card import SeenCollection
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
@@ -15,10 +15,9 @@ from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe.settings import Recipe
 from lexbench.lexmae.training import publishing, trainer
 from lexbench.lexmae.training.publishing import TrainedModel
-from lexbench.storage.store import Store
 
 
-def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
+def train(recipe: Recipe, state: Path, graph: Graph) -> TrainedModel:
     """Pretrain the recipe's initial model, with checkpoints in *state*.
 
     The result is an ordinary masked-language model; its decoder is kept beside it, in decoder.safetensors.
@@ -27,15 +26,15 @@ def train(recipe: Recipe, state: Path, progress: Progress) -> TrainedModel:
     assert settings is not None
     torch.manual_seed(recipe.seed)
     encoder, tokenizer = load_encoder(recipe.folder("start"))
-    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    tokens = open_texts(settings.corpora, recipe.leave_out, reader, store, progress)
+    reader = TextReader(tokenizer, recipe.encoding)
+    tokens = open_texts(settings.corpora, recipe.leave_out, reader, graph)
     masking = Masking(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} pretraining", settings, recipe.hardware, recipe.seed, steps, state)
     draws = Draws(texts.example, len(texts), fit.draws, recipe.seed, batch=settings.batch_size, lengths=texts.lengths)
     autoencoder = MaskedAutoencoder(encoder.language_model, settings)
-    fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
+    fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, graph.progress)
     data = [
         SeenCollection(dataset=name, use="pretraining", counts={"documents": len(corpus)})
         for name, corpus in dict(zip(settings.corpora, tokens, strict=True)).items()

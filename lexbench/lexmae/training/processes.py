@@ -55,6 +55,12 @@ def resolved(recipe: Recipe) -> Recipe:
     return msgspec.structs.replace(recipe, hardware=hardware)
 
 
+def autocast(precision: str, device: torch.device) -> torch.autocast:
+    """Return the context in which a model computes in *precision*, fp32, bf16 or fp16."""
+    dtype = getattr(torch, DTYPES[precision])
+    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+
+
 def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError if the device does not have the precision, or if the batch cannot be divided evenly."""
     if hardware.precision == "fp16" and device(hardware) == "cpu":

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.artifacts.graph import Graph
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.display.progress import Progress
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
@@ -27,7 +27,6 @@ from lexbench.lexmae.training import processes
 from lexbench.measures import score as score_run
 from lexbench.measures import with_threshold
 from lexbench.runner.systems import system
-from lexbench.storage.store import Store
 from lexbench.transforms.top_k import TopK
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
@@ -94,7 +93,7 @@ class Candidates:
         return {self.name: float(np.mean(list(values.values()))), **values}
 
 
-def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, progress: Progress) -> Candidates | None:
+def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], graph: Graph) -> Candidates | None:
     """Return the candidates for the queries of `selection.datasets` and for queries held out of *training_sets*.
 
     Return None if the recipe selects by no queries. Raises CannotStart if no query would be held out, and the errors of
@@ -103,14 +102,14 @@ def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, p
     selection = recipe.selection
     if not selection.datasets and not selection.held_out:
         return None
-    opened = [open_training_set(name, store, progress) for name in selection.datasets]
+    opened = [open_training_set(name, graph) for name in selection.datasets]
     chosen = [(tuning, {query.query_id for query in tuning.queries}) for tuning in opened]
     if selection.held_out:
         chosen += [(trained, held_out_ids(trained, selection.held_out, recipe.seed)) for trained in training_sets]
     sets = []
     for source, query_ids in chosen:
         ordered = sorted(query_ids, key=lambda query_id: (_fraction(query_id, recipe.seed), query_id))
-        sets.append(_candidate_set(source, set(ordered[: selection.queries or None]), selection, store, progress))
+        sets.append(_candidate_set(source, set(ordered[: selection.queries or None]), selection, graph))
     return Candidates(tuple(sets), selection.measure)
 
 
@@ -169,12 +168,11 @@ class CandidateScorer:
     def encoded(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of tokenised texts, (length,) each."""
         device = next(self.encoder.parameters()).device
-        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
         blocks = []
         for start in range(0, len(rows), _DENSE):
             batch = self.reader.tensors(rows[start : start + _DENSE])
             texts = Texts(**{name: tensor.to(device) for name, tensor in batch.items()})
-            with torch.autocast(device.type, kinds.get(self.precision), enabled=self.precision in kinds):
+            with processes.autocast(self.precision, device):
                 blocks.append(sparse.csr_array(in_groups(self.encoder, texts).float().cpu().numpy()))
         return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
@@ -184,11 +182,9 @@ def _fraction(query_id: str, seed: int) -> float:
     return int.from_bytes(hashlib.sha256(f"{seed} {query_id}".encode()).digest()[:8], "big") / 2**64
 
 
-def _candidate_set(
-    source: TrainingSet, query_ids: set[str], selection: Selection, store: Store, progress: Progress
-) -> CandidateSet:
+def _candidate_set(source: TrainingSet, query_ids: set[str], selection: Selection, graph: Graph) -> CandidateSet:
     queries = tuple(query for query in source.queries if query.query_id in query_ids)
-    run = search(source, queries, system(_FIRST_STAGE), selection.depth, store, progress)
+    run = search(source, queries, system(_FIRST_STAGE), selection.depth, graph)
     lengths = np.diff(run.offsets)
     docs = np.full((len(queries), int(lengths.max())), -1, np.int32)
     docs[np.arange(docs.shape[1]) < lengths[:, None]] = run.docs

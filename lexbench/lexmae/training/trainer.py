@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -87,8 +87,7 @@ class Fit:
         return arguments
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """The results of a training besides the weights."""
 
     log: list[dict[str, float]]  # lines of losses (step, losses, learning rate), then of selections (step, scores)

@@ -81,12 +81,13 @@ def section(change: Change, *, heading: bool) -> str:
     """Return one system against the baseline as markup."""
     title = f"<h2>{web.text(f'{change.system} in place of {change.baseline}?')}</h2>" if heading else ""
     cautions = "".join(f'<p class="caution">{web.text(line)}</p>' for line in change.cautions)
+    said = web.text(change.verdict).replace("p ≤ ", "p&nbsp;≤&nbsp;")
     lists = "".join(
         _query_table(f"The queries that {name} most", change, changes)
         for name, changes in (("lose", change.lost), ("gain", change.gained))
     )
     return (
-        f'{title}<p class="verdict">{web.text(change.verdict)}</p>{cautions}\n{_grid(summary_table(change))}\n'
+        f'{title}<p class="verdict">{said}</p>{cautions}\n{_grid(summary_table(change))}\n'
         f'<figure class="changes"><figcaption>{_caption(change)}</figcaption>{picture(change)}</figure>\n'
         f'<div class="pairs">{lists}</div>\n'
     )

@@ -178,6 +178,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
     shown_means = means if len(datasets) > 1 else []
     ranked = _ranks(ours, systems, means[0])
 
+    # Published scores beside ours, and a panel for each dataset.
     rows = published_systems(published, suite, datasets)
     shown = published_grid(rows, datasets, suite.headline, shown_means, how)
     panels = []
@@ -188,6 +189,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         kept = next((one.texts() for one in ours.entries if one.result.dataset == dataset), None)
         results_of = [column.get(name) for name in ours.systems]
         panels.append(panel_of(dataset, suite.headline, systems, results_of, named, kept.texts if kept else None))
+    # What the section says about all datasets together.
     one_each = [next(iter(ours.row(name).values())) for name in ours.systems]
     main = [result for system in systems if system.base is None for result in ours.row(system.label).values()]
     places = {name: at for at, name in enumerate(ours.systems)}
@@ -204,7 +206,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         published=shown,
         datasets=tuple(panels),
         better=tuple(sorted((places[one], places[other]) for one, other in ranked.better)) if ranked else (),
-        notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
+        notes=(*_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes]), *_without_ids(ours)),
         names=tuple(shareable(line) for line in names(one_each)),
         command=command(suite, ours),
         made=tuple(sorted({_made(result.measured) for result in ours})),
@@ -371,6 +373,14 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
     tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
     last = [text for text in tests if text]
     return [*lines[: _NOTES - len(last)], *last]
+
+
+def _without_ids(ours: Results) -> Iterator[str]:
+    """Yield a line on the results of a suite that keep no document ids, variants included."""
+    bare = [f"{one.system} on {one.dataset}" for one in ours if not one.top and not one.seeds]
+    if bare:
+        some = f"{len(bare)} of {len(list(ours))} results ({listed(bare, 1)})"
+        yield f"No document ids, so lexbench verify --rescore cannot score them again: {some}"
 
 
 def _code_notes(results: Sequence[Result]) -> Iterator[str]:
