@@ -7,6 +7,8 @@ DEMO := build/demo
 PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
+# pip would try several times, for minutes. This is one try, of seconds.
+REACH := import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)
 NANO := lexmae_nano@impact
 # The demo's LexMAE computes in the dtype that is fastest on this processor. It is found once, when the demo needs it.
 DTYPE = $(eval DTYPE := $$(shell $(BIN)/python -c "from lexbench.models.dtype_speed import fastest; print(fastest())"))$(DTYPE)
@@ -17,7 +19,7 @@ SYSTEMS = -r bm25 -r '$(NAME) = $(SMALL)@impact' \
 	-r 'ensemble bm25 + $(NAME) = ensemble(bm25, $(SMALL)@impact)' \
 	-r 'pipeline bm25 + $(NAME) = pipeline(bm25, $(SMALL)@impact, k=100)'
 
-.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs board picture clean
+.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs board pages clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -111,10 +113,8 @@ board: .venv/.dev build/minilm build/splade-tiny build/lexmae-minilm/stage3  ## 
 	mv build/board/results leaderboard/results
 	$(BIN)/lexbench leaderboard
 
-picture: .venv/.dev  ## draw the picture of the README from the committed results
-	$(BIN)/lexbench export figures build/figures --results leaderboard -d pydoc/test -r bm25 -r bm25@lucene -r nano \
-		$(foreach k,1 2 4 8 16 32,-r 'nano top $(k)') -r 'bm25 + nano' -r 'bm25 > nano'
-	cp build/figures/index.pydoc-test.svg docs/leaderboard.svg
+pages: .venv/.dev  ## make the board, its page and pictures, and the figures in README and docs from the committed results
+	$(BIN)/lexbench leaderboard
 
 clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
@@ -130,7 +130,9 @@ clean:           ## remove what was built and installed here
 
 .venv/.neural: .venv/.core
 	@echo 'Installing torch and transformers (a minute or two the first time) ...'
-	@$(PIP) --no-deps --retries 1 $(if $(TORCH),--extra-index-url $(TORCH)) torch
+	@index='$(TORCH)'; if [ "$$index" ] && ! $(BIN)/python -c '$(REACH)' "$$index/torch/" 2>/dev/null; then \
+		echo "$$index cannot be reached, so torch comes from the ordinary index"; index=; fi; \
+		$(PIP) --no-deps $${index:+--extra-index-url "$$index"} torch
 	@$(PIP) --editable '.[neural]'
 	@touch $@
 

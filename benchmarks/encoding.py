@@ -2,7 +2,7 @@ r"""Encoding: documents per second of lexbench and other tools, sparse or dense,
 
     python benchmarks/encoding.py sparse --documents 256
     python benchmarks/encoding.py dense --model build/minilm --texts scifact/corpus.jsonl --documents 384
-    python benchmarks/encoding.py sparse --architecture modernbert --documents 48 --with openvino,onnx --repeats 5
+    python benchmarks/encoding.py sparse --architecture modernbert --documents 48 --with openvino --repeats 5
     python benchmarks/encoding.py sparse --model build/splade-tiny --texts scifact/corpus.jsonl --documents 128
     ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 NUMBA_CPU_NAME=haswell \
         python benchmarks/encoding.py sparse    # as on a processor without AVX-512
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--device", choices=BATCHES, default="cpu")
     parser.add_argument("--repeats", type=int, default=2, help="rounds of all contenders; the best of each counts")
     parser.add_argument("--with", dest="runtimes", default="", help="openvino, onnx or both, with a comma")
+    parser.add_argument("--without", default="", help="parts of the names of contenders to leave out, with commas")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--system", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -196,6 +197,8 @@ def main() -> None:
     ]
     contenders += ["lexbench float32", "lexbench bfloat16", *(["lexbench int8"] if given.device == "cpu" else [])]
     contenders += [f"{tool} {dtype}" for tool in filter(None, given.runtimes.split(",")) for dtype in RUNTIMES[tool]]
+    left_out = list(filter(None, given.without.split(",")))
+    contenders = [one for one in contenders if one == DEFAULT or not any(part in one for part in left_out)]
     with tempfile.TemporaryDirectory() as folder:
         given.folder = Path(folder)
         if not given.model:

@@ -43,6 +43,14 @@ def pytest_collection_modifyitems(items) -> None:
     items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Let the system write files to the disk when it likes: no test cuts the power, and a third of some files was waiting."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def bread() -> Path:
     """Return the BEIR folder of our own collection, for tests that need no published one."""

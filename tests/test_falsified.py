@@ -206,6 +206,15 @@ VALUES = {  # (a): what no ranking has, whatever was judged; and (b): what these
     "a mean outside its tie interval": (field(f"ties/{N}/highest", 0.01), "does not hold its mean"),
     "an unknown measure": (add_measure("nDCQ@10", 0.9), "nDCQ@10 is not known here"),
     "a measure that is none": (add_measure("best of all", 0.9), "best of all"),
+    "R 1 wherever a document was found": (queries(R, 1.0, has(R, positive), count=115), AP, "no ranks give this value"),
+    "R of one document fewer": (queries(R, 0.0, has(R, lambda value: value == 1)), "is 0"),
+    "another share of judged documents": (field("counts/judged", 1.0), "another share of judged documents than Judged@10"),
+    "documents left out for their grade": (field("counts/excluded", 99), "which the contract pydoc/test@1 keeps"),
+    "queries' own documents left out": (field("counts/self_matches", 9), "which the contract pydoc/test@1 keeps"),
+    "seeds without means": (
+        each(field("seeds", {"systems": {"a": "bm25", "b": "bm25"}, "means": {}}), queries(N, 1.0, count=115)),
+        "is not that of its seeds",
+    ),
     "a deeper measure than the lists": (add_measure("R(rel=2)@5000", 1.0), "5000"),
 }  # fmt: skip
 TIMINGS = {  # (c)
@@ -258,6 +267,21 @@ TIMINGS = {  # (c)
     "memory below 0": (time("memory", {"pss_file": -1}), "below 0"),
     "seconds below 0": (time("seconds", {"open": -1.0}), "below 0"),
     "k of 0": (time("k", 0), "no documents"),
+    "one scenario twice": (lambda result: result["timings"].append(result["timings"][0]), "two timings of one kind"),
+    "encoding in no time": (
+        each(
+            time("qps/encode_query", 1e9), time("qps_range/encode_query", [1e9, 1e9]),
+            time("stages/encode_query", {"p50": 1e-9, "p95": None, "p99": None, "mean": 1e-9}),
+        ),
+        "of the time of e2e",
+    ),
+    "e2e faster than its two steps": (
+        lambda result: [
+            result["timings"][0][name].update(dict.fromkeys(("encode_query", "search"), steps["e2e"]))
+            for name, steps in ((name, dict(result["timings"][0][name])) for name in ("stages", "first_pass"))
+        ] and None,
+        "take 200% of the time of e2e",
+    ),
 }  # fmt: skip
 ORIGINS = {  # (d)
     "an index of 1 byte": (each(field("sizes/index", 1), time("disk", {"all": 1})), "its index has 1 bytes for 5,048"),
@@ -274,6 +298,12 @@ ORIGINS = {  # (d)
     "bm25's numbers as nano's": (renamed("lexmae_nano@impact"), "its recipe is not that of lexmae_nano@impact"),
     "bm25's numbers with other settings": (renamed("bm25(k1=1.2)"), "its recipe is not that of bm25(k1=1.2)"),
     "bm25's numbers as an ensemble's": (renamed("ensemble(bm25, lexmae_nano@impact)"), "its recipe is not that of ensemble"),
+    "no recipe": (field("recipe", {}), "it has no recipe"),
+    "the name of a model": (
+        lambda result: result.update(system="splade_v3", notation="bm25"), "its name is that of another system"),
+    "the name of a model with its engine": (
+        lambda result: result.update(system="lexmae_nano@impact", notation="bm25"), "its name is that of another system"),
+    "a name that looks like another": (lambda result: result.update(system="bm25 "), "its name begins or ends with a space"),
     "an exposure that is none": (field("exposure/status", "clean"), "its exposure is 'clean'"),
     "contamination without a reason": (field("exposure", {"status": SEEN, "because": []}), "without a reason"),
     "no digest of the corpus": (
@@ -285,6 +315,7 @@ ORIGINS = {  # (d)
 }  # fmt: skip
 OF_NANO = {
     "zero-shot, trained on the collection": (field("exposure", {"status": "zero-shot", "because": []}), f"it is {SEEN}"),
+    "no exposure, trained on the collection": (field("exposure", None), f"it is {SEEN}"),
     "unknown, trained on the collection": (field("exposure", {"status": "unknown", "because": []}), f"it is {SEEN}"),
     "another engine": (recipe("settings/engine/plugin", "engines/csr"), "its recipe is not that of lexmae_nano@impact"),
     "another version of the encoder": (recipe("settings/encoder/version", 7), "version 7 of encoders/sparse_mlm"),
@@ -314,6 +345,10 @@ KEPT = {  # (e): the documents that results keep
     "values of better lists": (keeping(queries(N, 1.0, has(N, positive))), "the documents that it keeps have"),
     "AP below that of the kept documents": (
         keeping(queries(AP, lambda value: value / 16, has(AP, lambda value: value > 0.5))), AP),
+    "unjudged documents bounded by the mean": (
+        lambda result: result["incomplete"][N].update(highest=result["means"][N]), "if unjudged documents count"),
+    "no bounds for unjudged documents": (field("incomplete", {}), "has no bounds for unjudged documents"),
+    "no intervals for ties": (field("ties", {}), "no interval for ties"),
     "RR of another rank than the kept documents": (
         keeping(each(queries(RR, 0.5, has(RR, lambda value: value == 1)))), "the documents that it keeps have"),
 }  # fmt: skip

@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -104,3 +107,28 @@ def test_the_wheel_starts_and_finds_its_suites(wheel, tmp_path):
     assert done.stderr.startswith(str(tmp_path))
     for name in ("beir", "msmarco_passage", "msmarco_doc", "trec_dl", "pydoc"):
         assert name in done.stdout
+
+
+def test_an_index_of_torch_that_cannot_be_reached_is_tried_once(tmp_path):
+    """`make install` then takes torch from the ordinary index; an index that answers is used."""
+    bins = tmp_path / "bin"
+    (tmp_path / ".venv").mkdir()
+    bins.mkdir()
+    (bins / "python").symlink_to(sys.executable)
+    (bins / "pip").write_text('#!/bin/sh\necho "pip $@"\n')
+    (bins / "pip").chmod(0o755)
+    make = ["make", "-C", tmp_path, "-f", ROOT / "Makefile", f"BIN={bins}", "-o", ".venv/.core", ".venv/.neural"]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    (tmp_path / "torch").mkdir()
+    url = f"http://127.0.0.1:{server.server_port}"
+    for index in (url, "", "closed"):
+        if index == "closed":
+            server.shutdown()
+            server.server_close()
+        (tmp_path / ".venv" / ".neural").unlink(missing_ok=True)
+        given = f"TORCH={index and url}"
+        done = subprocess.run([*make, given], capture_output=True, text=True, check=True, timeout=20)
+        installed = next(line for line in done.stdout.splitlines() if line.endswith(" torch"))
+        assert (f"--extra-index-url {url}" in installed) is (index == url)
+        assert (f"{url} cannot be reached, so torch comes from the ordinary index" in done.stdout) is (index == "closed")

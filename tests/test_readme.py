@@ -1,4 +1,4 @@
-"""What the README and the page of commands by example say can be typed is typed here; the README's figures are measured."""
+"""What the README and the page of commands by example say can be typed is typed here. test_elsewhere checks its figures."""
 
 import importlib.util
 import json
@@ -133,30 +133,3 @@ def test_the_readme_is_short():
     """The README has at most 120 lines, and the first commands for a clone and for a user."""
     assert len(README.splitlines()) <= 120
     assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(lines(README))
-
-
-def rows(text):
-    """Yield the name and the figures of each row of the tables in a page, without marks."""
-    for line in text.splitlines():
-        if line.startswith("|"):
-            plain = re.sub(r"<.*?>|\*\*| ~", "", line.replace("\\|", "\x00").replace("\\", ""))
-            cells = [cell.strip().replace("\x00", "|") for cell in plain.strip("|").split("|")]
-            ranked = re.fullmatch(r"rank|[\d-]+", cells[0]) is not None
-            yield cells[ranked], [*cells[:ranked], *cells[ranked + 1 :]]
-
-
-def test_the_figures_of_the_readme_are_on_the_leaderboard():
-    """Each figure of the README's table is in the leaderboard's rows of the same system on `pydoc`."""
-    board = (ROOT / "leaderboard" / "README.md").read_text(encoding="utf-8").partition("\n## pydoc\n")[2]
-    measured = {}
-    for name, cells in rows(board):
-        measured.setdefault(name, set()).update(cells)
-    shown = {
-        name: cells
-        for name, cells in rows(README.partition("## What it shows")[2].partition("## In")[0])
-        if any("." in cell for cell in cells)
-    }
-
-    assert len(shown) == 7
-    for name, cells in shown.items():
-        assert set(cells) - {"—"} <= measured[name], name

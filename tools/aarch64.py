@@ -8,6 +8,7 @@ constraints.txt. This checks that answers are right there, including the NEON co
 times slower than the machine. Tests that need torch or Java cannot be run this way.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -59,9 +60,11 @@ def install(target: Path, *words: str) -> None:
 
 def main() -> int:
     """Make the folder if it does not exist, run pytest with it, and return the exit status."""
-    if len(sys.argv) < 2:  # noqa: PLR2004 - its own name, and the folder
-        raise SystemExit("name a folder and the arguments of pytest: tools/aarch64.py build/aarch64 -q tests/test_impact.py")
-    folder, arguments = Path(sys.argv[1]).absolute(), sys.argv[2:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=lambda text: Path(text).absolute())
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of pytest")
+    given = parser.parse_args()
+    folder, arguments = given.folder, given.arguments
     if not shutil.which(QEMU):
         raise SystemExit(f"{QEMU} is not installed; type apt-get install qemu-user-static")
     if not (folder / "site").exists():

@@ -3,6 +3,7 @@
 Run it as `python tools/systems_page.py` after a change of the catalogue. A test checks that the page is up to date.
 """
 
+import argparse
 from pathlib import Path
 from typing import get_args
 
@@ -97,4 +98,5 @@ def _source(one: Published) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     PAGE.write_text(page(), encoding="utf-8")

@@ -6,6 +6,7 @@ The scanner that JFlex made has a table from code points to its own character cl
 Lucene's classes have not changed since version 8. If a new version changes them, `tests/test_analysis.py` fails.
 """
 
+import argparse
 from importlib import import_module
 from typing import Any
 
@@ -63,4 +64,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

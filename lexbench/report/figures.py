@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,7 @@ from lexbench.report.leaderboard.panels import frontier, plots_of
 from lexbench.report.timings import single_stream
 from lexbench.results import Result, Results, by_dataset
 from lexbench.storage import atomic
+from lexbench.storage.artifact_folder import digest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +43,7 @@ _STYLE: Any = {
     "grid.linewidth": 0.6,
 }
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#999933")  # Okabe and Ito's
-_TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+_TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
 _LABEL, _TITLE = 36, 70  # characters that fit beside a point and above a figure
@@ -59,9 +61,29 @@ _MARK = 4  # 1/72 inch around a point that no label may cover
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6}
 
 
+class Drawing(NamedTuple):
+    """What a figure shows."""
+
+    plot: Plot
+    names: Sequence[str]  # by system
+    lines: Sequence[int]  # by system; points with the same line are joined
+    title: str
+    file: str  # its name without an ending
+
+    @property
+    def stamp(self) -> str:
+        """The digest of its data, which its SVG has. The rest of an SVG depends on the version of matplotlib."""
+        return f"data: {digest(msgspec.to_builtins((self.plot, self.names, self.lines, self.title)))}"
+
+
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
-    require("export figures", ["matplotlib"], "figures")
+    for drawing in _drawings(results):
+        yield from _saved(drawing, folder / drawing.file)
+
+
+def _drawings(results: Sequence[Result]) -> Iterator[Drawing]:
+    """Yield each figure that *results* have data for."""
     for dataset, group in by_dataset(results).items():
         measure, name = headline(group), dataset.replace("/", "-")
         systems = systems_of(Results(group))
@@ -70,17 +92,15 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
         lines = [at if one.base is None or not k else one.base for at, (k, one) in enumerate(zip(kept, systems, strict=True))]
         for plot in plots_of(systems, group, measure, {}, ()):
             if any(not point.aside for point in plot.points):
-                figure = _against(plot, names, lines, f"{dataset}: {plot.title}")
-                yield from _saved(figure, folder / f"{plot.name}.{name}")
+                yield Drawing(plot, names, lines, f"{dataset}: {plot.title}", f"{plot.name}.{name}")
 
 
 def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: tuple[str, str], path: Path) -> Iterator[Path]:
     """Write a curve through *points* (cost, value, name) as *path* with .svg, .pdf and .png. *labels* name the axes."""
-    require("--plot", ["matplotlib"], "figures")
     best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
     plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
-    yield from _saved(_against(plot, [name for _, _, name in points], [0] * len(points), title), path)
+    yield from _saved(Drawing(plot, [name for _, _, name in points], [0] * len(points), title, path.name), path)
 
 
 def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
@@ -130,16 +150,18 @@ class Picture:
         atomic.write_text(Path(path), self.svg)
 
 
-def picture(results: Results, cost: str, dataset: str | None) -> Picture:
+def picture(results: Results, cost: str, dataset: str | None, known: Path | None = None) -> Picture:
     """Return the figure of effectiveness over a *cost*, "index" or "speed", on *dataset*, by default the first.
 
-    Raises CannotStart if no result has that cost.
+    The file *known* is returned as it is if it was drawn from the same data, also by another matplotlib. Raises CannotStart if
+    no result has that cost.
     """
     name = dataset or next(iter(results.datasets), "")
-    with TemporaryDirectory() as folder:
-        for path in write(list(results.select(datasets=[name])), Path(folder)):
-            if path.suffix == ".svg" and path.name.startswith(cost):
-                return Picture(path.read_text(encoding="utf-8"))
+    for drawing in _drawings(list(results.select(datasets=[name]))):
+        if drawing.plot.name.startswith(cost):
+            text = known.read_text(encoding="utf-8") if known else ""
+            with TemporaryDirectory() as folder:
+                return Picture(text if drawing.stamp in text else next(_saved(drawing, Path(folder) / "x")).read_text("utf-8"))
     raise CannotStart(next((line for line in missing(results) if cost in line), f"no two results on {name} have a {cost}"))
 
 
@@ -158,8 +180,9 @@ def missing(results: Iterable[Result]) -> list[str]:
     return lines
 
 
-def _against(plot: Plot, names: Sequence[str], lines: Sequence[int], title: str) -> "Figure":
-    """Draw the ranked points of *plot*. *names* and *lines* are by system; points with the same line are joined."""
+def _against(drawing: Drawing) -> "Figure":
+    """Draw the ranked points of a plot."""
+    plot, names, lines, title, _ = drawing
     points = sorted((point for point in plot.points if not point.aside), key=lambda point: (point.x, point.y, point.system))
     joined = {line: [point for point in points if lines[point.system] == line] for line in sorted(set(lines))}
     joined = {line: members for line, members in joined.items() if members}
@@ -202,10 +225,12 @@ def _plain_ticks(axes: "Axes") -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _saved(figure: "Figure", path: Path) -> Iterator[Path]:
-    """Write *figure* in every format, without the time or the version of the program."""
+def _saved(drawing: Drawing, path: Path) -> Iterator[Path]:
+    """Write a figure in every format, without the time or the version of the program; yield the SVG first."""
+    require("figures", ["matplotlib"], "figures")
+    figure = _against(drawing)
     with _styled():
-        for form, metadata in _TIMELESS.items():
+        for form, metadata in (_TIMELESS | {"svg": {"Date": None, "Description": drawing.stamp}}).items():
             target = path.with_name(f"{path.name}.{form}")
             with atomic.atomic_path(target) as draft:
                 figure.savefig(draft, format=form, metadata=metadata)

@@ -17,7 +17,7 @@ from lexbench.measures import parse as parse_measure
 from lexbench.notation import PYTHON_OBJECT, Call, Expression, parse
 from lexbench.plugins import CHOSEN_WEIGHTS, Model
 from lexbench.results import EXPOSURES, KEPT, Result, kept_ids
-from lexbench.runner.exposure import SEEN, least_exposure
+from lexbench.runner.exposure import SEEN, UNKNOWN, least_exposure
 from lexbench.runner.systems import retrievers
 from lexbench.runner.timing_checks import in_the_future
 
@@ -86,19 +86,25 @@ def impossible_origin(result: Result, contract: Contract | None) -> Iterator[str
     """
     for measure in result.means:
         yield from _unknown_measure(measure)
-    if result.seeds or not result.recipe:
-        return
-    yield from _faults_of_versions(result.recipe)
-    expression = stated_expression(result)
-    if expression is None:
-        return
-    for fault in _faults_of_expression(expression, result.recipe):
-        yield f"its recipe is not that of {expression}: {fault}"
-    if contract and result.exposure and result.exposure.status in EXPOSURES:
-        least = least_exposure(expression, contract)
-        if least and EXPOSURES.index(result.exposure.status) < EXPOSURES.index(least.status):
+    if result.measured.started and not result.recipe and not result.seeds:
+        yield "it has no recipe, so nobody can tell how it was made"
+    if not result.seeds:
+        yield from _faults_of_versions(result.recipe)
+    named = result.seeds.systems if result.seeds else {result.system: result.expression}
+    for name, text in named.items():
+        if (expression := stated_expression(name, text)) is None:
+            continue
+        other = stated_expression(name, "") if text else None
+        if other and other.head.name in _known_names() and other.head.name != expression.head.name:
+            yield f"its name is that of another system, and it is {expression}"
+        if result.recipe and not result.seeds:
+            for fault in _faults_of_expression(expression, result.recipe):
+                yield f"its recipe is not that of {expression}: {fault}"
+        said = result.exposure.status if result.exposure else UNKNOWN
+        least = least_exposure(expression, contract) if contract and said in EXPOSURES else None
+        if least and EXPOSURES.index(said) < EXPOSURES.index(least.status):
             why = f" ({least.because[0]})" if least.because else ""
-            yield f"it says {result.exposure.status}, and by the catalogue it is {least.status}{why}"
+            yield f"it says {said}, and by the catalogue it is {least.status}{why}"
 
 
 @cache
@@ -112,17 +118,20 @@ def _unknown_measure(text: str) -> tuple[str, ...]:
     return ()
 
 
-def stated_expression(result: Result) -> Expression | None:
-    """Return the expression of the system of a result; None for an object, of which only a name is known."""
-    text = result.expression or result.system
+def stated_expression(name: str, stated: str) -> Expression | None:
+    """Return the expression of the system *name*, or "" for *stated*; None for an object, of which only a name is known."""
+    text = stated or name
     if PYTHON_OBJECT.fullmatch(text):
         return None
     try:
         expression = parse(text)
     except LexbenchError:
         return None
-    known = {*retrievers(), *registry.names("encoders"), *catalog.names()}
-    return expression if result.expression or set("(@") & set(text) or text in known else None
+    return expression if stated or set("(@") & set(text) or text in _known_names() else None
+
+
+def _known_names() -> set[str]:
+    return {*retrievers(), *registry.names("encoders"), *catalog.names()}
 
 
 # ---- recipes ---------------------------------------------------------------------------------------------------------------

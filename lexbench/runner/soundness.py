@@ -14,7 +14,7 @@ from statistics import fmean
 
 from msgspec.structs import astuple
 
-from lexbench.contracts import Contract, find_contract
+from lexbench.contracts import JUDGED, Contract, find_contract
 from lexbench.datasets.dataset import check as check_contract
 from lexbench.datasets.dataset import judgement_facts
 from lexbench.datasets.digests import query_ids_sha256
@@ -153,11 +153,16 @@ def contradictions(result: Result) -> Iterator[str]:
     numbers = (*astuple(counts), *result.sizes.values())
     impossible = {
         "it has no queries": not queries,
+        "its name begins or ends with a space": result.system != result.system.strip(),
         "it has a query twice": len(set(result.query_ids)) < queries,
         f"its contract {result.contract!r} is not of this dataset": (
             result.contract != "none" and not re.fullmatch(rf"{re.escape(result.dataset)}@[0-9]+", result.contract)
         ),
         f"it counts {counts.queries} queries but has {queries}": counts.queries != queries,
+        "it counts another share of judged documents than Judged@10 has": (
+            counts.judged is not None and abs(counts.judged - result.means.get(JUDGED, counts.judged)) > _ROUNDING
+        ),
+        "it has two timings of one kind": len({(one.scenario, one.k) for one in result.timings}) < len(result.timings),
         "it has a count or a size below 0": any(number is not None and number < 0 for number in numbers),
         "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
         f"it is {'' if result.bound else 'not '}marked as an upper bound, and its system {'has' if bound else 'has no'} "
@@ -230,8 +235,9 @@ def _faults_of_measure(result: Result, measure: str, mean: float, values: list[f
 
 
 def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
-    """Yield a line for each measure whose mean is not the mean of its seeds."""
-    for measure, means in seeds.means.items():
+    """Yield a line for each measure whose mean is not the mean of its seeds, or that has none."""
+    for measure in dict.fromkeys((*seeds.means, *result.means)):
+        means = seeds.means.get(measure, [])
         known = len(means) == len(seeds.systems) >= _FEWEST_SEEDS and measure in result.means
         if not known or abs(fmean(means) - result.means[measure]) > _ROUNDING:
             yield f"the mean of {measure} is not that of its seeds, or it has fewer than {_FEWEST_SEEDS} seeds"
@@ -274,6 +280,10 @@ def violations(result: Result, *, published: bool = False) -> Iterator[str]:
         "number of documents": (expected.documents, counts.documents),
         "number of judged documents that the corpus lacks": (expected.absent, counts.judged_absent),
     }
+    if contract.protocol.self_match == "keep" and counts.self_matches:
+        yield f"it left out {counts.self_matches} queries' own documents, which the contract {contract.stamp} keeps"
+    if contract.protocol.drop_grade is None and counts.excluded:
+        yield f"it left out {counts.excluded} documents for their grade, which the contract {contract.stamp} keeps"
     for name, (known, own) in facts.items():
         if None not in (known, own) and known != own:
             yield f"its {name} is {_short(own)}, and the contract {contract.stamp} says {_short(known)}"

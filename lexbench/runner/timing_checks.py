@@ -27,6 +27,7 @@ from lexbench.storage.artifact_folder import digest
 _PINNED = ("core", "siblings")  # facts of a timing's machine that are not in its fingerprint
 _OTHER_FLAGS = ("differs", "overhead", "gpu", "repeated")
 _SLACK = 1e-9  # of sums of doubles
+_LEAST_SHARE, _MOST_SHARE = 0.5, 1.02  # of the time of a query that its two steps take; 0.99 to 1.00 on the committed board
 # QPS times the mean latency is about 1. Other work of the machine lowers it without limit: it makes few passes much longer.
 _LEAST_PRODUCT, _MOST_PRODUCT = 0.8, 1.1
 _LEAST_TIME, _MOST_TIME = 0.6, 2.0  # timed seconds as a share of those that were asked for
@@ -116,6 +117,8 @@ def _rates(timing: Timing) -> Iterator[str]:
             yield from _latency(timing, f"{stage}{name}", latency)
             if latency.mean > steps["e2e"].mean * (1 + _SLACK):
                 yield f"the mean of {stage}{name} is above that of e2e"
+        if steps and not _LEAST_SHARE <= (share := _share(steps)) <= _MOST_SHARE:
+            yield f"encode_query and search{name} take {share:.0%} of the time of e2e"
     yield from _against_latencies(timing)
     # Passes end when the seconds are over, but there are at least and at most so many.
     one, asked = timing.queries / total, timing.asked_seconds
@@ -124,6 +127,10 @@ def _rates(timing: Timing) -> Iterator[str]:
     too_short = timing.passes * one < least and timing.passes < MOST_PASSES * timing.processes
     if too_short or (timing.passes * one > most and timing.passes > LEAST_PASSES * timing.processes):
         yield f"its {timing.passes} passes took {timing.passes * one:.3g} s in place of {asked:.3g} s"
+
+
+def _share(steps: Mapping[str, Latency]) -> float:
+    return (steps["encode_query"].mean + steps["search"].mean) / steps["e2e"].mean
 
 
 def _against_latencies(timing: Timing) -> Iterator[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError, shortened
-from lexbench.measures import parse_native
+from lexbench.measures import incomplete_report, parse_native
 from lexbench.plugins import Measure
 from lexbench.results import KEPT, Result, kept_ids
 from lexbench.trec.ids import text_of
@@ -234,7 +234,8 @@ def _by_judgements(result: Result, one: _Scored, scored: Sequence[_Scored], qrel
         wrong = (relevant == 0) & (one.values > 0)
         yield from _said(result, one.text, one.values, wrong, "no document is relevant")
     if one.kind == "AP":
-        yield from _said(result, one.text, one.values, _no_precision(one, scored, relevant), "no ranks give this value")
+        wrong = _no_precision(one, scored, relevant) | _not_with_recall(one, scored, relevant)
+        yield from _said(result, one.text, one.values, wrong, "no ranks give this value")
     if one.kind == "nDCG" and one.cutoff <= KEPT and not (qrels.continuous or result.top):
         wrong = _no_dcg(one, scored, qrels)
         yield from _said(result, one.text, one.values, wrong, "no ranking of the judged documents gives this value")
@@ -267,6 +268,24 @@ def _no_precision(one: _Scored, scored: Sequence[_Scored], relevant: Values) -> 
     first_part = np.divide(1, ranks, out=np.zeros_like(ranks), where=ranks > 0)
     wrong |= known & (sums < first_part - _CLOSE * relevant)
     wrong |= known & (relevant == 2) & ~_is_reciprocal((sums - first_part) / 2)  # noqa: PLR2004 - see above
+    return wrong
+
+
+def _not_with_recall(one: _Scored, scored: Sequence[_Scored], relevant: Values) -> NDArray[np.bool_]:
+    """Return which values (queries,) of AP are out of reach with the recalls, and so many *relevant* documents.
+
+    If f of n are among the first k, they are at the ranks 1 to f at best and k - f + 1 to k at worst; others follow from k + 1.
+    """
+    wrong = np.zeros(len(relevant), bool)
+    sums = one.values * relevant
+    for other in scored:
+        if other.kind == "R" and other.rel == one.rel and other.cutoff <= one.cutoff:
+            k, pairs = other.cutoff, zip(np.round(other.values * relevant), relevant, strict=True)
+            for at, (found, every) in enumerate(pairs):
+                first, later = np.arange(1, found + 1), np.arange(found + 1, every + 1)
+                least = np.sum(first / (k - found + first)) - _CLOSE
+                most = found + np.sum(later / (k + later - found)) + _CLOSE
+                wrong[at] |= not least <= sums[at] <= most
     return wrong
 
 
@@ -359,6 +378,18 @@ def _kept_documents(result: Result, scored: Sequence[_Scored], qrels: Qrels) -> 
             at = int(wrong.argmax())
             span = f"the documents that it keeps allow {low[at]:.6g} to {high[at]:.6g}"
             yield from _said(result, one.text, one.values, wrong, span)
+    yield from _bounds_of_kept(result, run, qrels)
+
+
+def _bounds_of_kept(result: Result, run: Run, qrels: Qrels) -> Iterator[str]:
+    """Yield a bound for unjudged documents that the kept documents contradict, or that is missing."""
+    shallow = [text for text in result.means if (one := own_measure(text)) and one.cutoff and one.cutoff <= KEPT]
+    for text, bounds in incomplete_report(run, qrels, shallow).items():
+        if text not in result.incomplete or text not in result.ties:
+            yield f"{text} has no bounds for unjudged documents, or no interval for ties"
+        elif abs(result.incomplete[text].highest - bounds.highest) > _CLOSE:
+            found = result.incomplete[text].highest
+            yield f"{text} is at most {found:.6g} if unjudged documents count, and the kept documents give {bounds.highest:.6g}"
 
 
 def _with_all_relevant(result: Result, qrels: Qrels) -> Run:

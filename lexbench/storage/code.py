@@ -47,7 +47,9 @@ def code_digest(cls: type) -> str | None:
     files = _changed([module for module, top in zip(modules, tops, strict=True) if top == _OWN.name])
     for top in set(tops) - {_OWN.name}:
         module = sys.modules.get(top)
-        if module and (top == own or not _installed(module)):
+        if module and _installed(module):
+            files |= _installed_files(module) if top == own else {}
+        elif module:
             files |= _files(module)
     if own != _OWN.name and not files:
         try:
@@ -101,6 +103,12 @@ def _installed(module: ModuleType | None) -> bool:
     file = getattr(module, "__file__", None)
     places = [file] if file else list(getattr(module, "__path__", ()))
     return not places or any(Path(place).resolve().is_relative_to(folder) for place in places for folder in _INSTALLED)
+
+
+@cache  # it has hundreds of files, and this process has loaded them as they were
+def _installed_files(module: ModuleType) -> dict[str, str]:
+    """Return the digests of the files of an installed package, as `_files` does."""
+    return _files(module)
 
 
 def _files(module: ModuleType) -> dict[str, str]:

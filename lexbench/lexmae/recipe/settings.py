@@ -247,14 +247,16 @@ def placeholders(text: str) -> list[str]:
 
 def inconsistencies(recipe: Recipe) -> Iterator[str]:
     """Yield the errors that types cannot find, worded as msgspec words its own: the setting comes last."""
-    if recipe.pretrain:
-        yield from _fitting_errors(recipe.pretrain, "pretrain")
-        if recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
-            yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
+    for model, section in MODELS.items():
+        fitting = recipe.section(model)
+        if isinstance(fitting, Fitting) and bool(fitting.steps) == bool(fitting.epochs):
+            given = "both are" if fitting.steps else "neither is"
+            yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
+    if recipe.pretrain and recipe.pretrain.decoder_share < (share := recipe.pretrain.encoder_share):
+        yield f"Expected at least the encoder's share, {share:g} - at `$.pretrain.decoder_share`"
     yield from _imitation_errors(recipe)
     for number in STAGES:
         if stage := recipe.stage(number):
-            yield from _fitting_errors(stage, f"stage{number}")
             yield from _stage_errors(stage, number, recipe)
     if (recipe.encoding.text_terms or recipe.encoding.query_text_terms) and not recipe.text_head:
         yield "Needs a [text_head], and the recipe has none - at `$.encoding.text_terms`"
@@ -264,13 +266,6 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
         yield f"{error} - at `$.selection.measure`"
 
 
-def _fitting_errors(fitting: Fitting, section: str) -> Iterator[str]:
-    """Yield the errors of the optimisation settings of a section."""
-    if bool(fitting.steps) == bool(fitting.epochs):
-        given = "both are" if fitting.steps else "neither is"
-        yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
-
-
 def _imitation_errors(recipe: Recipe) -> Iterator[str]:
     """Yield the errors of [imitation] and [ranking]: numbers that are not one for each corpus, or a ranking alone."""
     imitation, ranking = recipe.imitation, recipe.ranking
@@ -278,7 +273,6 @@ def _imitation_errors(recipe: Recipe) -> Iterator[str]:
         if ranking:
             yield "Needs an [imitation], and the recipe has none - at `$.ranking`"
         return
-    yield from _fitting_errors(imitation, "imitation")
     weights = {"ranking.imitated": ranking.imitated, "ranking.distance": ranking.distance} if ranking else {}
     for setting, values in {"imitation.shares": imitation.shares, **weights}.items():
         if len(values) not in (0, count := len(imitation.corpora)):

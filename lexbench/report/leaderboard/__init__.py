@@ -5,6 +5,7 @@
     leaderboard/index.html                      also generated: all measures, plots and single queries
     leaderboard/reproduce.sh                    also generated: the commands that repeat the measurements
     leaderboard/top-k.svg                       also generated, if there are top-K variants: their curves
+    leaderboard/elsewhere.toml                  the figures that other files show of these results, which are made as well
 
 `lexbench leaderboard --check` fails if a generated file is out of date.
 """
@@ -20,6 +21,7 @@ from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.measures import MARK
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.board import Board
+from lexbench.report.leaderboard.elsewhere import texts_elsewhere
 from lexbench.report.leaderboard.markdown import CURVES, markdown, svg
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board, script
@@ -122,7 +124,8 @@ class Leaderboard(Answer):
         place = Path(folder) if folder else self.folder
         if place is None:
             raise CommandError("these results are in no folder; name one to save the pages in")
-        return _pages(self.board, place)
+        pages = _pages(self.board, place)
+        return pages | texts_elsewhere(self.board, self.results, place) if place == self.folder else pages
 
     def stale(self) -> list[Path]:
         """Return which pages differ from the files on disk."""

@@ -206,7 +206,7 @@ def _section(suite: Suite, results: Results, published: Published, how: str) -> 
         published=shown,
         datasets=tuple(panels),
         better=tuple(sorted((places[one], places[other]) for one, other in ranked.better)) if ranked else (),
-        notes=tuple(_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes])),
+        notes=(*_grouped_notes(main, suite.headline, [line for panel in panels for line in panel.notes]), *_without_ids(ours)),
         names=tuple(shareable(line) for line in names(one_each)),
         command=command(suite, ours),
         made=tuple(sorted({_made(result.measured) for result in ours})),
@@ -373,6 +373,14 @@ def _grouped_notes(results: Sequence[Result], headline: str, notes: Sequence[Not
     tests = [next((note.text for note in notes if note.kind == kind), "") for kind in ("test", "power")]
     last = [text for text in tests if text]
     return [*lines[: _NOTES - len(last)], *last]
+
+
+def _without_ids(ours: Results) -> Iterator[str]:
+    """Yield a line on the results of a suite that keep no document ids, variants included."""
+    bare = [f"{one.system} on {one.dataset}" for one in ours if not one.top and not one.seeds]
+    if bare:
+        some = f"{len(bare)} of {len(list(ours))} results ({listed(bare, 1)})"
+        yield f"No document ids, so lexbench verify --rescore cannot score them again: {some}"
 
 
 def _code_notes(results: Sequence[Result]) -> Iterator[str]:
