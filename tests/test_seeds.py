@@ -13,7 +13,7 @@ from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
-from lexbench.results import Exposure, Results, write_results
+from lexbench.results import Exposure, Note, Results, write_results
 
 pytestmark = pytest.mark.usefixtures("open_contracts")
 
@@ -120,3 +120,12 @@ def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
     assert r"$\pm$" in copies.latex(copies.view(board))
     assert "±" not in copies.comma_separated(copies.view(board))
     assert "three" in ended(capsys, 3, *words, "--seeds", "both = one, three").err
+
+
+def test_a_note_of_all_seeds_is_there_once():
+    """What every seed says is said once; what some say names these."""
+    common, own = Note("model", "texts are cut"), Note("index", "5 weights were clipped")
+    seeds = [
+        msgspec.structs.replace(SEEDS[at], notes=notes) for at, notes in enumerate(([common, own], [common], [own, common]))
+    ]
+    assert as_one("nano", seeds).notes == [common, Note("index", "n42, n44: 5 weights were clipped")]

@@ -13,7 +13,7 @@ import lexbench
 from lexbench.datasets.location import find_dataset, find_folder
 from lexbench.datasets.records import read_queries, read_records
 from lexbench.datasets.stated_columns import parse_columns
-from lexbench.errors import CommandError, InvalidFile, LexbenchError
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 
 pytestmark = pytest.mark.usefixtures("store")
 QUERIES = "q1\tred\nq2\tblue\n"
@@ -414,3 +414,21 @@ def test_a_corpus_in_other_letters_has_a_note(system, text, expected):
     """BM25's English analyser has a note on a corpus that is mostly not in Latin letters; accents are Latin letters."""
     found = notes({"d1": text, "d2": text, "d3": "a"}, {"q1": text}, {"q1": ["d1"]}, system)
     assert expected in found if expected else "Latin" not in found
+
+
+def test_a_long_path_may_be_an_id(tmp_path):
+    """A text without spaces is taken for an id up to 512 characters, one with spaces up to 64."""
+    paths = [f"{'package/' * 20}module{at}.py" for at in range(3)]
+    write_rows(tmp_path / "corpus.jsonl", [{"path": one, "source": f"the code of {one}"} for one in paths])
+    write_rows(tmp_path / "queries.jsonl", [{"number": "1", "question": "which"}])
+    write_rows(tmp_path / "qrels" / "test.jsonl", [{"number": "1", "path": paths[0], "useful": 1}])
+    with pytest.raises(InvalidFile, match=r"path looks like the id .*source looks like the text"):
+        list(find_folder(tmp_path).source.documents())
+
+
+def test_tables_of_other_names_are_named(tmp_path):
+    """A folder whose tables have names of the user's own is refused with their names, and what to call them."""
+    for name in ("products", "questions", "clicks"):
+        (tmp_path / f"{name}.csv").write_text("id,text\na,b\n")
+    with pytest.raises(MissingData, match=r"it has clicks.csv, products.csv, questions.csv: call the documents corpus"):
+        find_folder(tmp_path)

@@ -20,12 +20,14 @@ from lexbench.datasets.sources import finders, ir_datasets, missing, packaged_fo
 from lexbench.datasets.sources.files import NOT_TEST, Files, JudgementsAlone, find_tables, folder_of
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.datasets.stated_columns import stated_columns
-from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, with_meaning
+from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName, listed, with_meaning
 from lexbench.plugins import Source
 from lexbench.storage.reading import read_toml
 from lexbench.storage.store import RememberedPlace
 from lexbench.synonyms import nearest
 
+_NAMED = 5  # files in a message
+_TABLES = (".csv", ".jsonl", ".parquet", ".tsv")
 LIBRARY = "ir_datasets:"  # stands before the ids of that library
 CONTRACT = "contract.toml"  # in a folder with its own contract
 
@@ -218,8 +220,11 @@ def find_folder(path: Path, split: str | None = None, columns: Mapping[str, str]
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
+        tables = [file.name for file in sorted(path.iterdir()) if file.suffix in _TABLES]
+        named = f"it has {listed(tables, _NAMED)}: call the documents corpus, the queries queries, and the judgements qrels; "
         raise MissingData(
-            f"{path} is no dataset: no documents in it; put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
+            f"{path} is no dataset: no documents in it; {named if tables else ''}"
+            "put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it, or make a "
             f"test collection of texts: lexbench collect {quote(str(path))}"
         )
     return Located(contract, source)

@@ -127,7 +127,7 @@ def columns(path: Path, stated: Columns = NONE) -> str:
     unread = [name for name in row if name not in known]
     untitled = not tables.has_header(path, _table(stated=stated))
     parts = [*(name for name in row if name in known), *(["no header"] if untitled else [])]
-    return ", ".join(parts) + (f"; not read: {', '.join(unread)}" if unread else "")
+    return (", ".join(parts) or "no known column") + (f"; not read: {', '.join(unread)}" if unread else "")
 
 
 def sample(path: Path, kind: str, stated: Columns = NONE) -> list[Row]:

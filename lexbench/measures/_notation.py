@@ -128,15 +128,15 @@ def _meant(text: str) -> str:
     found = [re.fullmatch(r"\s*([^\W\d]+?)\W*_?(\d+|(?<=@)[A-Za-z]+)?\s*", part) for part in parts]
     if not all(found):
         return ""
-    words = {"five": "5", "ten": "10", "hundred": "100", "thousand": "1000"}
+    words = {"k": "10", "five": "5", "ten": "10", "hundred": "100", "thousand": "1000"}
     meant = []
     for one in found:
         name, cutoff = one.groups() if one else ("", None)
         near = next(iter(nearest(_ALIASES.get(name.lower(), name), known())), "")
         near = plugin.__name__ if (plugin := _plugin(near)) else near
         needed = plugin and any(item.name == "cutoff" and item.default is MISSING for item in fields(plugin))
-        cutoff = words.get(cutoff.lower(), cutoff if cutoff.isdigit() else "10") if cutoff else "10" if needed else None
-        if not near:
+        cutoff = words.get(cutoff.lower(), cutoff) if cutoff else "10" if needed else None
+        if not near or (cutoff and not cutoff.isdigit()):
             return ""
         meant.append(f"{near}@{cutoff}" if cutoff else near)
     return " -m ".join(meant) if meant != [text] else ""
