@@ -43,7 +43,7 @@ _STYLE: Any = {
     "grid.linewidth": 0.6,
 }
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#999933")  # Okabe and Ito's
-_TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+_TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
 _LABEL, _TITLE = 36, 70  # characters that fit beside a point and above a figure
@@ -79,7 +79,7 @@ class Drawing(NamedTuple):
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
     for drawing in _drawings(results):
-        yield from _saved(drawing, folder / drawing.file)
+        yield from _saved(_against(drawing), folder / drawing.file, drawing.stamp)
 
 
 def _drawings(results: Sequence[Result]) -> Iterator[Drawing]:
@@ -100,7 +100,7 @@ def write_curve(points: Sequence[tuple[float, float, str]], title: str, labels: 
     best = frontier([(x, y) for x, y, _ in points], lower_is_better=True)
     drawn = tuple(PlotPoint(system=at, x=x, y=y, frontier=at in best) for at, (x, y, _) in enumerate(points))
     plot = Plot(title=title, x=labels[0], y=labels[1], lower_is_better=True, points=drawn, name="curve")
-    yield from _saved(Drawing(plot, [name for _, _, name in points], [0] * len(points), title, path.name), path)
+    yield from _saved(_against(Drawing(plot, [name for _, _, name in points], [0] * len(points), title, path.name)), path)
 
 
 def drawn_points(points: "Iterable[Point]", path: Path) -> "Iterator[Point]":
@@ -160,8 +160,11 @@ def picture(results: Results, cost: str, dataset: str | None, known: Path | None
     for drawing in _drawings(list(results.select(datasets=[name]))):
         if drawing.plot.name.startswith(cost):
             text = known.read_text(encoding="utf-8") if known else ""
+            if drawing.stamp in text:
+                return Picture(text)
             with TemporaryDirectory() as folder:
-                return Picture(text if drawing.stamp in text else next(_saved(drawing, Path(folder) / "x")).read_text("utf-8"))
+                drawn = next(_saved(_against(drawing), Path(folder) / "x", drawing.stamp))
+                return Picture(drawn.read_text(encoding="utf-8"))
     raise CannotStart(next((line for line in missing(results) if cost in line), f"no two results on {name} have a {cost}"))
 
 
@@ -182,6 +185,7 @@ def missing(results: Iterable[Result]) -> list[str]:
 
 def _against(drawing: Drawing) -> "Figure":
     """Draw the ranked points of a plot."""
+    require("figures", ["matplotlib"], "figures")
     plot, names, lines, title, _ = drawing
     points = sorted((point for point in plot.points if not point.aside), key=lambda point: (point.x, point.y, point.system))
     joined = {line: [point for point in points if lines[point.system] == line] for line in sorted(set(lines))}
@@ -225,12 +229,11 @@ def _plain_ticks(axes: "Axes") -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _saved(drawing: Drawing, path: Path) -> Iterator[Path]:
-    """Write a figure in every format, without the time or the version of the program; yield the SVG first."""
-    require("figures", ["matplotlib"], "figures")
-    figure = _against(drawing)
+def _saved(figure: "Figure", path: Path, stamp: str = "") -> Iterator[Path]:
+    """Write *figure* in every format, without the time or the version of the program; yield the SVG, with *stamp*, first."""
     with _styled():
-        for form, metadata in (_TIMELESS | {"svg": {"Date": None, "Description": drawing.stamp}}).items():
+        for form, timeless in _TIMELESS.items():
+            metadata = timeless | ({"Description": stamp} if stamp and form == "svg" else {})
             target = path.with_name(f"{path.name}.{form}")
             with atomic.atomic_path(target) as draft:
                 figure.savefig(draft, format=form, metadata=metadata)
